@@ -26,8 +26,8 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """An answer as a client hears it."""
+class ApiResponse:
+    """A response of the API: status, body and headers."""
 
     status: int
     body: Any
@@ -59,19 +59,19 @@ class Caller:
     headers: dict[str, str] = field(default_factory=dict)
     csrf: str | None = None
 
-    async def get(self, path: str, **params: object) -> Heard:
+    async def get(self, path: str, **params: object) -> ApiResponse:
         """GET with these query parameters."""
         return await self.call("GET", path, params=params)
 
-    async def post(self, path: str, body: object = None, **headers: str) -> Heard:
+    async def post(self, path: str, body: object = None, **headers: str) -> ApiResponse:
         """POST of a JSON body."""
         return await self.call("POST", path, body={} if body is None else body, headers=headers)
 
-    async def patch(self, path: str, body: object) -> Heard:
+    async def patch(self, path: str, body: object) -> ApiResponse:
         """PATCH of a JSON body."""
         return await self.call("PATCH", path, body=body)
 
-    async def delete(self, path: str) -> Heard:
+    async def delete(self, path: str) -> ApiResponse:
         """DELETE."""
         return await self.call("DELETE", path)
 
@@ -84,7 +84,7 @@ class Caller:
         content: bytes | None = None,
         params: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Heard:
+    ) -> ApiResponse:
         """Any call; `content` goes out as it is, `body` as JSON."""
         sent = {"Accept": "application/json", **self.headers}
         if body is not None:
@@ -96,7 +96,7 @@ class Caller:
         answer = await self.client.request(
             method, path + query, content=content, headers={**sent, **(headers or {})}
         )
-        return Heard(answer.status_code, answer.json(), answer.headers)
+        return ApiResponse(answer.status_code, answer.json(), answer.headers)
 
 
 def altered(text: str, position: int) -> str:

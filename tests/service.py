@@ -30,7 +30,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from steward.templates import ALL as TEMPLATES
 from tests.fake_clock import FakeClock
-from tests.people import PASSWORD, Caller, Heard, Member
+from tests.people import PASSWORD, ApiResponse, Caller, Member
 from tests.shared_sandbox import shared_sandbox
 
 BASE_URL = "http://127.0.0.1:8400"
@@ -108,7 +108,7 @@ class Service:
         }
         return {key: value for key, value in {**body, **changes}.items() if value is not ...}
 
-    async def log_in(self, name: str, **changes: Any) -> Heard:
+    async def log_in(self, name: str, **changes: Any) -> ApiResponse:
         """What the login answers."""
         return await self.nobody(f"2001:db8:{len(self._clients):x}::1").post(
             LOGIN, self.login_body(name, **changes)
@@ -136,9 +136,9 @@ class Service:
         """One of the cast signed in to the web app, with their organization chosen."""
         caller = self.nobody(f"2001:db8:{len(self._clients):x}::1")
         body = {"email": self.members[name].person.email, "password": password}
-        heard = await caller.post("/app/session", body)
-        assert heard.status == 200, heard.body
-        caller.csrf = heard.data["session"]["csrf_token"]
+        response = await caller.post("/app/session", body)
+        assert response.status == 200, response.body
+        caller.csrf = response.data["session"]["csrf_token"]
         return caller
 
     async def write(self, act: Any, **args: Any) -> Any:

@@ -15,7 +15,7 @@ from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from tests.documents import citations, documents, links, named_paths, problem
 from tests.fake_clock import FakeClock
-from tests.people import Caller, Heard
+from tests.people import ApiResponse, Caller
 from tests.service import LOGIN
 from tests.source import ROOT, name_of
 from tests.whole import Whole, open_whole
@@ -72,20 +72,20 @@ class Reader:
         body = whole.service.login_body("member")
         self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
 
-    async def follow(self, example: Example) -> Heard | None:
+    async def follow(self, example: Example) -> ApiResponse | None:
         """Does what the example says and compares; the answer, when it was a call."""
         self._whole.service.clock.tick(1)
         if not example.method:
             await self._whole.shop.drain()
             return None
-        heard = await self._call(example)
+        response = await self._call(example)
         where = f"{example.method} {example.path}"
-        assert heard.status == example.status, (where, heard.body)
+        assert response.status == example.status, (where, response.body)
         if example.header is not None:
             name, _, value = example.header.partition(": ")
-            assert heard.headers[name] == value, where
-        self._compare(example.answer, heard.body, where)
-        return heard
+            assert response.headers[name] == value, where
+        self._compare(example.answer, response.body, where)
+        return response
 
     def translated(self, example: Example) -> Example:
         """The example as it is sent: with what its ids stand for in this run."""
@@ -93,7 +93,7 @@ class Reader:
             example, path=self._translated(example.path), content=self._translated(example.content)
         )
 
-    async def _call(self, example: Example) -> Heard:
+    async def _call(self, example: Example) -> ApiResponse:
         path, content = self._translated(example.path), self._translated(example.content)
         headers = {name: self._translated(value) for name, value in example.headers.items()}
         if content and "Content-Type" not in headers:

@@ -24,22 +24,22 @@ async def test_a_success_and_its_headers(caller: Caller) -> None:
 
     Interface statements: 2.1 success; 9 contract_version.
     """
-    heard = await caller.post(f"{PROBE}/echo", {"text": "ü"})
-    assert (heard.status, heard.body) == (
+    response = await caller.post(f"{PROBE}/echo", {"text": "ü"})
+    assert (response.status, response.body) == (
         201,
         {"success": True, "contract_version": 1, "data": {"echo": {"text": "ü"}}},
     )
-    assert heard.headers["content-type"] == "application/json"
-    assert heard.headers["cache-control"] == "no-store"
-    assert heard.headers["x-content-type-options"] == "nosniff"
-    assert len(heard.headers["x-request-id"]) == 26
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert len(response.headers["x-request-id"]) == 26
 
 
 async def test_nothing_to_say_is_an_empty_object(caller: Caller) -> None:
     """Answers an empty object as `data` when an operation returns nothing, with the replay header."""
-    heard = await caller.post(f"{PROBE}/empty")
-    assert (heard.status, heard.data) == (200, {})
-    assert heard.headers["idempotent-replayed"] == "true"
+    response = await caller.post(f"{PROBE}/empty")
+    assert (response.status, response.data) == (200, {})
+    assert response.headers["idempotent-replayed"] == "true"
 
 
 async def test_a_refusal_carries_words_and_code(caller: Caller) -> None:
@@ -49,11 +49,11 @@ async def test_a_refusal_carries_words_and_code(caller: Caller) -> None:
 
     Interface statements: 2.1 refusal, message, code, errors.
     """
-    heard = await caller.post(f"{PROBE}/refuse")
-    message = heard.body.pop("message")
-    assert heard.body == {"success": False, "contract_version": 1, "code": "wrong_state"}
+    response = await caller.post(f"{PROBE}/refuse")
+    message = response.body.pop("message")
+    assert response.body == {"success": False, "contract_version": 1, "code": "wrong_state"}
     assert 0 < len(message) <= 500
-    assert heard.headers["content-type"] == "application/json"
+    assert response.headers["content-type"] == "application/json"
 
 
 async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Caller) -> None:
@@ -63,17 +63,17 @@ async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Ca
 
     Interface statements: 2.1 StaleOccurrence.
     """
-    heard = await caller.post(f"{PROBE}/stale")
-    assert (heard.status, heard.code) == (409, "stale_version")
-    assert heard.data == {"occurrence": None, "automation": "2026-05-01T06:00:00.000Z"}
+    response = await caller.post(f"{PROBE}/stale")
+    assert (response.status, response.code) == (409, "stale_version")
+    assert response.data == {"occurrence": None, "automation": "2026-05-01T06:00:00.000Z"}
 
 
 @pytest.mark.parametrize("sent_id", ["a", "A.b_c-9", "x" * 64])
 async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, sent_id: str) -> None:
     """Echoes the caller's X-Request-Id in successes and refusals."""
     for path in (STATUS, "/v1/automations/no-such"):
-        heard = await caller.call("GET", path, headers={"X-Request-Id": sent_id})
-        assert heard.headers["x-request-id"] == sent_id
+        response = await caller.call("GET", path, headers={"X-Request-Id": sent_id})
+        assert response.headers["x-request-id"] == sent_id
 
 
 @pytest.mark.parametrize("sent_id", ["", "x" * 65, "a b", "a/b", "ä"])
@@ -90,11 +90,11 @@ async def test_a_bug_answers_its_request_id_and_nothing_else(
     probed: Service, caller: Caller, method: str
 ) -> None:
     """Answers 500 `internal` with the request id alone, and logs the traceback under that id."""
-    heard = await caller.call(method, f"{PROBE}/bug", body={} if method == "POST" else None)
-    request_id = heard.headers["x-request-id"]
-    assert (heard.status, heard.code) == (500, "internal")
-    assert request_id in heard.body["message"]
-    assert "secret" not in json.dumps(heard.body)
+    response = await caller.call(method, f"{PROBE}/bug", body={} if method == "POST" else None)
+    request_id = response.headers["x-request-id"]
+    assert (response.status, response.code) == (500, "internal")
+    assert request_id in response.body["message"]
+    assert "secret" not in json.dumps(response.body)
     line = json.loads(probed.lines[-1])
     assert (line["action"], line["request"]) == ("request_failed", request_id)
     assert line["operation"].startswith("probes.")
@@ -108,9 +108,9 @@ async def test_a_prepared_value_reaches_the_endpoint(caller: Caller) -> None:
 
 async def test_a_value_that_stays_stale_answers_503(probed: Service, caller: Caller) -> None:
     """Retries once when the prepared value is stale, then answers 503 with Retry-After."""
-    heard = await caller.post(f"{PROBE}/outdated")
-    assert (heard.status, heard.code) == (503, "unavailable")
-    assert int(heard.headers["retry-after"]) >= 1
+    response = await caller.post(f"{PROBE}/outdated")
+    assert (response.status, response.code) == (503, "unavailable")
+    assert int(response.headers["retry-after"]) >= 1
     assert probed.told == ["prepared", "prepared"]
 
 
@@ -119,8 +119,8 @@ async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None
 
     Interface statements: 7 unavailable.
     """
-    heard = await caller.post(f"{PROBE}/slow")
-    assert (heard.status, heard.code) == (503, "unavailable")
+    response = await caller.post(f"{PROBE}/slow")
+    assert (response.status, response.code) == (503, "unavailable")
 
 
 async def test_the_worker_is_woken_after_a_commit_but_not_after_a_refusal(
@@ -140,8 +140,8 @@ async def test_no_cors_header_is_sent_on_one_shared_origin(caller: Caller) -> No
 
     Interface statements: 5.4 browsers.
     """
-    heard = await caller.call("GET", STATUS, headers={"Origin": "http://127.0.0.1:8400"})
-    assert not [name for name in heard.headers if name.startswith("access-control")]
+    response = await caller.call("GET", STATUS, headers={"Origin": "http://127.0.0.1:8400"})
+    assert not [name for name in response.headers if name.startswith("access-control")]
 
 
 async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service, member: Caller) -> None:
@@ -167,11 +167,11 @@ async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service,
     assert (answer.status, answer.data) == (200, {})
     assert answer.headers["access-control-allow-methods"] == "PATCH"
     assert answer.headers["access-control-allow-headers"] == "x-csrf-token"
-    for heard in (answer, call):
-        assert heard.headers["access-control-allow-origin"] == "https://app.example"
-        assert heard.headers["access-control-allow-credentials"] == "true"
-    for heard in (other, foreign):
-        assert not [name for name in heard.headers if name.startswith("access-control")]
+    for response in (answer, call):
+        assert response.headers["access-control-allow-origin"] == "https://app.example"
+        assert response.headers["access-control-allow-credentials"] == "true"
+    for response in (other, foreign):
+        assert not [name for name in response.headers if name.startswith("access-control")]
     assert (other.status, other.code) == (403, "forbidden")
 
 
@@ -185,9 +185,9 @@ async def test_health_is_outside_the_envelope(nobody: Caller) -> None:
 async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody: Caller) -> None:
     """Reports 503 on /readyz and refuses logins with `not_configured` while the keys are not unwrapped."""
     service.context.keys.held.unwrapped = None
-    heard = await nobody.get("/readyz")
-    assert (heard.status, heard.body["status"]) == (503, "not_ready")
-    assert heard.body["checks"]["keys"] != "ok"
+    response = await nobody.get("/readyz")
+    assert (response.status, response.body["status"]) == (503, "not_ready")
+    assert response.body["checks"]["keys"] != "ok"
     assert (await service.log_in("member")).code == "not_configured"
 
 

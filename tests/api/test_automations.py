@@ -14,7 +14,7 @@ from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from tests.automations.world import RULES, connection
 from tests.fake_clock import FakeClock
-from tests.people import Caller, Heard
+from tests.people import ApiResponse, Caller
 from tests.service import Service, make_service
 
 PATH = "/v1/automations"
@@ -58,9 +58,9 @@ class Desk:
     async def create(self, **fields: Any) -> dict[str, Any]:
         """Creates an automation one second after the previous one and returns it."""
         self.service.clock.tick(1)
-        heard = await self.member.post(PATH, self.body(**fields))
-        assert heard.status == 201, heard.body
-        new_automation: dict[str, Any] = heard.data["automation"]
+        response = await self.member.post(PATH, self.body(**fields))
+        assert response.status == 201, response.body
+        new_automation: dict[str, Any] = response.data["automation"]
         return new_automation
 
     async def names(self, **query: Any) -> list[str]:
@@ -68,12 +68,12 @@ class Desk:
         all_names: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
-            heard = await self.member.get(PATH, **query, **cursor)
-            assert heard.status == 200, heard.body
-            all_names += [each_automation["name"] for each_automation in heard.data["automations"]]
-            if heard.data["next_cursor"] is None:
+            response = await self.member.get(PATH, **query, **cursor)
+            assert response.status == 200, response.body
+            all_names += [each_automation["name"] for each_automation in response.data["automations"]]
+            if response.data["next_cursor"] is None:
                 return all_names
-            cursor = {"cursor": heard.data["next_cursor"]}
+            cursor = {"cursor": response.data["next_cursor"]}
 
 
 @pytest.fixture
@@ -137,8 +137,8 @@ async def test_a_created_automation_has_every_field(desk: Desk) -> None:
         "created_via": "api-token",
         "api_client_id": desk.service.own.issued.credential.client_id,
     }
-    heard = await desk.member.get(f"{PATH}/{automation['id']}")
-    assert (heard.status, heard.data) == (200, {"automation": automation})
+    response = await desk.member.get(f"{PATH}/{automation['id']}")
+    assert (response.status, response.data) == (200, {"automation": automation})
 
 
 async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> None:
@@ -158,8 +158,8 @@ async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> Non
         "events_dropped": 0,
         "events_dropped_at": None,
     }
-    heard = await desk.member.post(f"{PATH}/{automation['id']}/resume")
-    assert heard.data["automation"]["trigger"]["listening"] == "not_yet"
+    response = await desk.member.post(f"{PATH}/{automation['id']}/resume")
+    assert response.data["automation"]["trigger"]["listening"] == "not_yet"
 
 
 async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
@@ -168,8 +168,8 @@ async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
     Interface statements: 2.3 created_via.
     """
     web = await desk.service.web("owner")
-    heard = await web.post(PATH, desk.body())
-    new_automation = heard.data["automation"]
+    response = await web.post(PATH, desk.body())
+    new_automation = response.data["automation"]
     assert (new_automation["created_via"], new_automation["api_client_id"]) == ("ui", None)
 
 
@@ -218,9 +218,9 @@ async def test_every_fault_is_on_its_path(desk: Desk) -> None:
     Interface statements: 4.3 required.
     """
     for fields, paths in FAULTS:
-        heard = await desk.member.post(PATH, desk.body(**fields))
-        assert (heard.status, heard.code) == (422, "validation_failed"), fields
-        assert sorted(heard.errors) == paths, fields
+        response = await desk.member.post(PATH, desk.body(**fields))
+        assert (response.status, response.code) == (422, "validation_failed"), fields
+        assert sorted(response.errors) == paths, fields
 
 
 async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
@@ -262,17 +262,23 @@ async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
         await connections.save(tx, org, lost, was=1)
 
     await desk.service.write(disconnect, org=org)
-    heard = await desk.member.post(PATH, desk.body())
-    assert (heard.status, heard.code, list(heard.errors)) == (422, "not_connected", ["integration_id"])
+    response = await desk.member.post(PATH, desk.body())
+    assert (response.status, response.code, list(response.errors)) == (
+        422,
+        "not_connected",
+        ["integration_id"],
+    )
 
 
 async def test_an_update_replaces_given_fields(desk: Desk) -> None:
     """Replaces each field that an update names as a whole and leaves the others unchanged."""
     automation = await desk.create(inputs={"note": "x"})
     desk.service.clock.tick(1)
-    heard = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "inputs": {"threshold": 9}})
-    assert heard.status == 200
-    assert heard.data["automation"] == {
+    response = await desk.member.patch(
+        f"{PATH}/{automation['id']}", {"version": 1, "inputs": {"threshold": 9}}
+    )
+    assert response.status == 200
+    assert response.data["automation"] == {
         **automation,
         "version": 2,
         "inputs": {"threshold": 9},
@@ -297,8 +303,8 @@ async def test_faults_of_an_update(desk: Desk) -> None:
     """Refuses an update without a version, with null in a required field or with a fixed field."""
     for body, paths in UPDATE_FAULTS:
         automation = await desk.create()
-        heard = await desk.member.patch(f"{PATH}/{automation['id']}", body)
-        assert (heard.status, sorted(heard.errors)) == (422, paths), body
+        response = await desk.member.patch(f"{PATH}/{automation['id']}", body)
+        assert (response.status, sorted(response.errors)) == (422, paths), body
 
 
 async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
@@ -310,9 +316,9 @@ async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
     """
     automation = await desk.create()
     changed = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "First"})
-    heard = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "Second"})
-    assert (heard.status, heard.code) == (409, "stale_version")
-    assert heard.data == {"occurrence": None, **changed.data}
+    response = await desk.member.patch(f"{PATH}/{automation['id']}", {"version": 1, "name": "Second"})
+    assert (response.status, response.code) == (409, "stale_version")
+    assert response.data == {"occurrence": None, **changed.data}
 
 
 async def test_a_life_over_http(desk: Desk) -> None:
@@ -326,9 +332,9 @@ async def test_a_life_over_http(desk: Desk) -> None:
         ("archive", {"version": 3}),
         ("restore", None),
     ):
-        heard = await desk.member.post(f"{path}/{verb}", body)
-        assert heard.status == 200, heard.body
-        each_automation = heard.data["automation"]
+        response = await desk.member.post(f"{path}/{verb}", body)
+        assert response.status == 200, response.body
+        each_automation = response.data["automation"]
         seen.append(
             (
                 each_automation["state"],
@@ -361,8 +367,8 @@ async def test_faults_of_a_change_of_state(desk: Desk) -> None:
     """Refuses invalid fields in the bodies of pause, resume and archive under their names."""
     for verb, body, paths in STATE_FAULTS:
         automation = await desk.create()
-        heard = await desk.member.post(f"{PATH}/{automation['id']}/{verb}", body)
-        assert (heard.status, list(heard.errors)) == (422, paths), verb
+        response = await desk.member.post(f"{PATH}/{automation['id']}/{verb}", body)
+        assert (response.status, list(response.errors)) == (422, paths), verb
 
 
 async def test_a_stranger_finds_nothing(desk: Desk) -> None:
@@ -374,8 +380,8 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
     """
     automation = await desk.create()
 
-    def status_and_body(heard: Heard) -> tuple[int, Any]:
-        return heard.status, heard.body
+    def status_and_body(response: ApiResponse) -> tuple[int, Any]:
+        return response.status, response.body
 
     for item in (automation["id"], "0" * 26):
         path = f"{PATH}/{item}"
@@ -387,8 +393,8 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
                 for verb in ("pause", "resume", "archive", "restore")
             ],
         ]
-        assert {heard.status for heard in answers} == {404}
-        assert len({str(status_and_body(heard)) for heard in answers}) == 1
+        assert {response.status for response in answers} == {404}
+        assert len({str(status_and_body(response)) for response in answers}) == 1
     assert (await desk.stranger.get(PATH)).data == {"automations": [], "next_cursor": None}
     foreign = await desk.stranger.get(PATH, integration_id=desk.store)
     assert foreign.data["automations"] == []
@@ -476,8 +482,8 @@ LIST_FAULTS: list[tuple[dict[str, Any], str]] = [
 async def test_faults_of_a_list(desk: Desk) -> None:
     """Refuses each invalid query parameter of a list under its name."""
     for query, field in LIST_FAULTS:
-        heard = await desk.member.get(PATH, **query)
-        assert (heard.status, list(heard.errors)) == (422, [field]), query
+        response = await desk.member.get(PATH, **query)
+        assert (response.status, list(response.errors)) == (422, [field]), query
 
 
 async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
@@ -487,8 +493,8 @@ async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
     cursor = (await desk.member.get(PATH, limit=1)).data["next_cursor"]
     assert (await desk.member.get(PATH, limit=2, cursor=cursor)).status == 200
     for query in ({"sort": "name"}, {"q": "s"}, {"state": "active"}):
-        heard = await desk.member.get(PATH, cursor=cursor, **query)
-        assert (heard.status, list(heard.errors)) == (422, ["cursor"])
+        response = await desk.member.get(PATH, cursor=cursor, **query)
+        assert (response.status, list(response.errors)) == (422, ["cursor"])
     assert (await desk.stranger.get(PATH, cursor=cursor)).status == 422
 
 
@@ -500,10 +506,10 @@ async def test_the_web_app_shows_the_history(desk: Desk) -> None:
     desk.service.clock.tick(1)
     web = await desk.service.web("owner")
     await web.post(f"{PATH}/{automation['id']}/pause", {"reason": "Holidays"})
-    heard = await web.get(f"/app/automations/{automation['id']}/history")
-    assert heard.status == 200
-    assert heard.data["next_cursor"] is None
-    paused, changed, create_entry = heard.data["entries"]
+    response = await web.get(f"/app/automations/{automation['id']}/history")
+    assert response.status == 200
+    assert response.data["next_cursor"] is None
+    paused, changed, create_entry = response.data["entries"]
     assert changed["fields"] == [{"field": "name", "before": "Stock watch", "after": "Renamed"}]
     assert (create_entry["action"], create_entry["via"], create_entry["person"]["first_name"]) == (
         "created",

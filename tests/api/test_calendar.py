@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.api.test_automations import Desk, desk
-from tests.people import Heard, altered
+from tests.people import ApiResponse, altered
 
 __all__ = ["desk"]
 
@@ -16,17 +16,17 @@ FIELDS = {
 
 async def rows(desk: Desk, **query: Any) -> list[dict[str, Any]]:
     """Returns the rows of one page."""
-    heard = await desk.member.get(PATH, **query)
-    assert heard.status == 200, heard.body
-    occurrences: list[dict[str, Any]] = heard.data["occurrences"]
+    response = await desk.member.get(PATH, **query)
+    assert response.status == 200, response.body
+    occurrences: list[dict[str, Any]] = response.data["occurrences"]
     return occurrences
 
 
 async def refused(desk: Desk, **query: Any) -> list[str]:
     """Returns the names of the parameters that a 422 refuses."""
-    heard: Heard = await desk.member.get(PATH, **query)
-    assert (heard.status, heard.code) == (422, "validation_failed"), heard.body
-    return sorted(heard.errors)
+    response: ApiResponse = await desk.member.get(PATH, **query)
+    assert (response.status, response.code) == (422, "validation_failed"), response.body
+    return sorted(response.errors)
 
 
 async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
@@ -37,10 +37,10 @@ async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
     Interface statements: 4.3 occurrences.
     """
     automation = await desk.create()
-    heard = await desk.member.get(PATH)
-    assert heard.body["success"] is True
-    assert heard.data["next_cursor"] is None
-    first = heard.data["occurrences"][0]
+    response = await desk.member.get(PATH)
+    assert response.body["success"] is True
+    assert response.data["next_cursor"] is None
+    first = response.data["occurrences"][0]
     assert set(first) == FIELDS
     assert first["slot_at"] == first["run_at"] == automation["next_run_at"]
     assert first["slot_at"].endswith(":00.000Z")
@@ -97,8 +97,8 @@ async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None
     """
     automation = await desk.create()
     for query in ({"automation_id": automation["id"]}, {"integration_id": desk.store}):
-        heard = await desk.stranger.get(PATH, **query)
-        assert (heard.status, sorted(heard.errors)) == (422, list(query))
+        response = await desk.stranger.get(PATH, **query)
+        assert (response.status, sorted(response.errors)) == (422, list(query))
     assert (await desk.stranger.get(PATH)).data == {"occurrences": [], "next_cursor": None}
 
 
@@ -119,11 +119,11 @@ async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None
     occurrences: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     while True:
-        heard = await desk.member.get(PATH, limit=4, **cursor)
-        occurrences += heard.data["occurrences"]
-        if heard.data["next_cursor"] is None:
+        response = await desk.member.get(PATH, limit=4, **cursor)
+        occurrences += response.data["occurrences"]
+        if response.data["next_cursor"] is None:
             break
-        cursor = {"cursor": heard.data["next_cursor"]}
+        cursor = {"cursor": response.data["next_cursor"]}
         desk.service.clock.tick(60)
     assert occurrences == whole
     assert len(occurrences) == 42
@@ -135,8 +135,8 @@ async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> Non
     cursor = (await desk.member.get(PATH, limit=2)).data["next_cursor"]
     assert await refused(desk, cursor=cursor, state="pending") == ["cursor"]
     assert await refused(desk, cursor=altered(cursor, -4)) == ["cursor"]
-    heard = await desk.stranger.get(PATH, cursor=cursor)
-    assert (heard.status, list(heard.errors)) == (422, ["cursor"])
+    response = await desk.stranger.get(PATH, cursor=cursor)
+    assert (response.status, list(response.errors)) == (422, ["cursor"])
     assert (await desk.member.get(PATH, cursor=cursor, limit=3)).status == 200
 
 
@@ -145,9 +145,9 @@ async def test_the_calendar_needs_the_read_scope_and_a_token(desk: Desk) -> None
 
     See docs/design/api/sign-in.md#scopes and docs/design/api/conventions.md#codes.
     """
-    heard = await desk.service.nobody().get(PATH)
-    assert heard.status == 401
-    assert heard.headers["www-authenticate"].startswith("Bearer")
+    response = await desk.service.nobody().get(PATH)
+    assert response.status == 401
+    assert response.headers["www-authenticate"].startswith("Bearer")
 
 
 async def test_a_web_caller_reads_the_same_calendar(desk: Desk) -> None:

@@ -60,9 +60,9 @@ async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Call
     See docs/design/api/connections.md#records and docs/design/api/automations.md#bindings-and-readiness.
     """
     sheet = whole.number("spreadsheet")
-    heard = await token.get(PATH, integration_id=sheet)
-    assert heard.status == 200
-    [book] = heard.data["destinations"]
+    response = await token.get(PATH, integration_id=sheet)
+    assert response.status == 200
+    [book] = response.data["destinations"]
     assert book == {
         "id": "sheet-prices",
         "kind": "spreadsheet",
@@ -134,9 +134,9 @@ async def test_a_changed_connection_is_read_again(whole: Whole, token: Caller) -
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
     await whole.shop.set_connection_state("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
-    heard = await token.get(PATH, integration_id=sheet)
-    assert (heard.status, heard.code, heard.errors) == (422, "not_connected", {})
-    assert "The spreadsheet" in heard.body["message"]
+    response = await token.get(PATH, integration_id=sheet)
+    assert (response.status, response.code, response.errors) == (422, "not_connected", {})
+    assert "The spreadsheet" in response.body["message"]
     await whole.shop.set_connection_state("spreadsheet", ConnectionState.CONNECTED)
     seen = reads(whole)
     assert (await token.get(PATH, integration_id=sheet)).status == 200
@@ -164,10 +164,10 @@ async def test_the_accounts_own_error_is_shown(
         waiting.cancel()
         if not task.done():
             await whole.service.clock.advance(1.0)
-    heard = task.result()
-    assert (heard.status, heard.code) == (status, code)
-    assert ("retry-after" in heard.headers) == (status == 503)
-    assert ("errors" in heard.body) == (status == 422)
+    response = task.result()
+    assert (response.status, response.code) == (status, code)
+    assert ("retry-after" in response.headers) == (status == 503)
+    assert ("errors" in response.body) == (status == 422)
     whole.shop.world.state.faults.clear()
     whole.service.clock.tick(120)
     assert (await token.get(PATH, integration_id=whole.number("spreadsheet"))).status == 200
@@ -186,9 +186,9 @@ async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -
 
     many = offering(whole, [])
     many.destinations = silent  # type: ignore[method-assign]
-    heard = await token.get(PATH, integration_id=whole.number("spreadsheet"))
-    assert (heard.status, heard.code) == (503, "unavailable")
-    assert int(heard.headers["retry-after"]) >= 1
+    response = await token.get(PATH, integration_id=whole.number("spreadsheet"))
+    assert (response.status, response.code) == (503, "unavailable")
+    assert int(response.headers["retry-after"]) >= 1
 
 
 async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> None:
@@ -202,8 +202,8 @@ async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> N
 
     many.destinations = silent  # type: ignore[method-assign]
     whole.service.gate = create(whole.service.context, operations=rows)
-    heard = await token.get(PATH, integration_id=whole.number("spreadsheet"))
-    assert (heard.status, heard.code) == (503, "unavailable")
+    response = await token.get(PATH, integration_id=whole.number("spreadsheet"))
+    assert (response.status, response.code) == (503, "unavailable")
 
 
 async def test_destinations_are_searched_and_paged_by_name(whole: Whole, token: Caller) -> None:
@@ -242,6 +242,6 @@ async def test_a_wrong_query_is_named_before_the_account_is_asked(whole: Whole, 
     """Refuses invalid parameters before it calls the account."""
     for query, wrong in WRONG:
         seen = reads(whole)
-        heard = await token.get(PATH, **query)
-        assert (heard.status, set(heard.errors)) == (422, wrong), query
+        response = await token.get(PATH, **query)
+        assert (response.status, set(response.errors)) == (422, wrong), query
         assert reads(whole) == seen, query

@@ -135,10 +135,10 @@ async def read_answers(port: int, sent: bytes) -> tuple[list[int], dict[str, obj
     """Returns the statuses that a connection answers to these bytes until it closes, and the last body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
-    heard = await reader.read()
+    response = await reader.read()
     writer.close()
-    last: dict[str, object] = json.loads(heard.rpartition(b"\r\n\r\n")[2])
-    return [int(piece[:3]) for piece in heard.split(b"HTTP/1.1 ")[1:]], last
+    last: dict[str, object] = json.loads(response.rpartition(b"\r\n\r\n")[2])
+    return [int(piece[:3]) for piece in response.split(b"HTTP/1.1 ")[1:]], last
 
 
 async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
@@ -178,9 +178,9 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await answered((reader, writer)) == 200
         writer.write(b"GET /healthz HTTP/1.1\r\n\r\n" + HEALTH_REQUEST)
-        heard = await reader.read()
-        assert heard.startswith(b"HTTP/1.1 400 ")
-        assert heard.count(b"HTTP/1.1 ") == 1
+        response = await reader.read()
+        assert response.startswith(b"HTTP/1.1 400 ")
+        assert response.count(b"HTTP/1.1 ") == 1
         writer.close()
 
 
@@ -188,7 +188,7 @@ async def test_a_word_that_is_no_id_is_no_path(service: Service, member: Caller)
     """Answers 404 for an unknown path with any method, and 405 for a path whose last part is an id."""
     for path in ("/v1/automations/nothing", "/v1/automations/no-such", "/v1/automations/nothing/pause"):
         for method in ("GET", "POST", "PATCH", "DELETE"):
-            heard = await member.call(method, path)
-            assert (heard.status, heard.code) == (404, "not_found"), (method, path)
-    heard = await member.call("DELETE", "/v1/automations/01HF7YAT3VWENBYK9N635GV5BA")
-    assert (heard.status, heard.code) == (405, "method_not_allowed")
+            response = await member.call(method, path)
+            assert (response.status, response.code) == (404, "not_found"), (method, path)
+    response = await member.call("DELETE", "/v1/automations/01HF7YAT3VWENBYK9N635GV5BA")
+    assert (response.status, response.code) == (405, "method_not_allowed")

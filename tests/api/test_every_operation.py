@@ -38,8 +38,8 @@ async def test_without_a_token_every_operation_is_refused(nobody: Caller) -> Non
     Interface statements: 4 bearer.
     """
     for row in API_ROWS:
-        heard = await nobody.call(row.method, path_of(row), content=b"{")
-        assert (heard.status, heard.code) == (401, "unauthenticated"), row
+        response = await nobody.call(row.method, path_of(row), content=b"{")
+        assert (response.status, response.code) == (401, "unauthenticated"), row
 
 
 async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
@@ -50,10 +50,10 @@ async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
     Interface statements: 4 scope; 5.3 missing; 7 scope.
     """
     for row in API_ROWS:
-        heard = await member.call(
+        response = await member.call(
             row.method, path_of(row), content=b"{", headers={"Content-Type": "application/json"}
         )
-        assert (heard.status == 403) == (row.scope not in TOKEN_SCOPES), row
+        assert (response.status == 403) == (row.scope not in TOKEN_SCOPES), row
 
 
 async def test_absent_and_malformed_ids_answer_404(service: Service) -> None:
@@ -100,15 +100,17 @@ def test_every_refusal_has_its_status() -> None:
 
 async def test_the_document_is_openapi_and_names_every_operation(service: Service) -> None:
     """Validates the OpenAPI document and finds every /v1/ operation in it once with its refusals."""
-    heard = await service.nobody().get("/openapi.json")
-    openapi_spec_validator.validate(heard.body)
+    response = await service.nobody().get("/openapi.json")
+    openapi_spec_validator.validate(response.body)
     rows = {(row.method.lower(), row.path) for row in OPERATIONS if row.path.startswith("/v1/")}
     rows.add(("post", LOGIN))
-    documented = {(method, path) for path, item in heard.body["paths"].items() for method in item}
+    documented = {(method, path) for path, item in response.body["paths"].items() for method in item}
     assert documented == rows
-    ids = [operation["operationId"] for item in heard.body["paths"].values() for operation in item.values()]
+    ids = [
+        operation["operationId"] for item in response.body["paths"].values() for operation in item.values()
+    ]
     assert len(set(ids)) == len(ids)
-    for item in heard.body["paths"].values():
+    for item in response.body["paths"].values():
         for operation in item.values():
             answers = operation["responses"]
             assert {"401", "414", "422", "429", "431", "500", "503"} <= set(answers)

@@ -26,8 +26,8 @@ async def sign_in_wrongly(
 ) -> None:
     """Signs in this many times with a wrong password."""
     for _ in range(times):
-        heard = await service.nobody(source).post(SESSION, {"email": email, "password": "not this one"})
-        assert heard.code == "invalid_credentials"
+        response = await service.nobody(source).post(SESSION, {"email": email, "password": "not this one"})
+        assert response.code == "invalid_credentials"
 
 
 async def record(service: Service) -> bool:

@@ -26,15 +26,15 @@ async def mailing(service: Service) -> Service:
 async def link_for(service: Service, name: str = "member") -> str:
     """Requests a link for one of the cast and returns the mailed token."""
     service.clock.tick(1)  # mails of the same instant have no defined order
-    heard = await service.nobody().post(FORGOT, {"email": f"{name}@example.com"})
-    assert (heard.status, heard.data) == (200, {})
+    response = await service.nobody().post(FORGOT, {"email": f"{name}@example.com"})
+    assert (response.status, response.data) == (200, {})
     return token_of((await account_mails(service))[-1])
 
 
 async def test_a_link_is_mailed_to_the_accounts_own_address(mailing: Service) -> None:
     """Mails the link to the stored address, its token in the fragment; wakes delivery, logs no token."""
-    heard = await mailing.nobody().post(FORGOT, {"email": "MEMBER@example.com "})
-    assert (heard.status, heard.data) == (200, {})
+    response = await mailing.nobody().post(FORGOT, {"email": "MEMBER@example.com "})
+    assert (response.status, response.data) == (200, {})
     [mail] = await account_mails(mailing)
     assert mail.to == "member@example.com"
     assert str(mail.link).startswith(f"{BASE_URL}{sending.RESET_PAGE}#token=")
@@ -47,9 +47,9 @@ async def test_a_new_password_ends_every_session_and_signs_nobody_in(mailing: Se
     web = await mailing.web("member")
     token = await link_for(mailing)
     mailing.clock.tick(1)
-    heard = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
-    assert (heard.status, heard.data) == (200, {})
-    assert "set-cookie" not in heard.headers
+    response = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
+    assert (response.status, response.data) == (200, {})
+    assert "set-cookie" not in response.headers
     assert (await web.get("/app/session")).status == 401
     old = await mailing.nobody().post("/app/session", {"email": "member@example.com", "password": PASSWORD})
     assert old.code == "invalid_credentials"
@@ -65,8 +65,8 @@ async def test_a_link_works_once_and_ends_the_others(mailing: Service) -> None:
     first, second = await link_for(mailing), await link_for(mailing)
     assert (await mailing.nobody().post(RESET, {"token": second, "new_password": NEW})).status == 200
     for token in (first, second, "x" * 43):
-        heard = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
-        assert heard.errors == {"token": [forgotten_password.INVALID]}
+        response = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
+        assert response.errors == {"token": [forgotten_password.INVALID]}
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(3599, 200), (3600, 422)])
@@ -74,16 +74,16 @@ async def test_a_link_lives_for_an_hour(mailing: Service, seconds: int, status: 
     """Accepts a link one second before the hour ends and refuses it when the hour is over."""
     token = await link_for(mailing)
     mailing.clock.tick(seconds)
-    heard = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
-    assert heard.status == status
+    response = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
+    assert response.status == status
 
 
 async def test_a_weak_password_is_refused_and_the_link_goes_on(mailing: Service) -> None:
     """Refuses a weak password and leaves the link valid for another attempt."""
     token = await link_for(mailing)
     for weak in ("short", "password1234", "member member member"):
-        heard = await mailing.nobody().post(RESET, {"token": token, "new_password": weak})
-        assert set(heard.errors) == {"new_password"}
+        response = await mailing.nobody().post(RESET, {"token": token, "new_password": weak})
+        assert set(response.errors) == {"new_password"}
     assert (await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})).status == 200
 
 
@@ -96,10 +96,10 @@ async def test_only_active_accounts_get_a_link_and_the_answer_never_reveals_it(m
     await web.post(f"/app/people/{mailing.members['approver'].person.id}/deactivate")
     answers = []
     for name in ("nobody", "invited", "approver", "member"):
-        heard = await mailing.nobody(f"203.0.113.{len(answers)}").post(
+        response = await mailing.nobody(f"203.0.113.{len(answers)}").post(
             FORGOT, {"email": f"{name}@example.com"}
         )
-        answers.append((heard.status, heard.body))
+        answers.append((response.status, response.body))
     assert len({str(answer) for answer in answers}) == 1
     assert [mail.to for mail in await account_mails(mailing)] == ["member@example.com"]
 
@@ -144,8 +144,8 @@ async def test_three_requests_an_hour_count_for_an_address_whether_or_not_it_is_
         body = {"email": f"{name}@example.com"}
         for number in range(3):
             assert (await mailing.nobody(f"203.0.113.{number}").post(FORGOT, body)).status == 200
-        heard = await mailing.nobody("203.0.113.9").post(FORGOT, body)
-        assert (heard.status, heard.headers["retry-after"]) == (429, "3600")
+        response = await mailing.nobody("203.0.113.9").post(FORGOT, body)
+        assert (response.status, response.headers["retry-after"]) == (429, "3600")
     assert (await mailing.nobody().post(FORGOT, {"email": "owner@example.com"})).status == 200
     mailing.clock.tick(3600)
     assert (await mailing.nobody().post(FORGOT, {"email": "member@example.com"})).status == 200
@@ -163,8 +163,8 @@ async def test_ten_requests_a_minute_count_for_a_source(mailing: Service) -> Non
 
 async def test_without_a_mail_server_nothing_is_offered(service: Service) -> None:
     """Answers 503 `not_configured` without a mail server and creates no link."""
-    heard = await service.nobody().post(FORGOT, {"email": "member@example.com"})
-    assert (heard.status, heard.code) == (503, "not_configured")
+    response = await service.nobody().post(FORGOT, {"email": "member@example.com"})
+    assert (response.status, response.code) == (503, "not_configured")
     assert await account_mails(service) == []
 
 
@@ -179,5 +179,5 @@ async def test_an_account_switched_off_meanwhile_gets_no_new_password(mailing: S
         )
 
     await mailing.write(switch_off)
-    heard = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
-    assert heard.errors == {"token": [forgotten_password.INVALID]}
+    response = await mailing.nobody().post(RESET, {"token": token, "new_password": NEW})
+    assert response.errors == {"token": [forgotten_password.INVALID]}

@@ -57,9 +57,9 @@ async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
     [automation_id] = await put(service, "member", 1)
     await put(service, "owner", 1)
     await put(service, "stranger", 1)
-    heard = await (await service.web("member")).get(INBOX)
+    response = await (await service.web("member")).get(INBOX)
     timestamp = wire_time(service.clock.now())
-    assert heard.data == {
+    assert response.data == {
         "notices": [
             {
                 "id": automation_id,
@@ -108,9 +108,9 @@ async def test_entries_are_marked_read_by_ids_or_by_a_time(service: Service) -> 
     ids = [new_id(service.clock.now()) for _ in range(201)]
     assert (await web.post(READ, {"ids": ids[:200]})).status == 200
     for body in ({}, {"ids": ids}, {"ids": ids[:1], "until": "2026-05-01T00:00:00Z"}, {"ids": ["x"]}):
-        heard = await web.post(READ, body)
-        assert heard.status == 422
-        assert set(heard.errors) <= {"ids", "ids.0"}
+        response = await web.post(READ, body)
+        assert response.status == 422
+        assert set(response.errors) <= {"ids", "ids.0"}
 
 
 class _Recorded:

@@ -11,7 +11,7 @@ from steward.database.engine.base import Tx
 from steward.model.account import Role
 from steward.model.instants import wire_time
 from tests.api.audited import actions
-from tests.people import PASSWORD, Caller, Heard
+from tests.people import PASSWORD, ApiResponse, Caller
 from tests.service import Service
 
 PEOPLE = "/app/people"
@@ -21,18 +21,18 @@ NEW_PASSWORD = "violet harbour 1931"
 WEEK = 7 * 24 * 3600
 
 
-async def invite(owner: Caller, email: str = "nina@example.com", **body: Any) -> Heard:
+async def invite(owner: Caller, email: str = "nina@example.com", **body: Any) -> ApiResponse:
     """Invites an address and returns the answer."""
     return await owner.post(PEOPLE, {"email": email, "role": "member", **body})
 
 
-def token_of(invited: Heard) -> str:
+def token_of(invited: ApiResponse) -> str:
     """Returns the token in the link of an invitation."""
     url: str = invited.data["invite_url"]
     return url.partition("#token=")[2]
 
 
-def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
+def acceptance(invited: ApiResponse, **body: Any) -> dict[str, Any]:
     """Returns the body that accepts an invitation with a new account; `...` removes a field."""
     fields = {
         "token": token_of(invited),
@@ -59,9 +59,9 @@ async def test_an_invited_person_makes_an_account_and_is_in(service: Service) ->
     assert invited.data["invite_expires_at"] == wire_time(service.clock.now())
     service.clock.tick(-1)
     nina = service.nobody()
-    heard = await nina.post(ACCEPT, acceptance(invited))
-    session = heard.data["session"]
-    assert heard.status == 200
+    response = await nina.post(ACCEPT, acceptance(invited))
+    session = response.data["session"]
+    assert response.status == 200
     assert session["organization"]["id"] == service.own.organization.id
     assert session["user"]["username"] == "Nina Newcomer"
     assert session["organization"]["role"] == "approver"
@@ -112,11 +112,11 @@ async def test_a_link_works_once_and_for_seven_days(service: Service) -> None:
 async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None:
     """Lets one of four simultaneous acceptances in."""
     invited = await invite(await service.web("owner"))
-    heard = await asyncio.gather(
+    response = await asyncio.gather(
         *(service.nobody(f"203.0.113.{number}").post(ACCEPT, acceptance(invited)) for number in range(4))
     )
-    assert sorted(answer.status for answer in heard)[:2] == [200, 422]
-    assert {answer.status for answer in heard} <= {200, 422, 503}
+    assert sorted(answer.status for answer in response)[:2] == [200, 422]
+    assert {answer.status for answer in response} <= {200, 422, 503}
 
 
 async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
@@ -125,8 +125,8 @@ async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
     older, newer = await invite(owner), await invite(owner, role="approver")
     assert older.data["person"]["id"] == newer.data["person"]["id"]
     assert set((await service.nobody().post(ACCEPT, acceptance(older))).errors) == {"token"}
-    heard = await service.nobody().post(ACCEPT, acceptance(newer))
-    assert heard.data["session"]["organization"]["role"] == "approver"
+    response = await service.nobody().post(ACCEPT, acceptance(newer))
+    assert response.data["session"]["organization"]["role"] == "approver"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ async def test_a_new_account_lists_all_missing_fields_together(
 ) -> None:
     """Reports every invalid field of a new account at once and leaves the link valid."""
     invited = await invite(await service.web("owner"))
-    heard = await service.nobody().post(ACCEPT, acceptance(invited, **changes))
-    assert (heard.status, set(heard.errors)) == (422, wrong)
+    response = await service.nobody().post(ACCEPT, acceptance(invited, **changes))
+    assert (response.status, set(response.errors)) == (422, wrong)
     assert (await service.nobody().post(ACCEPT, acceptance(invited))).status == 200
 
 
@@ -163,8 +163,8 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
     wrong = await service.nobody().post(ACCEPT, acceptance(invited))
     assert (wrong.status, set(wrong.errors)) == (422, {"password"})
     stranger = service.nobody()
-    heard = await stranger.post(ACCEPT, {"token": token_of(invited), "password": PASSWORD})
-    session = heard.data["session"]
+    response = await stranger.post(ACCEPT, {"token": token_of(invited), "password": PASSWORD})
+    session = response.data["session"]
     assert session["user"]["first_name"] == "Sven"
     assert session["organization"]["id"] == service.own.organization.id
     assert len(session["organizations"]) == 2
@@ -180,11 +180,11 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
 async def test_guessing_the_password_of_an_existing_account_is_limited(service: Service) -> None:
     """Counts wrong passwords on acceptances and on sign-ins of one address together, from any source."""
     invited = await invite(await service.web("owner"), "stranger@example.com")
-    heard = [
+    response = [
         await service.nobody(f"198.51.100.{number}").post(ACCEPT, acceptance(invited)) for number in range(11)
     ]
-    assert [answer.status for answer in heard] == [422] * 10 + [429]
-    assert heard[-1].headers["retry-after"] == "60"
+    assert [answer.status for answer in response] == [422] * 10 + [429]
+    assert response[-1].headers["retry-after"] == "60"
     signed_in = await service.nobody().post(
         "/app/session", {"email": "stranger@example.com", "password": PASSWORD}
     )
@@ -193,8 +193,8 @@ async def test_guessing_the_password_of_an_existing_account_is_limited(service: 
 
 async def test_acceptances_of_one_address_are_limited(service: Service) -> None:
     """Refuses the eleventh acceptance of a minute from one source."""
-    heard = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
-    assert [answer.status for answer in heard] == [422] * 10 + [429]
+    response = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
+    assert [answer.status for answer in response] == [422] * 10 + [429]
 
 
 async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> None:
@@ -206,8 +206,8 @@ async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> 
         await people.add_to_organization(tx, person, service.other.organization.id, Role.OWNER)
 
     await service.write(act)
-    heard = await service.nobody().post(ACCEPT, acceptance(await invite(owner, "api@example.com")))
-    assert (heard.status, set(heard.errors)) == (422, {"password"})
+    response = await service.nobody().post(ACCEPT, acceptance(await invite(owner, "api@example.com")))
+    assert (response.status, set(response.errors)) == (422, {"password"})
 
 
 async def test_the_first_acceptance_sets_the_password_for_all(service: Service) -> None:
@@ -224,8 +224,8 @@ async def test_the_first_acceptance_sets_the_password_for_all(service: Service) 
 async def test_a_member_is_not_invited_again(service: Service) -> None:
     """Refuses with 422 on `email` to invite a member, also one who was deactivated."""
     owner = await service.web("owner")
-    heard = await invite(owner, "member@example.com")
-    assert (heard.status, set(heard.errors)) == (422, {"email"})
+    response = await invite(owner, "member@example.com")
+    assert (response.status, set(response.errors)) == (422, {"email"})
     await owner.post(f"{PEOPLE}/{service.members['member'].person.id}/deactivate")
     assert set((await invite(owner, "member@example.com")).errors) == {"email"}
 
@@ -251,8 +251,8 @@ async def test_an_account_that_was_switched_off_cannot_accept(service: Service) 
     invited = await invite(await service.web("owner"), "stranger@example.com")
     person = service.members["stranger"].person
     await service.write(lambda tx: people.set_active(tx, person, False))
-    heard = await service.nobody().post(ACCEPT, {"token": token_of(invited), "password": PASSWORD})
-    assert set(heard.errors) == {"token"}
+    response = await service.nobody().post(ACCEPT, {"token": token_of(invited), "password": PASSWORD})
+    assert set(response.errors) == {"token"}
 
 
 # In order: no account, one of another organization, one without a password, one that is switched off, and a
@@ -302,8 +302,8 @@ async def test_inviting_does_not_reveal_whether_an_address_has_an_account(servic
         back = await owner.post(f"{PEOPLE}/{person['id']}/activate")
         again = await invite(owner, email, first_name="Given")
         mine = (person["id"], email, invited.data["invite_url"], again.data["invite_url"])
-        heard = (invited, changed, gone, back, again)
-        actual.append(_without([listed, *([answer.status, answer.body] for answer in heard)], *mine))
+        response = (invited, changed, gone, back, again)
+        actual.append(_without([listed, *([answer.status, answer.body] for answer in response)], *mine))
     assert all(item == actual[0] for item in actual)
     assert numbers == list(range(numbers[0], numbers[0] + len(ADDRESSES)))
 
@@ -329,9 +329,9 @@ async def test_a_link_shows_no_membership_before_the_password_is_proven(service:
     for number, email in enumerate(ADDRESSES):
         invited = await invite(owner, email)
         person = service.nobody(f"203.0.113.{number}")
-        heard = [await person.post(ACCEPT, acceptance(invited, **fields)) for fields in REFUSED]
-        assert [answer.status for answer in heard] == [422] * len(REFUSED)
-        actual.append([_without(each_answer.body) for each_answer in heard])
+        response = [await person.post(ACCEPT, acceptance(invited, **fields)) for fields in REFUSED]
+        assert [answer.status for answer in response] == [422] * len(REFUSED)
+        actual.append([_without(each_answer.body) for each_answer in response])
     assert all(item == actual[0] for item in actual)
 
 
@@ -358,8 +358,8 @@ async def test_an_account_refuses_another_password_in_one_way(service: Service) 
     await _accounts(service)
     owner = await service.web("owner")
     for email in ("no-word@example.com", "off@example.com", "stranger@example.com"):
-        heard = await service.nobody().post(ACCEPT, acceptance(await invite(owner, email)))
-        assert (heard.status, heard.errors) == (422, {"password": [invitations.ACCOUNT_EXISTS]})
+        response = await service.nobody().post(ACCEPT, acceptance(await invite(owner, email)))
+        assert (response.status, response.errors) == (422, {"password": [invitations.ACCOUNT_EXISTS]})
 
 
 async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> None:
@@ -394,11 +394,11 @@ WRONG: list[tuple[dict[str, object], set[str]]] = [
 async def test_an_invitation_names_its_faults(service: Service) -> None:
     """Refuses an invitation with every invalid or unknown field under its name."""
     for body, wrong in WRONG:
-        heard = await (await service.web("owner")).post(PEOPLE, body)
-        assert (heard.status, set(heard.errors)) == (422, wrong), body
+        response = await (await service.web("owner")).post(PEOPLE, body)
+        assert (response.status, set(response.errors)) == (422, wrong), body
 
 
 async def test_accepting_from_another_page_is_refused(service: Service) -> None:
     """Refuses an acceptance that another origin's page sends with 403 `csrf_failed`."""
-    heard = await service.nobody().post(ACCEPT, {}, Origin="https://elsewhere.example")
-    assert (heard.status, heard.code) == (403, "csrf_failed")
+    response = await service.nobody().post(ACCEPT, {}, Origin="https://elsewhere.example")
+    assert (response.status, response.code) == (403, "csrf_failed")

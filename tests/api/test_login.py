@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote_plus, urlencode
 
 from steward.accounts import credentials, organizations, people
-from tests.people import Heard, basic
+from tests.people import ApiResponse, basic
 from tests.service import LOGIN, Service
 
 FORM = "application/x-www-form-urlencoded"
@@ -15,7 +15,7 @@ FORM = "application/x-www-form-urlencoded"
 
 async def form(
     service: Service, fields: dict[str, str] | list[tuple[str, str]], *, authorization: str | None = None
-) -> Heard:
+) -> ApiResponse:
     """Logs in by the form variant and returns the answer."""
     headers = {"Content-Type": FORM}
     if authorization is not None:
@@ -38,7 +38,7 @@ async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None
 
     Interface statements: 4.1 login; 5.1 json, answer.
     """
-    heard = await service.log_in("member")
+    response = await service.log_in("member")
     expires_at = service.clock.now() + timedelta(hours=1)
     fields = {
         "token_type": "Bearer",
@@ -50,13 +50,13 @@ async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None
         "organization": {"id": service.own.organization.id, "name": "Demo Shop"},
         "expires_at": expires_at.isoformat(timespec="seconds"),
     }
-    token = heard.body["access_token"]
-    assert heard.status == 200
-    assert heard.data == {"access_token": token, **fields}
-    assert heard.body == {"success": True, "contract_version": 1, **heard.data, "data": heard.data}
-    assert heard.data["expires_at"].endswith("+00:00")
-    assert heard.headers["cache-control"] == "no-store"
-    assert heard.headers["pragma"] == "no-cache"
+    token = response.body["access_token"]
+    assert response.status == 200
+    assert response.data == {"access_token": token, **fields}
+    assert response.body == {"success": True, "contract_version": 1, **response.data, "data": response.data}
+    assert response.data["expires_at"].endswith("+00:00")
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["pragma"] == "no-cache"
 
 
 async def test_the_token_of_a_login_opens_the_api(service: Service) -> None:
@@ -94,19 +94,19 @@ async def test_the_claims_of_a_token_are_those_of_the_contract(service: Service)
 
 async def test_grant_type_and_scope_are_accepted_in_json(service: Service) -> None:
     """Accepts `grant_type` and any `scope` in a JSON login."""
-    heard = await service.log_in("member", grant_type="client_credentials", scope="anything")
-    assert heard.status == 200
+    response = await service.log_in("member", grant_type="client_credentials", scope="anything")
+    assert response.status == 200
 
 
 async def test_values_are_compared_trimmed_and_folded(service: Service) -> None:
     """Compares username, email and organization name trimmed, width-normalised and without regard to case."""
-    heard = await service.log_in(
+    response = await service.log_in(
         "member",
         username="  MIA ｍember ",
         email=" MEMBER@Example.com",
         organization_name="DEMO shop ",
     )
-    assert heard.status == 200
+    assert response.status == 200
 
 
 WRONG = [
@@ -130,10 +130,10 @@ async def test_a_wrong_value_is_never_repeated_in_an_error(service: Service) -> 
     service.restart(limit_login=1000)
     bodies = []
     for changes in WRONG:
-        heard = await service.log_in("member", **changes)
-        assert (heard.status, heard.code) == (401, "invalid_credentials"), changes
-        assert "www-authenticate" not in heard.headers
-        bodies.append(heard.body)
+        response = await service.log_in("member", **changes)
+        assert (response.status, response.code) == (401, "invalid_credentials"), changes
+        assert "www-authenticate" not in response.headers
+        bodies.append(response.body)
     assert all(body == bodies[0] for body in bodies)
 
 
@@ -145,8 +145,10 @@ async def test_a_secret_of_another_organization_does_not_log_in(service: Service
     Interface statements: 5.2 rule 1.
     """
     issued = service.other.issued
-    heard = await service.log_in("member", client_id=issued.credential.client_id, client_secret=issued.secret)
-    assert (heard.status, heard.code) == (401, "invalid_credentials")
+    response = await service.log_in(
+        "member", client_id=issued.credential.client_id, client_secret=issued.secret
+    )
+    assert (response.status, response.code) == (401, "invalid_credentials")
 
 
 async def test_secrets_are_compared_exactly(service: Service) -> None:
@@ -193,11 +195,11 @@ async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refus
     """Issues a token while automations are off for the organization, and refuses its calls with 403."""
     org = service.own.organization.id
     await service.write(lambda tx: organizations.switch(tx, org, False))
-    heard = await service.log_in("member")
+    response = await service.log_in("member")
     caller = service.nobody()
-    caller.headers["Authorization"] = f"Bearer {heard.body['access_token']}"
+    caller.headers["Authorization"] = f"Bearer {response.body['access_token']}"
     refused = await caller.get("/v1/automations/status")
-    assert heard.status == 200
+    assert response.status == 200
     assert (refused.status, refused.code) == (403, "forbidden")
     assert refused.body["message"] == "Automations are switched off for this organisation"
 
@@ -207,9 +209,9 @@ async def test_a_field_missing_empty_long_or_not_text_is_named(service: Service)
     service.restart(limit_login=1000)
     for name in ("username", "email", "organization_name", "client_id", "client_secret"):
         for value in (..., None, "", 5, ["x"], "x" * 321, "a\x00b"):
-            heard = await service.log_in("member", **{name: value})
-            assert (heard.status, heard.code) == (422, "validation_failed"), (name, value)
-            assert list(heard.errors) == [name]
+            response = await service.log_in("member", **{name: value})
+            assert (response.status, response.code) == (422, "validation_failed"), (name, value)
+            assert list(response.errors) == [name]
 
 
 async def test_320_characters_are_not_too_many(service: Service) -> None:
@@ -219,8 +221,8 @@ async def test_320_characters_are_not_too_many(service: Service) -> None:
 
 async def test_all_faults_are_reported_together(service: Service) -> None:
     """Names every missing, unknown and invalid field in one answer."""
-    heard = await service.nobody().post(LOGIN, {"grant_type": "password", "surplus": 1})
-    assert set(heard.errors) == {
+    response = await service.nobody().post(LOGIN, {"grant_type": "password", "surplus": 1})
+    assert set(response.errors) == {
         "username",
         "email",
         "organization_name",
@@ -233,8 +235,8 @@ async def test_all_faults_are_reported_together(service: Service) -> None:
 
 async def test_a_body_that_is_no_object_is_refused(service: Service) -> None:
     """Refuses a JSON body that is not an object with an error on `body`."""
-    heard = await service.nobody().post(LOGIN, ["x"])
-    assert (heard.status, list(heard.errors)) == (422, ["body"])
+    response = await service.nobody().post(LOGIN, ["x"])
+    assert (response.status, list(response.errors)) == (422, ["body"])
 
 
 async def test_the_query_string_is_ignored(service: Service) -> None:
@@ -246,14 +248,16 @@ async def test_the_query_string_is_ignored(service: Service) -> None:
     """
     body = service.login_body("member")
     secret = body.pop("client_secret")
-    heard = await service.nobody().call("POST", LOGIN, body=body, params={"client_secret": secret, "x": 1})
-    assert list(heard.errors) == ["client_secret"]
+    response = await service.nobody().call("POST", LOGIN, body=body, params={"client_secret": secret, "x": 1})
+    assert list(response.errors) == ["client_secret"]
 
 
 async def test_a_bearer_header_on_the_login_is_ignored(service: Service) -> None:
     """Ignores an invalid bearer header on the login."""
-    heard = await service.nobody().post(LOGIN, service.login_body("member"), Authorization="Bearer nonsense")
-    assert heard.status == 200
+    response = await service.nobody().post(
+        LOGIN, service.login_body("member"), Authorization="Bearer nonsense"
+    )
+    assert response.status == 200
 
 
 async def test_the_form_takes_basic(service: Service) -> None:
@@ -262,18 +266,18 @@ async def test_the_form_takes_basic(service: Service) -> None:
     Interface statements: 5.1 form, basic.
     """
     issued = service.own.issued
-    heard = await form(
+    response = await form(
         service, names(service), authorization=basic(issued.credential.client_id, issued.secret)
     )
-    assert heard.status == 200
+    assert response.status == 200
 
 
 async def test_basic_without_padding_and_form_encoded_values_log_in(service: Service) -> None:
     """Accepts Basic without padding and with form-encoded id and secret."""
     issued = service.own.issued
     encoded = basic(quote_plus(issued.credential.client_id), "%" + f"{ord('s'):02X}" + issued.secret[1:])
-    heard = await form(service, names(service), authorization=encoded.rstrip("="))
-    assert heard.status == 200
+    response = await form(service, names(service), authorization=encoded.rstrip("="))
+    assert response.status == 200
 
 
 async def test_the_form_takes_client_fields_and_ignores_unknown_ones(service: Service) -> None:
@@ -297,8 +301,8 @@ async def test_a_form_field_given_twice_is_refused(service: Service) -> None:
     """Refuses a form field that is sent twice."""
     issued = service.own.issued
     fields = [*names(service).items(), ("email", "member@example.com")]
-    heard = await form(service, fields, authorization=basic(issued.credential.client_id, issued.secret))
-    assert (heard.status, list(heard.errors)) == (422, ["email"])
+    response = await form(service, fields, authorization=basic(issued.credential.client_id, issued.secret))
+    assert (response.status, list(response.errors)) == (422, ["email"])
 
 
 async def test_the_form_needs_its_grant_type(service: Service) -> None:
@@ -324,24 +328,24 @@ UNREADABLE: list[str] = [
 async def test_an_unreadable_basic_value_is_a_failed_login(service: Service) -> None:
     """Answers 401 with a Basic challenge to a Basic value that cannot be decoded."""
     for value in UNREADABLE:
-        heard = await form(service, names(service), authorization=value)
-        assert (heard.status, heard.code) == (401, "invalid_credentials"), value
-        assert heard.headers["www-authenticate"] == 'Basic realm="steward"', value
+        response = await form(service, names(service), authorization=value)
+        assert (response.status, response.code) == (401, "invalid_credentials"), value
+        assert response.headers["www-authenticate"] == 'Basic realm="steward"', value
 
 
 async def test_basic_without_a_value_is_a_second_way_all_the_same(service: Service) -> None:
     """Refuses even an empty or unreadable Basic header beside client id and secret in the body."""
     for value in ("Basic", "Basic !!!"):
         fields = {**names(service), "client_id": "st_x", "client_secret": "stw_x"}
-        heard = await form(service, fields, authorization=value)
-        assert (heard.status, list(heard.errors)) == (422, ["client_id"]), value
+        response = await form(service, fields, authorization=value)
+        assert (response.status, list(response.errors)) == (422, ["client_id"]), value
 
 
 async def test_a_wrong_basic_secret_asks_for_basic(service: Service) -> None:
     """Answers a wrong Basic secret with 401 and a Basic challenge."""
     header = basic(service.own.issued.credential.client_id, "wrong\x00")
-    heard = await form(service, names(service), authorization=header)
-    assert (heard.status, heard.headers["www-authenticate"]) == (401, 'Basic realm="steward"')
+    response = await form(service, names(service), authorization=header)
+    assert (response.status, response.headers["www-authenticate"]) == (401, 'Basic realm="steward"')
 
 
 FIRST_OF_ALL: list[tuple[dict[str, str], bytes, tuple[int, str]]] = [
@@ -361,8 +365,8 @@ FIRST_OF_ALL: list[tuple[dict[str, str], bytes, tuple[int, str]]] = [
 async def test_type_size_and_syntax_come_first(service: Service) -> None:
     """Refuses a wrong media type with 415, a long body with 413 and bad syntax with 400 first."""
     for headers, content, refused in FIRST_OF_ALL:
-        heard = await service.nobody().call("POST", LOGIN, content=content, headers=headers)
-        assert (heard.status, heard.code) == refused, headers
+        response = await service.nobody().call("POST", LOGIN, content=content, headers=headers)
+        assert (response.status, response.code) == refused, headers
 
 
 async def test_access_that_is_off_comes_before_everything(service: Service) -> None:
@@ -373,15 +377,17 @@ async def test_access_that_is_off_comes_before_everything(service: Service) -> N
     Interface statements: 7 configured.
     """
     service.restart(api_access=False)
-    heard = await service.nobody().call("POST", LOGIN, content=b"{", headers={"Content-Type": "text/plain"})
-    assert (heard.status, heard.code) == (503, "not_configured")
-    assert int(heard.headers["retry-after"]) >= 1
+    response = await service.nobody().call(
+        "POST", LOGIN, content=b"{", headers={"Content-Type": "text/plain"}
+    )
+    assert (response.status, response.code) == (503, "not_configured")
+    assert int(response.headers["retry-after"]) >= 1
 
 
 async def test_only_post_logs_in(service: Service) -> None:
     """Answers 405 with `Allow: POST` to a GET of the login."""
-    heard = await service.nobody().get(LOGIN)
-    assert (heard.status, heard.headers["allow"]) == (405, "POST")
+    response = await service.nobody().get(LOGIN)
+    assert (response.status, response.headers["allow"]) == (405, "POST")
 
 
 async def test_the_eleventh_attempt_in_a_minute_waits(service: Service) -> None:

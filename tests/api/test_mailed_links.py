@@ -23,10 +23,10 @@ GUEST = {"email": "guest@example.com", "role": "approver", "first_name": "Gus", 
 async def test_an_invitation_is_mailed_and_its_link_still_shown(service: Service) -> None:
     """Mails who invites, to which organization and in which role, with the link that is answered too."""
     service.restart(mail=True)
-    heard = await (await service.web("owner")).post(PEOPLE, GUEST)
-    assert (heard.status, heard.data["mailed"]) == (201, True)
+    response = await (await service.web("owner")).post(PEOPLE, GUEST)
+    assert (response.status, response.data["mailed"]) == (201, True)
     [mail] = await account_mails(service)
-    assert (mail.to, mail.link) == ("guest@example.com", heard.data["invite_url"])
+    assert (mail.to, mail.link) == ("guest@example.com", response.data["invite_url"])
     assert mail.subject == "Olga Owner invites you to Demo Shop"
     assert "as an approver" in mail.paragraphs[0]
     accepted = await service.nobody().post(
@@ -44,9 +44,9 @@ async def test_an_invitation_is_mailed_and_its_link_still_shown(service: Service
 
 async def test_without_a_mail_server_the_link_is_carried_by_hand(service: Service) -> None:
     """Answers the link with `mailed` false when there is no mail server, and queues nothing."""
-    heard = await (await service.web("owner")).post(PEOPLE, GUEST)
-    assert (heard.status, heard.data["mailed"]) == (201, False)
-    assert "#token=" in heard.data["invite_url"]
+    response = await (await service.web("owner")).post(PEOPLE, GUEST)
+    assert (response.status, response.data["mailed"]) == (201, False)
+    assert "#token=" in response.data["invite_url"]
     assert await account_mails(service) == []
 
 
@@ -106,8 +106,8 @@ async def test_a_digest_is_ended_by_the_form_of_a_mail_program(service: Service)
     path = f"/unsubscribe/{unsubscribe_token(service.context.keys.cursor, org, person)}"
     caller = service.nobody()
     for _ in range(2):
-        heard = await caller.client.post(path, data={"List-Unsubscribe": "One-Click"})
-        assert (heard.status_code, heard.json()["data"]) == (200, {})
+        response = await caller.client.post(path, data={"List-Unsubscribe": "One-Click"})
+        assert (response.status_code, response.json()["data"]) == (200, {})
     after = await preferences(service, person)
     assert after.email == {**DEFAULT_PREFERENCES.email, NoticeGroup.RUNS: MailChoice.OFF}
 

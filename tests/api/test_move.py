@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.test_automations import Desk, desk
-from tests.people import Caller, Heard
+from tests.people import ApiResponse, Caller
 
 __all__ = ["desk"]
 
@@ -15,8 +15,8 @@ DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 async def planned(desk: Desk, automation: dict[str, Any], index: int = 0) -> dict[str, Any]:
     """Returns a coming run of the automation as the calendar answers it."""
-    heard = await desk.member.get(f"{PATH}/occurrences", automation_id=automation["id"])
-    row: dict[str, Any] = heard.data["occurrences"][index]
+    response = await desk.member.get(f"{PATH}/occurrences", automation_id=automation["id"])
+    row: dict[str, Any] = response.data["occurrences"][index]
     return row
 
 
@@ -32,7 +32,7 @@ def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 async def edit(
     desk: Desk, verb: str, automation: dict[str, Any], body: object, caller: Caller | None = None
-) -> Heard:
+) -> ApiResponse:
     """Posts move, skip or unskip and returns the answer."""
     return await (caller or desk.member).post(f"{PATH}/{automation['id']}/occurrences/{verb}", body)
 
@@ -52,12 +52,12 @@ async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
     automation = await utc_daily(desk)
     row = await planned(desk, automation)
     body = sent(row, run_at="2026-05-01T12:00:00+02:00", scope="this")
-    heard = await edit(desk, "move", automation, body)
-    assert (heard.status, sorted(heard.data)) == (200, ["automation", "occurrence"])
+    response = await edit(desk, "move", automation, body)
+    assert (response.status, sorted(response.data)) == (200, ["automation", "occurrence"])
     moved = {"run_at": "2026-05-01T10:00:00.000Z", "moved_from": row["run_at"], "version": 1}
-    assert heard.data["occurrence"] == {**row, **moved}
-    assert heard.data["automation"] == {**automation, "next_run_at": "2026-05-01T10:00:00.000Z"}
-    assert await planned(desk, automation) == heard.data["occurrence"]
+    assert response.data["occurrence"] == {**row, **moved}
+    assert response.data["automation"] == {**automation, "next_run_at": "2026-05-01T10:00:00.000Z"}
+    assert await planned(desk, automation) == response.data["occurrence"]
 
 
 async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
@@ -70,10 +70,10 @@ async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
     new_automation = await utc_daily(desk)
     row = await planned(desk, new_automation, 1)
     body = sent(row, run_at="2026-05-02T10:30:00Z", scope="this_and_later")
-    heard = await edit(desk, "move", new_automation, body)
-    automation = heard.data["automation"]
+    response = await edit(desk, "move", new_automation, body)
+    automation = response.data["automation"]
     assert (automation["version"], automation["schedule"]["run_at"]) == (2, "10:30")
-    assert heard.data["occurrence"]["automation_version"] == 2
+    assert response.data["occurrence"]["automation_version"] == 2
     got = await desk.member.get(f"{PATH}/{new_automation['id']}")
     assert got.data["automation"] == automation
 
@@ -86,26 +86,26 @@ async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
     Interface statements: 4.2 projected; 9 projected.
     """
     automation = await utc_daily(desk)
-    heard = await desk.member.get(f"{PATH}/occurrences", **{"from": "2026-06-10T00:00:00Z"})
-    row = heard.data["occurrences"][0]
+    response = await desk.member.get(f"{PATH}/occurrences", **{"from": "2026-06-10T00:00:00Z"})
+    row = response.data["occurrences"][0]
     assert (row["projected"], row["version"]) == (True, 0)
     assert (await edit(desk, "skip", automation, sent(row))).code == "wrong_state"
-    heard = await edit(desk, "move", automation, sent(row, run_at="2026-06-10T12:00:00Z", scope="this"))
-    assert (heard.data["occurrence"]["projected"], heard.data["occurrence"]["version"]) == (False, 1)
-    assert (await edit(desk, "skip", automation, sent(heard.data["occurrence"]))).status == 200
+    response = await edit(desk, "move", automation, sent(row, run_at="2026-06-10T12:00:00Z", scope="this"))
+    assert (response.data["occurrence"]["projected"], response.data["occurrence"]["version"]) == (False, 1)
+    assert (await edit(desk, "skip", automation, sent(response.data["occurrence"]))).status == 200
 
 
 async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> None:
     """Answers the run and the automation after skip and unskip, and un-skipping restores both."""
     automation = await utc_daily(desk)
     row = await planned(desk, automation)
-    heard = await edit(desk, "skip", automation, sent(row))
+    response = await edit(desk, "skip", automation, sent(row))
     skipped = {"state": "skipped", "reason": "by_merchant", "version": 1}
-    assert (heard.status, heard.data["occurrence"]) == (200, {**row, **skipped})
-    assert heard.data["automation"]["next_run_at"] > row["run_at"]
-    heard = await edit(desk, "unskip", automation, sent(heard.data["occurrence"]))
-    assert heard.data["occurrence"] == {**row, "version": 2}
-    assert heard.data["automation"] == automation
+    assert (response.status, response.data["occurrence"]) == (200, {**row, **skipped})
+    assert response.data["automation"]["next_run_at"] > row["run_at"]
+    response = await edit(desk, "unskip", automation, sent(response.data["occurrence"]))
+    assert response.data["occurrence"] == {**row, "version": 2}
+    assert response.data["automation"] == automation
 
 
 async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
@@ -119,13 +119,13 @@ async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
     row = await planned(desk, automation)
     current = (await edit(desk, "skip", automation, sent(row))).data
     for verb, more in (("move", {"run_at": "2020-01-01T00:00:00Z", "scope": "this"}), ("skip", {})):
-        heard = await edit(desk, verb, automation, sent(row, **more))
-        assert (heard.status, heard.code, heard.data) == (409, "stale_version", current)
-        assert heard.body["success"] is False
-        assert "errors" not in heard.body
+        response = await edit(desk, verb, automation, sent(row, **more))
+        assert (response.status, response.code, response.data) == (409, "stale_version", current)
+        assert response.body["success"] is False
+        assert "errors" not in response.body
     gone = sent(row, slot_at="2026-05-01T03:33:00Z", automation_version=9)
-    heard = await edit(desk, "unskip", automation, gone)
-    assert heard.data == {"occurrence": None, "automation": current["automation"]}
+    response = await edit(desk, "unskip", automation, gone)
+    assert response.data == {"occurrence": None, "automation": current["automation"]}
 
 
 async def test_refusals_come_in_their_order(desk: Desk) -> None:
@@ -135,27 +135,27 @@ async def test_refusals_come_in_their_order(desk: Desk) -> None:
     past = "2020-01-01T00:00:00Z"
     later = sent(row, run_at=past, scope="this_and_later")
 
-    async def heard(body: dict[str, Any]) -> tuple[int, str | None, list[str]]:
+    async def response(body: dict[str, Any]) -> tuple[int, str | None, list[str]]:
         answer = await edit(desk, "move", automation, body)
         return answer.status, answer.code, sorted(answer.body.get("errors", {}))
 
     odd = {"slot_at": "2026-05-01T09:59:59Z"}
     wrong = {**later, **odd, "automation_version": 0, "occurrence_version": -1, "scope": "all", "extra": 1}
-    assert await heard(wrong) == (
+    assert await response(wrong) == (
         422, "validation_failed", ["automation_version", "extra", "occurrence_version", "scope"],
     )  # fmt: skip
-    assert await heard({}) == (
+    assert await response({}) == (
         422,
         "validation_failed",
         ["automation_version", "occurrence_version", "run_at", "scope", "slot_at"],
     )
-    assert await heard({**later, **odd, "automation_version": 9}) == (409, "stale_version", [])
-    assert await heard({**later, **odd}) == (422, "validation_failed", ["slot_at"])
+    assert await response({**later, **odd, "automation_version": 9}) == (409, "stale_version", [])
+    assert await response({**later, **odd}) == (422, "validation_failed", ["slot_at"])
     await edit(desk, "skip", automation, sent(row))
-    assert await heard({**later, "occurrence_version": 1}) == (409, "wrong_state", [])
+    assert await response({**later, "occurrence_version": 1}) == (409, "wrong_state", [])
     body = sent(await planned(desk, automation, 1), run_at=past)
-    assert await heard({**body, "scope": "this_and_later"}) == (422, "validation_failed", ["scope"])
-    assert await heard({**body, "scope": "this"}) == (422, "validation_failed", ["run_at"])
+    assert await response({**body, "scope": "this_and_later"}) == (422, "validation_failed", ["scope"])
+    assert await response({**body, "scope": "this"}) == (422, "validation_failed", ["run_at"])
 
 
 @pytest.mark.parametrize("verb", ["move", "skip", "unskip"])
@@ -185,5 +185,5 @@ async def test_paused_automations_refuse_every_edit(desk: Desk) -> None:
     for verb, more in (
         ("move", {"run_at": "2026-05-01T12:00:00Z", "scope": "this"}), ("skip", {}), ("unskip", {}),
     ):  # fmt: skip
-        heard = await edit(desk, verb, automation, {**body, **more})
-        assert (heard.status, heard.code) == (409, "wrong_state"), verb
+        response = await edit(desk, verb, automation, {**body, **more})
+        assert (response.status, response.code) == (409, "wrong_state"), verb

@@ -37,9 +37,9 @@ async def automation(service: Service) -> str:
         "schedule": {"cadence": "manual"},
         "integration_id": await service.write(connect, org=org),
     }
-    heard = await (await service.web("owner")).post("/v1/automations", body)
-    assert heard.status == 201, heard.body
-    automation_id: str = heard.data["automation"]["id"]
+    response = await (await service.web("owner")).post("/v1/automations", body)
+    assert response.status == 201, response.body
+    automation_id: str = response.data["automation"]["id"]
     return automation_id
 
 
@@ -69,9 +69,9 @@ async def test_each_field_is_changed_by_itself(service: Service) -> None:
     expected = dict(STANDARD)
     for body, difference in CHANGES:
         expected |= body | difference
-        heard = await web.patch(PATH, body)
-        assert (heard.status, heard.data["preferences"]) == (200, expected)
-        assert (await web.get(PATH)).data == heard.data
+        response = await web.patch(PATH, body)
+        assert (response.status, response.data["preferences"]) == (200, expected)
+        assert (await web.get(PATH)).data == response.data
     back = {"quiet_hours": None, "automations": None, "timezone": None}
     expected |= {name: STANDARD[name] for name in back}
     assert (await web.patch(PATH, back)).data["preferences"] == expected
@@ -102,8 +102,8 @@ async def test_an_invalid_preference_names_its_field(service: Service) -> None:
     """Names the invalid field and changes nothing."""
     web = await service.web("member")
     for body, path in WRONG:
-        heard = await web.patch(PATH, body)
-        assert (heard.status, set(heard.errors)) == (422, {path}), body
+        response = await web.patch(PATH, body)
+        assert (response.status, set(response.errors)) == (422, {path}), body
     assert (await web.get(PATH)).data["preferences"] == STANDARD
 
 
@@ -116,8 +116,8 @@ async def test_an_automation_is_muted_for_oneself(service: Service) -> None:
     assert (await web.get(PATH)).data["preferences"]["muted"] == [{"id": automation_id, "name": "Tell me"}]
     assert (await (await service.web("owner")).get(alerts)).data["muted"] is False
     absent = new_id(service.clock.now())
-    heard = await web.patch(PATH, {"muted": [automation_id, absent]})
-    assert heard.errors == {"muted": [f"There is no automation {absent}."]}
+    response = await web.patch(PATH, {"muted": [automation_id, absent]})
+    assert response.errors == {"muted": [f"There is no automation {absent}."]}
     assert (await web.patch(PATH, {"muted": []})).data["preferences"]["muted"] == []
     assert (await web.get(alerts)).data["muted"] is False
 

@@ -33,9 +33,9 @@ async def test_a_call_without_token_is_refused_with_a_challenge(nobody: Caller) 
 
     Interface statements: 5.4 challenge; 7 token.
     """
-    heard = await nobody.get(STATUS)
-    assert (heard.status, heard.code) == (401, "unauthenticated")
-    assert heard.headers["www-authenticate"] == 'Bearer realm="steward"'
+    response = await nobody.get(STATUS)
+    assert (response.status, response.code) == (401, "unauthenticated")
+    assert response.headers["www-authenticate"] == 'Bearer realm="steward"'
 
 
 async def test_the_path_does_not_matter_without_a_token(nobody: Caller) -> None:
@@ -89,9 +89,9 @@ async def test_a_changed_token_is_refused(service: Service) -> None:
     """
     for forge in FORGED:
         token = (await service.token("member")).headers["Authorization"].partition(" ")[2]
-        heard = await (await bearing(service, forge(token))).get(STATUS)
-        assert (heard.status, heard.code) == (401, "unauthenticated"), FORGED.index(forge)
-        assert heard.headers["www-authenticate"] == 'Bearer realm="steward", error="invalid_token"', (
+        response = await (await bearing(service, forge(token))).get(STATUS)
+        assert (response.status, response.code) == (401, "unauthenticated"), FORGED.index(forge)
+        assert response.headers["www-authenticate"] == 'Bearer realm="steward", error="invalid_token"', (
             FORGED.index(forge)
         )
 
@@ -140,8 +140,8 @@ async def test_disabling_and_enabling_end_tokens_on_the_next_call(
     client_id = service.own.issued.credential.client_id
     assert (await member.get(STATUS)).status == 200
     await service.write(lambda tx: credentials.set_enabled(tx, client_id, enabled))
-    heard = await member.get(STATUS)
-    assert (heard.status, heard.headers["www-authenticate"]) == (
+    response = await member.get(STATUS)
+    assert (response.status, response.headers["www-authenticate"]) == (
         401,
         'Bearer realm="steward", error="invalid_token"',
     )
@@ -186,9 +186,9 @@ async def test_switching_an_organization_off_refuses_every_call(
     org = service.own.organization.id
     await service.write(lambda tx: organizations.switch(tx, org, False))
     for path in (STATUS, "/v1/automations/no-such", "/app/session"):
-        heard = await member.get(path)
-        assert (heard.status, heard.code) == (403, "forbidden")
-        assert heard.body["message"] == "Automations are switched off for this organisation"
+        response = await member.get(path)
+        assert (response.status, response.code) == (403, "forbidden")
+        assert response.body["message"] == "Automations are switched off for this organisation"
     assert (await stranger.get(STATUS)).status == 200
     await service.write(lambda tx: organizations.switch(tx, org, True))
     assert (await member.get(STATUS)).status == 200
@@ -202,8 +202,8 @@ async def test_a_token_outside_the_automations_api_is_refused(probed: Service, m
     Interface statements: 7 outside.
     """
     for path in ("/app/session", "/app/no-such", "/", "/v1/other", "/v1/automationsx"):
-        heard = await member.get(path)
-        assert (heard.status, heard.code) == (403, "forbidden")
+        response = await member.get(path)
+        assert (response.status, response.code) == (403, "forbidden")
     bad = await (await bearing(probed, "x.y.z")).get("/app/session")
     assert bad.status == 401
 
@@ -216,8 +216,8 @@ async def test_a_token_does_not_matter_on_open_paths(member: Caller) -> None:
 
 async def test_an_unknown_path_answers_404_without_a_token(nobody: Caller) -> None:
     """Answers 404 to an unknown path outside the API without a token."""
-    heard = await nobody.get("/no/such")
-    assert (heard.status, heard.code) == (404, "not_found")
+    response = await nobody.get("/no/such")
+    assert (response.status, response.code) == (404, "not_found")
 
 
 async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
@@ -225,8 +225,12 @@ async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
     for path in ("/v1/automations/status/", "/v1/automations//status", "/v1/automations/Status"):
         assert (await member.get(path)).code == "not_found"
     for method in ("PUT", "DELETE", "OPTIONS"):
-        heard = await member.call(method, STATUS)
-        assert (heard.status, heard.code, heard.headers["allow"]) == (405, "method_not_allowed", "GET")
+        response = await member.call(method, STATUS)
+        assert (response.status, response.code, response.headers["allow"]) == (
+            405,
+            "method_not_allowed",
+            "GET",
+        )
     assert (await member.client.head(STATUS, headers=member.headers)).status_code == 405
 
 
@@ -245,9 +249,9 @@ async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
         await member.call("POST", path, content=b"{", headers={"Content-Type": "text/plain"}),
         await member.post("/v1/automations/probe/approve/x"),
     ]
-    for heard in answers:
-        assert (heard.status, heard.code) == (403, "forbidden")
-        assert heard.headers["www-authenticate"] == (
+    for response in answers:
+        assert (response.status, response.code) == (403, "forbidden")
+        assert response.headers["www-authenticate"] == (
             'Bearer realm="steward", error="insufficient_scope", scope="automations:approve"'
         )
 
@@ -270,8 +274,8 @@ async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> N
     good = await member.get(f"/v1/automations/probe/named/{ID}")
     assert good.data["echo"]["ids"] == {"probe_id": ID}
     for wrong in (ID.lower(), ID[:-1], ID + "0", ID.replace("A", "U"), "%30" + ID[1:]):
-        heard = await member.get(f"/v1/automations/probe/named/{wrong}")
-        assert (heard.status, heard.code) == (404, "not_found")
+        response = await member.get(f"/v1/automations/probe/named/{wrong}")
+        assert (response.status, response.code) == (404, "not_found")
     assert (await member.get("/v1/automations/probe/templates/low-stock")).status == 200
     assert (await member.get("/v1/automations/probe/templates/Low")).status == 404
 
@@ -279,9 +283,9 @@ async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> N
 async def test_access_that_is_off_refuses_tokens_and_lets_sessions_in(service: Service) -> None:
     """Refuses tokens with 503 while API access is off and serves web sessions."""
     service.restart(api_access=False)
-    heard = await (await bearing(service, "nonsense")).get(STATUS)
+    response = await (await bearing(service, "nonsense")).get(STATUS)
     web = await service.web("member")
-    assert (heard.status, heard.code) == (503, "not_configured")
+    assert (response.status, response.code) == (503, "not_configured")
     assert (await web.get(STATUS)).status == 200
 
 

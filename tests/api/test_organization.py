@@ -18,8 +18,8 @@ async def test_everybody_reads_the_organization(service: Service) -> None:
         "automations_enabled": True,
     }
     for name in ("owner", "approver", "member"):
-        heard = await (await service.web(name)).get(PATH)
-        assert (heard.status, heard.data) == (200, {"organization": expected})
+        response = await (await service.web(name)).get(PATH)
+        assert (response.status, response.data) == (200, {"organization": expected})
 
 
 async def test_an_owner_changes_each_field_and_only_what_is_given(service: Service) -> None:
@@ -31,10 +31,10 @@ async def test_an_owner_changes_each_field_and_only_what_is_given(service: Servi
         {"send_without_approval": False},
     ):
         before = (await web.get(PATH)).data["organization"]
-        heard = await web.patch(PATH, body)
+        response = await web.patch(PATH, body)
         expected = {**before, **body} | ({"name": "Dem\u00f3 Shop"} if "name" in body else {})
-        assert (heard.status, heard.data["organization"]) == (200, expected)
-        assert (await web.get(PATH)).data == heard.data
+        assert (response.status, response.data["organization"]) == (200, expected)
+        assert (await web.get(PATH)).data == response.data
     done = [action for action, _, _ in await actions(service, service.own.organization.id)]
     assert done == ["organization_changed"] * 3
 
@@ -51,8 +51,8 @@ async def test_a_new_name_counts_at_the_next_login(service: Service) -> None:
     """Requires the new organization name at the next login. See docs/design/api/sign-in.md#login."""
     await (await service.web("owner")).patch(PATH, {"name": "Tea House"})
     assert (await service.log_in("member")).status == 401
-    heard = await service.log_in("member", organization_name="tea house")
-    assert heard.body["organization"]["name"] == "Tea House"
+    response = await service.log_in("member", organization_name="tea house")
+    assert response.body["organization"]["name"] == "Tea House"
 
 
 WRONG: list[tuple[dict[str, object], set[str] | None]] = [
@@ -71,8 +71,8 @@ async def test_invalid_organization_fields_are_named(service: Service) -> None:
     """Names invalid, null, unknown and read-only fields and changes nothing."""
     for body, wrong in WRONG:
         web = await service.web("owner")
-        heard = await web.patch(PATH, body)
-        assert (heard.status, set(heard.errors)) == (422, wrong or set(body)), body
+        response = await web.patch(PATH, body)
+        assert (response.status, set(response.errors)) == (422, wrong or set(body)), body
         assert (await web.get(PATH)).data["organization"]["name"] == "Demo Shop", body
 
 
@@ -84,17 +84,17 @@ async def test_a_name_of_120_characters_is_taken(service: Service) -> None:
 async def test_two_organizations_never_take_one_name(service: Service) -> None:
     """Lets one of two organizations take a name that both request at once."""
     caller, other = await service.web("owner"), await service.web("stranger")
-    heard = await asyncio.gather(
+    response = await asyncio.gather(
         caller.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
     )
-    assert sorted(answer.status for answer in heard) == [200, 422]
+    assert sorted(answer.status for answer in response) == [200, 422]
 
 
 async def test_only_an_owner_changes_it(service: Service) -> None:
     """Refuses a change by an approver or a member with 403."""
     for name in ("approver", "member"):
-        heard = await (await service.web(name)).patch(PATH, {"name": "Mine"})
-        assert (heard.status, heard.code) == (403, "forbidden")
+        response = await (await service.web(name)).patch(PATH, {"name": "Mine"})
+        assert (response.status, response.code) == (403, "forbidden")
 
 
 async def test_an_installation_without_accounts_says_that_setup_is_needed(service: Service) -> None:

@@ -125,9 +125,9 @@ async def expected(service: Service, org: OrgId, zone: str) -> list[dict[str, in
 
 async def listed_days(web: Caller, zone: str) -> list[dict[str, int]]:
     """Returns the counts of the last seven days as the overview answers them."""
-    heard = await web.get(OVERVIEW, timezone=zone)
-    assert heard.status == 200, heard.body
-    data = heard.data
+    response = await web.get(OVERVIEW, timezone=zone)
+    assert response.status == 200, response.body
+    data = response.data
     assert data["complete"]
     return [
         {name: value for name, value in day.items() if name not in ("day", "from", "to")}

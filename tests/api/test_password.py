@@ -22,11 +22,11 @@ async def test_a_new_password_renews_this_session_and_ends_the_others(service: S
     caller, there = await service.web("member"), await service.web("member")
     token, other = await service.token("member"), await service.web("owner")
     before = caller.client.cookies["steward"]
-    heard = await caller.post(CHANGE, body())
-    assert heard.status == 200
-    assert heard.data["session"]["organization"]["id"] == service.own.organization.id
+    response = await caller.post(CHANGE, body())
+    assert response.status == 200
+    assert response.data["session"]["organization"]["id"] == service.own.organization.id
     assert caller.client.cookies["steward"] != before
-    assert heard.data["session"]["csrf_token"] != caller.csrf
+    assert response.data["session"]["csrf_token"] != caller.csrf
     assert (await caller.get(STATUS)).status == 200
     assert (await there.get(STATUS)).status == 401
     assert (await token.get(STATUS)).status == 200
@@ -66,8 +66,8 @@ async def test_an_invalid_password_change_names_its_field(service: Service) -> N
     for changes, wrong in WRONG:
         service.clock.tick(61)  # leaves the minute in which attempts are counted
         web = await service.web("member")
-        heard = await web.post(CHANGE, body(**changes))
-        assert (heard.status, set(heard.errors)) == (422, wrong), changes
+        response = await web.post(CHANGE, body(**changes))
+        assert (response.status, set(response.errors)) == (422, wrong), changes
         assert (await web.get(STATUS)).status == 200, changes
 
 
@@ -75,15 +75,15 @@ async def test_an_invalid_password_change_names_its_field(service: Service) -> N
 async def test_the_shortest_and_the_longest_password_are_taken(service: Service, length: int) -> None:
     """Accepts new passwords of 12 and of 256 characters."""
     password = "violet harbour 1931 ".ljust(length, "q")[:length]
-    heard = await (await service.web("member")).post(CHANGE, body(new_password=password))
-    assert heard.status == 200
+    response = await (await service.web("member")).post(CHANGE, body(new_password=password))
+    assert response.status == 200
 
 
 async def test_guesses_of_the_current_password_are_limited(service: Service) -> None:
     """Counts the sign-in and nine wrong guesses of the password, and refuses the next for a minute."""
     web = await service.web("member")
-    heard = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
-    assert [answer.status for answer in heard] == [422] * 9 + [429]
+    response = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
+    assert [answer.status for answer in response] == [422] * 9 + [429]
     service.clock.tick(60)
     assert (await web.post(CHANGE, body())).status == 200
 

@@ -30,10 +30,10 @@ async def test_everybody_sees_the_people_of_their_organization_alone(service: Se
     web = await service.web("member")
     service.clock.tick(61)
     await web.get(STATUS)
-    heard = await web.get(PEOPLE)
-    assert heard.status == 200
-    assert heard.data["next_cursor"] is None
-    results = {person["email"]: person for person in heard.data["people"]}
+    response = await web.get(PEOPLE)
+    assert response.status == 200
+    assert response.data["next_cursor"] is None
+    results = {person["email"]: person for person in response.data["people"]}
     assert set(results) == {"owner@example.com", "approver@example.com", "member@example.com"}
     assert results["member@example.com"] == {
         "id": service.members["member"].person.id,
@@ -69,11 +69,11 @@ async def test_a_role_takes_effect_on_the_next_call(service: Service) -> None:
     """Applies a new role to the person's next call and writes one audit entry for it."""
     owner, member = await service.web("owner"), await service.web("member")
     assert (await member.patch("/app/organization", {})).code == "forbidden"
-    heard = await owner.patch(of(service, "member"), {"role": "owner"})
-    assert (heard.status, heard.data["person"]["role"]) == (200, "owner")
+    response = await owner.patch(of(service, "member"), {"role": "owner"})
+    assert (response.status, response.data["person"]["role"]) == (200, "owner")
     assert (await member.patch("/app/organization", {})).status == 200
     again = await owner.patch(of(service, "member"), {"role": "owner"})
-    assert again.data == heard.data
+    assert again.data == response.data
     who = str(service.members["owner"].person.id)
     whom = str(service.members["member"].person.id)
     assert await actions(service, service.own.organization.id) == [("role_changed", who, whom)]
@@ -85,12 +85,12 @@ async def test_a_membership_ends_and_comes_back(service: Service) -> None:
     Activation makes the tokens valid again and the person signs in again; repeats of either change nothing.
     """
     owner, web, token = await service.web("owner"), await service.web("member"), await service.token("member")
-    heard = await owner.post(f"{of(service, 'member')}/deactivate")
-    assert (heard.status, heard.data["person"]["state"]) == (200, "deactivated")
+    response = await owner.post(f"{of(service, 'member')}/deactivate")
+    assert (response.status, response.data["person"]["state"]) == (200, "deactivated")
     assert (await web.get(STATUS)).status == 401
     assert (await token.get(STATUS)).status == 401
     assert (await service.log_in("member")).code == "invalid_credentials"
-    assert (await owner.post(f"{of(service, 'member')}/deactivate")).data == heard.data
+    assert (await owner.post(f"{of(service, 'member')}/deactivate")).data == response.data
     service.clock.tick(1)
     back = await owner.post(f"{of(service, 'member')}/activate")
     assert back.data["person"]["state"] == "active"
@@ -118,11 +118,11 @@ async def test_a_membership_elsewhere_is_not_touched(service: Service) -> None:
 async def test_the_last_owner_stays_one(service: Service) -> None:
     """Refuses to demote or deactivate the last owner until there is another one."""
     owner = await service.web("owner")
-    for heard in (
+    for response in (
         await owner.patch(of(service, "owner"), {"role": "approver"}),
         await owner.post(f"{of(service, 'owner')}/deactivate"),
     ):
-        assert (heard.status, heard.code) == (409, "wrong_state")
+        assert (response.status, response.code) == (409, "wrong_state")
     assert (await owner.patch(of(service, "owner"), {"role": "owner"})).status == 200
     await owner.patch(of(service, "approver"), {"role": "owner"})
     assert (await owner.patch(of(service, "owner"), {"role": "member"})).status == 200
@@ -145,11 +145,11 @@ async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
     first = await service.web("owner")
     await first.patch(of(service, "approver"), {"role": "owner"})
     second = await service.web("approver")
-    heard = await asyncio.gather(
+    response = await asyncio.gather(
         first.patch(of(service, "owner"), {"role": "member"}),
         second.patch(of(service, "approver"), {"role": "member"}),
     )
-    assert sorted(answer.status for answer in heard) == [200, 409]
+    assert sorted(answer.status for answer in response) == [200, 409]
 
 
 @pytest.mark.parametrize("name", ["member", "approver"])
@@ -157,13 +157,13 @@ async def test_only_owners_change_people(service: Service, name: str) -> None:
     """Answers 403 to an approver or member who changes people, and lets them read the list."""
     web = await service.web(name)
     target = of(service, "member")
-    for heard in (
+    for response in (
         await web.post(PEOPLE, {"email": "new@example.com", "role": "member"}),
         await web.patch(target, {"role": "owner"}),
         await web.post(f"{target}/deactivate"),
         await web.post(f"{target}/activate"),
     ):
-        assert (heard.status, heard.code) == (403, "forbidden")
+        assert (response.status, response.code) == (403, "forbidden")
     assert (await web.get(PEOPLE)).status == 200
 
 
@@ -192,8 +192,10 @@ NO_ROLES: list[dict[str, object]] = [
 async def test_a_role_is_one_of_the_three(service: Service) -> None:
     """Refuses a missing or unknown role and unknown fields under their names."""
     for body in NO_ROLES:
-        heard = await (await service.web("owner")).patch(of(service, "member"), body)
-        assert (heard.status, set(heard.errors)) == (422, {"email"} if "email" in body else {"role"}), body
+        response = await (await service.web("owner")).patch(of(service, "member"), body)
+        assert (response.status, set(response.errors)) == (422, {"email"} if "email" in body else {"role"}), (
+            body
+        )
 
 
 async def test_a_token_never_reaches_people(service: Service) -> None:
@@ -219,6 +221,6 @@ async def test_an_owner_has_refused_mail_tried_again(service: Service) -> None:
         assert refused == ({member.person.id} if refusals == 3 else set())
     assert (await (await service.web("approver")).post(path)).code == "forbidden"
     assert (await (await service.web("stranger")).post(path)).status == 404
-    heard = await web.post(path)
-    assert (heard.status, heard.data["person"]["mail_refused"]) == (200, False)
+    response = await web.post(path)
+    assert (response.status, response.data["person"]["mail_refused"]) == (200, False)
     assert not any(person["mail_refused"] for person in (await web.get("/app/people")).data["people"])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.api.test_automations import Desk, desk
-from tests.people import Heard
+from tests.people import ApiResponse
 
 __all__ = ["desk"]
 
@@ -13,9 +13,9 @@ LAST_FRIDAY = {"cadence": "monthly", "run_at": "18:30", "day_of_week": 5, "week_
 
 async def preview(desk: Desk, schedule: dict[str, Any], **more: Any) -> Any:
     """Returns the data that the preview answers."""
-    heard = await desk.member.post(PATH, {"schedule": schedule, **more})
-    assert heard.status == 200, heard.body
-    return heard.data
+    response = await desk.member.post(PATH, {"schedule": schedule, **more})
+    assert response.status == 200, response.body
+    return response.data
 
 
 async def test_the_next_three_runs_are_described_in_words(desk: Desk) -> None:
@@ -62,8 +62,8 @@ async def test_the_zone_is_the_stores_without_one_the_organizations(desk: Desk) 
     assert previewed["timezone"] == "Asia/Calcutta"
     assert (await preview(desk, daily, integration_id=desk.store))["timezone"] == "Europe/Berlin"
     assert (await preview(desk, daily, integration_id=desk.other_store))["timezone"] == "Europe/Berlin"
-    heard = await desk.stranger.post(PATH, {"schedule": daily})
-    assert heard.data["timezone"] == "UTC"
+    response = await desk.stranger.post(PATH, {"schedule": daily})
+    assert response.data["timezone"] == "UTC"
 
 
 async def test_manual_and_once_have_fewer_runs(desk: Desk) -> None:
@@ -77,8 +77,8 @@ async def test_a_once_is_judged_by_from(desk: Desk) -> None:
     """Refuses a single date that is not after `from`, and accepts one a millisecond later."""
     once = {"cadence": "once", "date": "2026-05-02", "run_at": "08:00"}
     body = {"schedule": once, "timezone": "UTC", "from": "2026-05-02T08:00:00Z"}
-    heard = await desk.member.post(PATH, body)
-    assert (heard.status, list(heard.errors)) == (422, ["schedule.date"])
+    response = await desk.member.post(PATH, body)
+    assert (response.status, list(response.errors)) == (422, ["schedule.date"])
     previewed = await preview(desk, once, timezone="UTC", **{"from": "2026-05-02T07:59:59.999Z"})
     assert previewed["next"][0]["slot_at"] == "2026-05-02T08:00:00.000Z"
 
@@ -114,12 +114,12 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
 async def test_wrong_fields_are_refused_by_their_path(desk: Desk) -> None:
     """Refuses all invalid fields of a preview at once under their paths."""
     for body, wrong in WRONG:
-        heard: Heard = await desk.member.post(PATH, body)
-        assert (heard.status, sorted(heard.errors)) == (422, wrong), body
+        response: ApiResponse = await desk.member.post(PATH, body)
+        assert (response.status, sorted(response.errors)) == (422, wrong), body
 
 
 async def test_a_foreign_store_is_refused(desk: Desk) -> None:
     """Refuses another organization's store with 422."""
     body = {"schedule": {"cadence": "hourly"}, "integration_id": desk.foreign_store}
-    heard = await desk.member.post(PATH, body)
-    assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
+    response = await desk.member.post(PATH, body)
+    assert (response.status, list(response.errors)) == (422, ["integration_id"])

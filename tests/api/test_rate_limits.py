@@ -3,7 +3,7 @@
 import asyncio
 
 from steward.accounts import credentials, organizations
-from tests.people import Caller, Heard
+from tests.people import ApiResponse, Caller
 from tests.service import Service
 
 STATUS = "/v1/automations/status"
@@ -14,10 +14,10 @@ async def statuses(caller: Caller, times: int) -> list[int]:
     return [(await caller.get(STATUS)).status for _ in range(times)]
 
 
-def waits(heard: Heard) -> int:
+def waits(response: ApiResponse) -> int:
     """Returns the seconds that a 429 asks the caller to wait."""
-    assert (heard.status, heard.code) == (429, "rate_limited")
-    return int(heard.headers["retry-after"])
+    assert (response.status, response.code) == (429, "rate_limited")
+    return int(response.headers["retry-after"])
 
 
 async def test_a_person_has_a_call_limit_for_each_clock_minute(service: Service) -> None:
@@ -76,10 +76,10 @@ async def test_a_limit_comes_before_the_body(probed: Service) -> None:
     probed.restart(limit_person=1)
     member = await probed.token("member")
     await member.get(STATUS)
-    heard = await member.call(
+    response = await member.call(
         "POST", "/v1/automations/probe/echo", content=b"{", headers={"Content-Type": "text/plain"}
     )
-    assert heard.status == 429
+    assert response.status == 429
 
 
 async def test_a_revoked_token_is_refused_as_such_over_the_limit_too(service: Service) -> None:
@@ -111,7 +111,7 @@ async def test_web_sessions_are_counted_apart_by_person(probed: Service) -> None
         await web.get(STATUS),
         await other.get("/app/session"),
     ]
-    assert [heard.status for heard in answers] == [200, 200, 200, 429, 429]
+    assert [response.status for response in answers] == [200, 200, 200, 429, 429]
     assert waits(answers[-1]) == 60
     assert await statuses(token, 2) == [200, 429]
     assert await statuses(await probed.web("member"), 1) == [200]
@@ -133,8 +133,8 @@ async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
     """Allows exactly five of twelve simultaneous calls under a limit of five."""
     service.restart(limit_person=5)
     member = await service.token("member")
-    heard = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))
-    assert sorted(answer.status for answer in heard) == [200] * 5 + [429] * 7
+    response = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))
+    assert sorted(answer.status for answer in response) == [200] * 5 + [429] * 7
 
 
 async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:

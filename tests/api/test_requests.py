@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.people import Caller, Heard, altered
+from tests.people import ApiResponse, Caller, altered
 from tests.service import Service
 
 ECHO = "/v1/automations/probe/echo"
@@ -20,7 +20,7 @@ async def caller(probed: Service) -> Caller:
     return await probed.token("member")
 
 
-async def send(caller: Caller, content: bytes, path: str = ECHO, **headers: str) -> Heard:
+async def send(caller: Caller, content: bytes, path: str = ECHO, **headers: str) -> ApiResponse:
     """Posts raw bytes as JSON and returns the answer."""
     return await caller.call(
         "POST", path, content=content, headers={"Content-Type": "application/json", **headers}
@@ -33,8 +33,8 @@ KINDS: list[str] = ["application/json; charset=utf-8", 'Application/JSON;charset
 async def test_json_in_utf_8_is_taken(caller: Caller) -> None:
     """Accepts JSON with charset UTF-8 in any case."""
     for kind in KINDS:
-        heard = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
-        assert heard.status == 201, kind
+        response = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
+        assert response.status == 201, kind
 
 
 OTHER_KINDS: list[dict[str, str]] = [
@@ -51,14 +51,14 @@ async def test_another_kind_of_body_is_refused_before_its_size(caller: Caller) -
     """Refuses other media types, charsets and encodings with 415, also when the body is too large."""
     for headers in OTHER_KINDS:
         for content in (b"{}", b" " * (MIB + 1)):
-            heard = await send(caller, content, **headers)
-            assert (heard.status, heard.code) == (415, "unsupported_media_type")
+            response = await send(caller, content, **headers)
+            assert (response.status, response.code) == (415, "unsupported_media_type")
 
 
 async def test_an_empty_body_is_an_empty_object_of_whatever_type(caller: Caller) -> None:
     """Reads an empty body of any media type as an empty object."""
-    heard = await caller.call("POST", ECHO, content=b"", headers={"Content-Type": "text/plain"})
-    assert (heard.status, heard.data) == (201, {"echo": {}})
+    response = await caller.call("POST", ECHO, content=b"", headers={"Content-Type": "text/plain"})
+    assert (response.status, response.data) == (201, {"echo": {}})
 
 
 MALFORMED = [
@@ -86,8 +86,8 @@ MALFORMED = [
 async def test_a_body_that_is_not_json_as_promised_is_malformed(caller: Caller) -> None:
     """Refuses with 400 a body that is not strict UTF-8 JSON within the limits of depth and digits."""
     for content in MALFORMED:
-        heard = await send(caller, content)
-        assert (heard.status, heard.code) == (400, "malformed"), content
+        response = await send(caller, content)
+        assert (response.status, response.code) == (400, "malformed"), content
 
 
 async def test_limits_of_json_are_taken_at_the_limit(caller: Caller) -> None:
@@ -105,8 +105,8 @@ async def test_as_many_values_as_allowed_and_one_more(caller: Caller) -> None:
     """Counts values without keys; accepts the probe's 10 and refuses 11."""
     for extra, status in ((0, 200), (1, 400)):
         items = json.dumps({"inputs": {"a,b": list(range(7 + extra))}}).encode()
-        heard = await send(caller, items, FEW)
-        assert heard.status == status
+        response = await send(caller, items, FEW)
+        assert response.status == status
 
 
 async def test_fifty_thousand_values_and_one_more(caller: Caller) -> None:
@@ -125,8 +125,8 @@ async def test_a_body_of_its_limit_and_one_byte_more(caller: Caller) -> None:
     """
     body = b'{"text":"x"}'
     assert (await send(caller, body + b" " * (MIB - len(body)))).status == 201
-    heard = await send(caller, body + b" " * (MIB - len(body) + 1))
-    assert (heard.status, heard.code) == (413, "too_large")
+    response = await send(caller, body + b" " * (MIB - len(body) + 1))
+    assert (response.status, response.code) == (413, "too_large")
     assert (await send(caller, b" " * 300, FEW)).status == 400
     assert (await send(caller, b" " * 301, FEW)).status == 413
 
@@ -134,8 +134,8 @@ async def test_a_body_of_its_limit_and_one_byte_more(caller: Caller) -> None:
 async def test_a_body_that_is_no_object_is_the_body_s_fault(caller: Caller) -> None:
     """Refuses a body that is not an object with 422 on `body`."""
     for content in (b"[]", b'"x"', b"5", b"null", b"true"):
-        heard = await send(caller, content)
-        assert (heard.status, list(heard.errors)) == (422, ["body"])
+        response = await send(caller, content)
+        assert (response.status, list(response.errors)) == (422, ["body"])
 
 
 FIELDS: list[tuple[str, list[object], list[object]]] = [
@@ -173,18 +173,18 @@ async def test_a_field_takes_what_is_good_and_names_what_is_not(caller: Caller) 
         for value in good:
             assert (await caller.post(ECHO, {field: value})).status == 201, (field, value)
         for value in bad:
-            heard = await caller.post(ECHO, {field: value})
-            assert (heard.status, heard.code) == (422, "validation_failed"), (field, value)
-            assert all(name.split(".")[0] == field and words for name, words in heard.errors.items())
+            response = await caller.post(ECHO, {field: value})
+            assert (response.status, response.code) == (422, "validation_failed"), (field, value)
+            assert all(name.split(".")[0] == field and words for name, words in response.errors.items())
 
 
 async def test_numbers_names_and_instants_are_normalised(caller: Caller) -> None:
     """Reads 6.0 as 6, trims names and normalises them to NFC, and cuts instants to milliseconds in UTC."""
-    heard = await caller.post(
+    response = await caller.post(
         ECHO, {"whole": 6.0, "name": "  e\u0301 ", "at": "2026-11-20T09:00:00.123987+02:00"}
     )
-    assert heard.data["echo"] == {"whole": 6, "name": "é", "at": "2026-11-20T07:00:00.123Z"}
-    assert "6.0" not in json.dumps(heard.data)
+    assert response.data["echo"] == {"whole": 6, "name": "é", "at": "2026-11-20T07:00:00.123Z"}
+    assert "6.0" not in json.dumps(response.data)
 
 
 async def test_a_number_too_large_for_a_float_is_refused(caller: Caller) -> None:
@@ -200,7 +200,7 @@ async def test_all_faults_are_reported_together_by_path(caller: Caller) -> None:
 
     Interface statements: 7 validation_failed.
     """
-    heard = await caller.call(
+    response = await caller.call(
         "POST",
         ECHO,
         body={
@@ -213,8 +213,8 @@ async def test_all_faults_are_reported_together_by_path(caller: Caller) -> None:
         },
         params={"q": 1},
     )
-    assert heard.status == 422
-    assert set(heard.errors) == {
+    assert response.status == 422
+    assert set(response.errors) == {
         "q",
         "whole",
         "surplus",
@@ -235,8 +235,8 @@ async def test_repeated_items_are_the_lists_fault(caller: Caller) -> None:
 
 async def test_a_query_is_read_strictly(caller: Caller) -> None:
     """Converts query parameters to their types and fills in the default limit."""
-    heard = await caller.get(SMALL, number="-5", flag="true", words="a,b", at="2026-11-20T07:00:00Z")
-    query = heard.data["echo"]["query"]
+    response = await caller.get(SMALL, number="-5", flag="true", words="a,b", at="2026-11-20T07:00:00Z")
+    query = response.data["echo"]["query"]
     assert query == {
         "limit": 50,
         "number": -5,
@@ -274,8 +274,8 @@ async def test_a_wrong_parameter_is_named(caller: Caller) -> None:
     """Names every unknown, repeated or ill-formed query parameter."""
     for query, names in WRONG_QUERIES:
         for path in (SMALL, "/v1/automations/probe/far"):
-            heard = await caller.call("GET", f"{path}?{query}")
-            assert (heard.status, sorted(heard.errors)) == (422, sorted(names)), query
+            response = await caller.call("GET", f"{path}?{query}")
+            assert (response.status, sorted(response.errors)) == (422, sorted(names)), query
 
 
 async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
@@ -289,8 +289,8 @@ async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
 ) -> None:
     """Continues after the cursor's row; refuses it with other filters, path, organization or text."""
     cursor = (await caller.get(SMALL, number=5)).data["echo"]["next"]
-    heard = await caller.get(SMALL, number=5, cursor=cursor, limit=10)
-    assert heard.data["echo"]["after"] == ["ä", 5]
+    response = await caller.get(SMALL, number=5, cursor=cursor, limit=10)
+    assert response.data["echo"]["after"] == ["ä", 5]
     stranger = await probed.token("stranger")
     refused = [
         await caller.get(SMALL, cursor=cursor),
@@ -308,7 +308,7 @@ async def test_a_target_or_headers_too_long_are_refused(caller: Caller) -> None:
     """Refuses a request target over 8 KiB with 414 and long headers with 431."""
     room = 8 * 1024 - len(SMALL) - len("x=")
     assert (await caller.call("GET", f"{SMALL}?x=" + "a" * room)).status == 422
-    heard = await caller.call("GET", f"{SMALL}?x=" + "a" * (room + 1))
-    assert (heard.status, heard.code) == (414, "too_large")
-    heard = await caller.call("GET", SMALL, headers={"X-Much": "a" * 33_000})
-    assert (heard.status, heard.code) == (431, "too_large")
+    response = await caller.call("GET", f"{SMALL}?x=" + "a" * (room + 1))
+    assert (response.status, response.code) == (414, "too_large")
+    response = await caller.call("GET", SMALL, headers={"X-Much": "a" * 33_000})
+    assert (response.status, response.code) == (431, "too_large")

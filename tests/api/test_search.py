@@ -46,9 +46,9 @@ async def propose(desk: Desk, org: OrgId, labels_by_run: Mapping[str, Sequence[s
 
 async def searched(web: Caller, q: str) -> dict[str, Any]:
     """Returns what the search answers."""
-    heard = await web.get(SEARCH, q=q)
-    assert heard.status == 200, heard.body
-    answer: dict[str, Any] = heard.data
+    response = await web.get(SEARCH, q=q)
+    assert response.status == 200, response.body
+    answer: dict[str, Any] = response.data
     return answer
 
 
@@ -57,12 +57,12 @@ async def listed(web: Caller, **query: str) -> list[str]:
     ids: list[str] = []
     cursor: dict[str, str] = {}
     while True:
-        heard = await web.get(RUNS, **query, **cursor)
-        assert heard.status == 200, heard.body
-        ids += [run["id"] for run in heard.data["runs"]]
-        if heard.data["next_cursor"] is None:
+        response = await web.get(RUNS, **query, **cursor)
+        assert response.status == 200, response.body
+        ids += [run["id"] for run in response.data["runs"]]
+        if response.data["next_cursor"] is None:
             return ids
-        cursor = {"cursor": heard.data["next_cursor"]}
+        cursor = {"cursor": response.data["next_cursor"]}
 
 
 async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
@@ -182,15 +182,15 @@ async def test_runs_are_listed_by_the_store_they_ran_on(desk: Desk) -> None:
     web = await desk.service.web("member")
     automation = await desk.create(schedule={"cadence": "manual"})
     body = {"idempotency_key": "one", "mode": "test"}
-    heard = await desk.member.post(f"/v1/automations/{automation['id']}/runs", body)
-    run = heard.data["run"]["id"]
+    response = await desk.member.post(f"/v1/automations/{automation['id']}/runs", body)
+    run = response.data["run"]["id"]
     other = await desk.create(schedule={"cadence": "manual"}, integration_id=desk.other_store)
-    heard = await desk.member.post(
+    response = await desk.member.post(
         f"/v1/automations/{other['id']}/runs", {"idempotency_key": "two", "mode": "test"}
     )
     assert await listed(web, integration_id=str(desk.store)) == [run]
     assert await listed(web, integration_id=str(desk.store), mode="live") == []
-    assert await listed(web, integration_id=str(desk.other_store)) == [heard.data["run"]["id"]]
+    assert await listed(web, integration_id=str(desk.other_store)) == [response.data["run"]["id"]]
     refused = await web.get(RUNS, integration_id=str(desk.store), automation_id=automation["id"])
     assert (refused.status, list(refused.body["errors"])) == (422, ["integration_id"])
 

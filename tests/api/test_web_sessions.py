@@ -23,12 +23,12 @@ def sign_in_body(name: str = "member", **changes: object) -> dict[str, object]:
 async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Service) -> None:
     """Answers the session with role, scopes and expiry, chooses the only organization and sets the cookie."""
     caller = service.nobody()
-    heard = await caller.post(SESSION, sign_in_body("approver", email=" APPROVER@example.com"))
-    session = heard.data["session"]
+    response = await caller.post(SESSION, sign_in_body("approver", email=" APPROVER@example.com"))
+    session = response.data["session"]
     person, org = service.members["approver"].person, service.own.organization
     now = service.clock.now()
     csrf = session.pop("csrf_token")
-    assert heard.status == 200
+    assert response.status == 200
     assert len(csrf) == 64
     assert session == {
         "user": {
@@ -50,7 +50,7 @@ async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Servi
         "idle_expires_at": wire_time(now + timedelta(minutes=30)),
         "expires_at": wire_time(now + timedelta(hours=12)),
     }
-    name, _, rest = heard.headers["set-cookie"].partition("=")
+    name, _, rest = response.headers["set-cookie"].partition("=")
     assert name == "steward"
     assert rest.endswith("; Path=/; HttpOnly; SameSite=Lax")
     assert (await caller.get(STATUS)).status == 200
@@ -59,8 +59,8 @@ async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Servi
 async def test_the_cookie_is_of_the_host_alone_behind_https(service: Service) -> None:
     """Sets a `__Host-` cookie with Secure when the web app's address is https."""
     service.restart(web_origin="https://steward.example", base_url="https://steward.example")
-    heard = await service.nobody().post(SESSION, sign_in_body())
-    cookie = heard.headers["set-cookie"]
+    response = await service.nobody().post(SESSION, sign_in_body())
+    cookie = response.headers["set-cookie"]
     assert cookie.startswith("__Host-steward=")
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
 
@@ -72,11 +72,11 @@ async def test_a_wrong_sign_in_does_not_say_what_was_wrong(
     service: Service, changes: dict[str, object]
 ) -> None:
     """Answers the same 401 whichever value is wrong, and logs the failure without the address."""
-    heard = await service.nobody().post(SESSION, sign_in_body(**changes))
+    response = await service.nobody().post(SESSION, sign_in_body(**changes))
     same = await service.nobody().post(SESSION, sign_in_body(password="other"))
-    assert (heard.status, heard.code) == (401, "invalid_credentials")
-    assert heard.body == same.body
-    assert "set-cookie" not in heard.headers
+    assert (response.status, response.code) == (401, "invalid_credentials")
+    assert response.body == same.body
+    assert "set-cookie" not in response.headers
     assert '"sign_in_failed"' in service.lines[-1]
     assert "example.com" not in service.lines[-1]
 
@@ -100,8 +100,8 @@ async def test_a_new_password_ends_the_sessions(service: Service) -> None:
 
 async def test_a_missing_field_of_a_sign_in_is_named(service: Service) -> None:
     """Names every missing, invalid and unknown field of a sign-in."""
-    heard = await service.nobody().post(SESSION, {"email": 5, "surplus": 1})
-    assert set(heard.errors) == {"email", "password", "surplus"}
+    response = await service.nobody().post(SESSION, {"email": 5, "surplus": 1})
+    assert set(response.errors) == {"email", "password", "surplus"}
 
 
 async def test_reading_and_ending_a_session(service: Service) -> None:
@@ -111,9 +111,9 @@ async def test_reading_and_ending_a_session(service: Service) -> None:
     assert (await nobody.delete(SESSION)).body["data"] == {}
     web = await service.web("member")
     assert (await web.get(SESSION)).data["session"]["csrf_token"] == web.csrf
-    heard = await web.delete(SESSION)
-    assert (heard.status, heard.data) == (200, {})
-    assert "Max-Age=0" in heard.headers["set-cookie"]
+    response = await web.delete(SESSION)
+    assert (response.status, response.data) == (200, {})
+    assert "Max-Age=0" in response.headers["set-cookie"]
     assert (await web.get(SESSION)).status == 401
 
 
@@ -152,8 +152,8 @@ async def test_an_organization_without_membership_cannot_be_chosen(service: Serv
     """Answers 404 to the choice of a foreign or unknown organization."""
     web = await service.web("member")
     for org in (service.other.organization.id, 999_999):
-        heard = await web.post(f"{SESSION}/organization", {"organization_id": org})
-        assert (heard.status, heard.code) == (404, "not_found")
+        response = await web.post(f"{SESSION}/organization", {"organization_id": org})
+        assert (response.status, response.code) == (404, "not_found")
 
 
 async def test_an_unused_session_ends_after_half_an_hour(service: Service) -> None:
@@ -164,8 +164,10 @@ async def test_an_unused_session_ends_after_half_an_hour(service: Service) -> No
     service.clock.tick(29 * 60)
     assert (await web.get(STATUS)).status == 200
     service.clock.tick(30 * 60 - 1)
-    heard = await web.get(SESSION)
-    assert heard.data["session"]["idle_expires_at"] == wire_time(service.clock.now() + timedelta(minutes=30))
+    response = await web.get(SESSION)
+    assert response.data["session"]["idle_expires_at"] == wire_time(
+        service.clock.now() + timedelta(minutes=30)
+    )
     service.clock.tick(30 * 60)
     assert (await web.get(STATUS)).status == 401
 
@@ -230,8 +232,8 @@ async def test_an_owners_operation_is_refused_to_others(probed: Service) -> None
 
 async def test_a_web_session_performs_a_write_operation(probed: Service) -> None:
     """Performs a write operation by a web session."""
-    heard = await (await probed.web("member")).post(ECHO, {"text": "x"})
-    assert (heard.status, heard.data) == (201, {"echo": {"text": "x"}})
+    response = await (await probed.web("member")).post(ECHO, {"text": "x"})
+    assert (response.status, response.data) == (201, {"echo": {"text": "x"}})
 
 
 async def test_while_automations_are_off_only_the_session_works(probed: Service) -> None:
@@ -263,8 +265,8 @@ async def test_a_change_without_its_csrf_token_or_from_elsewhere_is_refused(
 ) -> None:
     """Refuses a change without the right CSRF token or from another origin, before it reads the body."""
     web = await probed.web("member")
-    heard = await web.call("POST", path, content=b"{", headers=headers)
-    assert (heard.status, heard.code) == (403, "csrf_failed")
+    response = await web.call("POST", path, content=b"{", headers=headers)
+    assert (response.status, response.code) == (403, "csrf_failed")
 
 
 async def test_a_change_from_the_own_page_is_taken(probed: Service) -> None:
@@ -284,8 +286,8 @@ async def test_signing_out_needs_the_csrf_token(service: Service) -> None:
 
 async def test_signing_in_from_elsewhere_is_refused(service: Service) -> None:
     """Refuses a sign-in from another origin."""
-    heard = await service.nobody().post(SESSION, sign_in_body(), Origin="https://elsewhere.example")
-    assert (heard.status, heard.code) == (403, "csrf_failed")
+    response = await service.nobody().post(SESSION, sign_in_body(), Origin="https://elsewhere.example")
+    assert (response.status, response.code) == (403, "csrf_failed")
 
 
 async def test_sign_ins_are_limited_apart_from_logins(service: Service) -> None:
@@ -303,5 +305,5 @@ async def test_sign_ins_are_limited_apart_from_logins(service: Service) -> None:
 
 async def test_a_sign_in_body_over_its_size_is_refused(service: Service) -> None:
     """Refuses a sign-in body over its size limit with 413."""
-    heard = await service.nobody().post(SESSION, sign_in_body(password="x" * 17_000))
-    assert (heard.status, heard.code) == (413, "too_large")
+    response = await service.nobody().post(SESSION, sign_in_body(password="x" * 17_000))
+    assert (response.status, response.code) == (413, "too_large")

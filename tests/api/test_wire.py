@@ -102,11 +102,11 @@ async def line(service: Service, port: int) -> AsyncIterator[Line]:
 async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Service, line: Line) -> None:
     """Answers the same headers and body over a connection as in process, and pipelined requests in order."""
     header = b"X-Request-Id: mine-1\r\n"
-    heard = await line.send(line.request_head(b"GET", b"/v1/automations", header))
+    response = await line.send(line.request_head(b"GET", b"/v1/automations", header))
     caller = await service.token("member")
     direct = await caller.call("GET", "/v1/automations", headers={"X-Request-Id": "mine-1"})
-    assert (heard.status, json.loads(heard.body)) == (direct.status, direct.body)
-    assert heard.headers == dict(direct.headers)
+    assert (response.status, json.loads(response.body)) == (direct.status, direct.body)
+    assert response.headers == dict(direct.headers)
     head = await line.send(line.request_head(b"HEAD", b"/v1/automations", header), has_body=False)
     refused = await caller.call("PUT", "/v1/automations", headers={"X-Request-Id": "mine-1"})
     assert (head.status, head.headers) == (405, dict(refused.headers))
@@ -163,9 +163,13 @@ async def test_malformed_requests_are_answered_and_end_the_connection(
     """Answers 400 as JSON to bytes that are no request and closes; an earlier request is answered first."""
     for sent in unread(line):
         async with opened(service, port) as other:
-            heard = await other.send(sent)
-            assert (heard.status, heard.code, heard.headers["connection"]) == (400, "malformed", "close")
-            assert len(heard.headers["x-request-id"]) == 26
+            response = await other.send(sent)
+            assert (response.status, response.code, response.headers["connection"]) == (
+                400,
+                "malformed",
+                "close",
+            )
+            assert len(response.headers["x-request-id"]) == 26
             assert await other.ends()
-    heard = await line.send(line.request_head(b"GET", b"/v1/automations/status") + b"\x00\x00\x00")
-    assert (heard.status, await line.ends()) == (200, True)
+    response = await line.send(line.request_head(b"GET", b"/v1/automations/status") + b"\x00\x00\x00")
+    assert (response.status, await line.ends()) == (200, True)

@@ -33,13 +33,13 @@ async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Exp
     for row in OPERATIONS:
         content = b"{" if row.method in CHANGING else None
         headers = {"Content-Type": "application/json"}
-        heard = await caller.call(row.method, at(row, two.ours), content=content, headers=headers)
-        response = (heard.status, heard.code)
+        api_response = await caller.call(row.method, at(row, two.ours), content=content, headers=headers)
+        response = (api_response.status, api_response.code)
         expected_value = expected(row)
         if (
             response != expected_value
             if expected_value
-            else (heard.status in (401, 403, 429) or heard.status >= 500)
+            else (api_response.status in (401, 403, 429) or api_response.status >= 500)
         ):
             wrong.append(f"{row.method} {row.path}: {response}, not {expected_value}")
     return wrong
@@ -146,8 +146,8 @@ async def deactivate(service: Service, name: str) -> None:
 async def end_membership(service: Service, name: str) -> None:
     """Ends a membership as an owner does."""
     web = await service.web("owner")
-    heard = await web.post(f"/app/people/{service.members[name].person.id}/deactivate")
-    assert heard.status == 200, heard.body
+    api_response = await web.post(f"/app/people/{service.members[name].person.id}/deactivate")
+    assert api_response.status == 200, api_response.body
 
 
 BAD_TOKENS: list[Callable[[Two], Awaitable[Caller]]] = [
@@ -276,6 +276,6 @@ async def test_endpoints_outside_the_envelope_ignore_tokens(two: Two) -> None:
     """Answers the same with and without a bad token on login, keys, health and the OpenAPI document."""
     nobody, bad = two.service.nobody(), await garbage(two)
     for row in RAW_OPERATIONS:
-        heard = [await caller.call(row.method, row.path, content=b"{}") for caller in (nobody, bad)]
-        assert heard[0].status == heard[1].status, row.path
-        assert heard[0].status not in (401, 403), row.path
+        api_response = [await caller.call(row.method, row.path, content=b"{}") for caller in (nobody, bad)]
+        assert api_response[0].status == api_response[1].status, row.path
+        assert api_response[0].status not in (401, 403), row.path

@@ -42,7 +42,7 @@ async def callers(two: Two, row: Operation, *, name: str = "owner") -> list[Call
     return found_callers
 
 
-async def heard(
+async def response(
     caller: Caller, row: Operation, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and bytes of an answer, without the request's id."""
@@ -62,7 +62,7 @@ async def tried(
     caller: Caller, row: Operation, path: str, body: Any, *, sent: object
 ) -> tuple[int, dict[str, str], bytes]:
     """Returns the answer to a body, without the id that the caller has sent itself."""
-    status, headers, raw = await heard(caller, row, path, body=body)
+    status, headers, raw = await response(caller, row, path, body=body)
     headers.pop("content-length")
     return status, headers, raw.replace(f" {sent}.".encode(), b" what was sent.")
 
@@ -104,8 +104,8 @@ async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) ->
     for row in WITH_IDS:
         for caller in await callers(two, row):
             for body in ({}, spelled(row).body(two.ours), {"surplus": 1}) if row.method != "GET" else (None,):
-                foreign = await heard(caller, row, at(row, two.theirs), body=body)
-                assert foreign == await heard(caller, row, at(row, ABSENT), body=body), named(row)
+                foreign = await response(caller, row, at(row, two.theirs), body=body)
+                assert foreign == await response(caller, row, at(row, ABSENT), body=body), named(row)
                 assert (foreign[0], two.told(foreign[2])) == (404, []), named(row)
     await unharmed(two)
 
@@ -138,7 +138,7 @@ async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) ->
         for parameter, name in spelled(row).filters.items():
             for caller in await callers(two, row):
                 foreign, absent, own_values = [
-                    await heard(caller, row, at(row, two.ours), query={parameter: ids.one(name)})
+                    await response(caller, row, at(row, two.ours), query={parameter: ids.one(name)})
                     for ids in (two.theirs, ABSENT, two.ours)
                 ]
                 assert foreign == absent, (named(row), name)
@@ -155,13 +155,13 @@ async def test_a_cursor_of_another_organization_is_refused(two_walled: Two) -> N
             await callers(two, row), await callers(two, row, name="stranger"), strict=True
         ):
             needed, other = spelled(row).needed(two.ours), spelled(row).needed(two.theirs)
-            status, _, raw = await heard(theirs, row, at(row, two.theirs), query={**other, "limit": 1})
+            status, _, raw = await response(theirs, row, at(row, two.theirs), query={**other, "limit": 1})
             assert status == 200, named(row)
             cursor = httpx.Response(200, content=raw).json()["data"]["next_cursor"]
             assert cursor is not None, f"{named(row)} has but one page"
             for shared in (needed, other):
                 query = {**shared, "cursor": cursor}
-                status, _, raw = await heard(ours, row, at(row, two.ours), query=query)
+                status, _, raw = await response(ours, row, at(row, two.ours), query=query)
                 assert (status, b'"cursor"' in raw, two.told(raw)) == (422, True, []), named(row)
 
 
@@ -172,9 +172,9 @@ async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
     for index, sign in enumerate(cursor):
         for other in {"A", "B", "=", "-", "", chr(ord(sign) ^ 1)} - {sign}:
             altered = cursor[:index] + other + cursor[index + 1 :]
-            heard = await owner.get("/v1/automations", limit=1, cursor=altered)
-            assert heard.status == 422, (index, other)
-            assert list(heard.errors) == ["cursor"]
+            response = await owner.get("/v1/automations", limit=1, cursor=altered)
+            assert response.status == 422, (index, other)
+            assert list(response.errors) == ["cursor"]
 
 
 async def test_nothing_of_another_organization_is_ever_answered(two_walled: Two) -> None:
@@ -187,7 +187,7 @@ async def test_nothing_of_another_organization_is_ever_answered(two_walled: Two)
             query: dict[str, Any] = {**spelled(row).needed(two.ours)}
             if is_list(row):
                 query["limit"] = 200
-            status, _, raw = await heard(caller, row, at(row, two.ours), query=query)
+            status, _, raw = await response(caller, row, at(row, two.ours), query=query)
             assert (status, two.told(raw)) == (row.status, []), named(row)
 
 

@@ -30,11 +30,11 @@ async def test_of_a_thousand_updates_with_one_version_one_wins(
     )
     owner, path = await two.service.token("owner"), f"{PREFIX}/{two.ours.automation_id}"
     before = (await owner.get(path)).data["automation"]["version"]
-    heard = await asyncio.gather(
+    api_response = await asyncio.gather(
         *(owner.patch(path, {"version": before, "name": f"number {number}"}) for number in range(MANY))
     )
-    won = [element for element in heard if element.status == 200]
-    lost = [response for response in heard if response.status != 200]
+    won = [element for element in api_response if element.status == 200]
+    lost = [response for response in api_response if response.status != 200]
     assert (len(won), len(lost)) == (1, MANY - 1)
     assert {(response.status, response.code) for response in lost} == {(409, "stale_version")}
     current = (await owner.get(path)).data["automation"]

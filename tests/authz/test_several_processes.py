@@ -36,7 +36,8 @@ async def both(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[Ser
 async def statuses(callers: list[Caller], number: int) -> list[int]:
     """Returns the statuses of simultaneous calls of each caller."""
     return sorted(
-        heard.status for heard in await asyncio.gather(*(caller.get(STATUS) for caller in callers * number))
+        response.status
+        for response in await asyncio.gather(*(caller.get(STATUS) for caller in callers * number))
     )
 
 
@@ -54,8 +55,8 @@ async def test_login_attempts_are_counted_together(both: tuple[Service, Service]
     """Login attempts count by client over all processes and addresses."""
     callers = [service.nobody(f"198.51.100.{number}") for number in range(4) for service in both]
     body = both[0].login_body("member")
-    heard = await asyncio.gather(*(caller.post(LOGIN, body) for caller in callers))
-    assert sorted(answer.status for answer in heard) == [200] * 3 + [429] * 5
+    response = await asyncio.gather(*(caller.post(LOGIN, body) for caller in callers))
+    assert sorted(answer.status for answer in response) == [200] * 3 + [429] * 5
 
 
 async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: FakeClock) -> None:

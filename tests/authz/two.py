@@ -268,9 +268,9 @@ def _export(mark: str) -> Mapping[str, Any]:
 
 async def _connect(web: Caller, kind: str, settings: Mapping[str, Any], mark: str) -> int:
     body = {"kind": kind, "name": f"{mark} {kind}", "settings": settings}
-    heard = await web.post("/app/connections", body)
-    assert heard.status == 201, heard.body
-    return int(heard.data["connection"]["integration_id"])
+    response = await web.post("/app/connections", body)
+    assert response.status == 201, response.body
+    return int(response.data["connection"]["integration_id"])
 
 
 async def create_automation(web: Caller, store: int, name: str) -> str:
@@ -283,9 +283,9 @@ async def create_automation(web: Caller, store: int, name: str) -> str:
         "integration_id": store,
         "timezone": "UTC",
     }
-    heard = await web.post(PREFIX, body)
-    assert heard.status == 201, heard.body
-    return str(heard.data["automation"]["id"])
+    response = await web.post(PREFIX, body)
+    assert response.status == 201, response.body
+    return str(response.data["automation"]["id"])
 
 
 async def _second_store(tx: Tx, own: OrgId, mark: str, keys: Mapping[str, str], vault: Vault) -> None:
@@ -318,9 +318,9 @@ async def _waiting(
 ) -> tuple[str, str, str]:
     """Starts a run by hand and brings it to an approval with two changes."""
     body = {"idempotency_key": f"{mark}-{automation}"}
-    heard = await web.post(f"{PREFIX}/{automation}/runs", body)
-    assert heard.status == 201, heard.body
-    run = RunId(heard.data["run"]["id"])
+    response = await web.post(f"{PREFIX}/{automation}/runs", body)
+    assert response.status == 201, response.body
+    run = RunId(response.data["run"]["id"])
     others = [member.org for member in service.members.values() if member.org != org]
 
     async def claim(tx: Tx) -> transitions.Lease:

@@ -84,8 +84,8 @@ async def leave_traces(whole: Whole) -> dict[str, Any]:
     waiting = await shop.waiting(await shop.hiding(threshold=5))
     approval = await shop.approval(waiting)
     comment = f"Fine by me, {FIRST} {LAST} <{EMAIL}> or {EMAIL.lower()}"
-    heard = await session.post(f"{V1}/approvals/{approval.id}/approve", {"version": 1, "comment": comment})
-    assert heard.status == 200, heard.body
+    response = await session.post(f"{V1}/approvals/{approval.id}/approve", {"version": 1, "comment": comment})
+    assert response.status == 200, response.body
     await shop.until_settled(waiting)
     body = {"template_id": "hide-out-of-stock-products", "name": "Hers", "inputs": {}}
     body |= {

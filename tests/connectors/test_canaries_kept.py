@@ -128,7 +128,7 @@ async def told(caller: Caller, ended: list[Run]) -> AsyncIterator[str]:
             path = operation.path.format_map(defaultdict(lambda: "none", names))
             if path not in requests:
                 requests.add(path)
-                heard = await caller.get(path)
-                assert heard.status < 500, (path, heard.body)
-                yield json.dumps(heard.body, ensure_ascii=False)
+                response = await caller.get(path)
+                assert response.status < 500, (path, response.body)
+                yield json.dumps(response.body, ensure_ascii=False)
     assert len(requests) > 20

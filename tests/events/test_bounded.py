@@ -47,8 +47,8 @@ async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
             if hour % 4 == 0:
                 for number in range(A_DAY // 6):
                     body = {**order(day * 10_000 + hour * 100 + number), "customer_note": WORDS}
-                    heard = await ears.deliver("order.created", body, delivery=f"{day} {hour} {number}")
-                    assert heard.status == 200
+                    response = await ears.deliver("order.created", body, delivery=f"{day} {hour} {number}")
+                    assert response.status == 200
                     shop.clock.tick(20)
                 await shop.drain()
         while await periodic_tasks.apply_retention(await shop.registered_worker()):

@@ -38,8 +38,8 @@ async def test_unsigned_deliveries_are_refused_and_not_stored(ears: Ears) -> Non
         {"x-wc-webhook-signature": ears.signature(ears.hook("order.created"), b"another body")},
     ]
     for headers in refused:
-        heard = await ears.deliver("order.created", body, **headers)
-        assert (heard.status, heard.code) == (401, "unauthenticated"), headers
+        response = await ears.deliver("order.created", body, **headers)
+        assert (response.status, response.code) == (401, "unauthenticated"), headers
     form = {"content-type": "application/x-www-form-urlencoded"}
     assert (await ears.post(url, b"webhook_id=1", **form)).status == 200
     assert (await ears.post(url, b"webhook_id=1&order=2", **form)).status == 401
@@ -134,8 +134,8 @@ async def test_a_signed_body_that_is_no_event_is_stored_and_matches_nothing(ears
     """
     automation = await ears.automation("orders/create")
     for body in (b"not json", b"[]", b'{"id": "text"}', b""):
-        heard = await ears.deliver("order.created", body, **{"content-type": "text/plain"})
-        assert heard.status == 200, body
+        response = await ears.deliver("order.created", body, **{"content-type": "text/plain"})
+        assert response.status == 200, body
     await ears.deliver("order.created", order(3))
     assert await ears.events_of_runs(automation) == [("orders/create", "3")]
     states = await ears.rows("SELECT DISTINCT state FROM events WHERE org_id = :org")
@@ -150,8 +150,8 @@ async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
     await ears.automation("orders/create")
     for number in (1, 2):
         assert (await ears.deliver("order.created", sized(number, 10 * MIB))).status == 200
-    heard = await ears.deliver("order.created", {"id": 3})
-    assert (heard.status, heard.code, heard.headers["retry-after"]) == (503, "unavailable", "10")
+    response = await ears.deliver("order.created", {"id": 3})
+    assert (response.status, response.code, response.headers["retry-after"]) == (503, "unavailable", "10")
     assert await count_events(ears) == 2
     ears.shop.clock.tick(9.9)
     assert (await ears.deliver("order.created", {"id": 3})).status == 503

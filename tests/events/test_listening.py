@@ -153,8 +153,8 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
     owner = await ears.whole.service.web("owner")
     woo = ears.shop.world.described()["woocommerce"]
     settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
-    heard = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
-    assert heard.status == 200, heard.body
+    response = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
+    assert response.status == 200, response.body
     done = await actions(ears.whole.service, ears.shop.owner.org)
     assert [action for action, _, about in done if about == str(number)][-1] == "reconnected"
     assert (await ears.post(before["delivery_url"], b"{}")).status == 404
@@ -184,5 +184,5 @@ async def test_topics_the_shop_cannot_send_are_refused(ears: Ears) -> None:
         "schedule": {"cadence": "manual"},
         "trigger": {"kind": "event", "topics": ["customers/tags_added"]},
     }
-    heard = await ears.token.post("/v1/automations", body)
-    assert (heard.status, list(heard.errors)) == (422, ["trigger.topics"])
+    response = await ears.token.post("/v1/automations", body)
+    assert (response.status, list(response.errors)) == (422, ["trigger.topics"])

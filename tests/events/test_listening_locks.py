@@ -146,8 +146,8 @@ async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
         is_over = await beside.interleaved(statement, *acts)
         ears.shop.world.state.shop.webhooks.clear()  # the request handler asks the shop to do so
         await ears.shop.drain()
-        heard = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
-        assert heard.status == 200, heard.body
+        response = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
+        assert response.status == 200, response.body
         if (await ears.read(automation))["state"] == "paused":
             assert (await ears.act(automation, "resume")).status == 200
         await beside.hears(automation, statement)

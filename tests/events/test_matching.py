@@ -140,8 +140,8 @@ async def approved(ears: Ears, automation: dict[str, Any]) -> int:
     waiting = await ears.runs(automation, status="waiting_approval")
     for run in waiting:
         owner = await ears.whole.service.web("owner")
-        heard = await owner.get(f"/v1/automations/approvals/{run['approval_id']}")
-        approval = heard.data["approval"]
+        response = await owner.get(f"/v1/automations/approvals/{run['approval_id']}")
+        approval = response.data["approval"]
         ask = {"version": approval["version"], "change_hash": approval["change_hash"]}
         assert (await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", ask)).status == 200
     await ears.shop.drain()

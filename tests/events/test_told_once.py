@@ -161,8 +161,8 @@ async def bring(ears: Ears, store: Happening, request: httpx.Request) -> None:
     """Delivers one of the store's deliveries."""
     store.sent.remove(request)
     headers = {name: value for name, value in request.headers.items() if name.startswith(("x-", "content-t"))}
-    heard = await ears.post(str(request.url), request.content, **headers)
-    assert heard.status == 200, heard.body
+    response = await ears.post(str(request.url), request.content, **headers)
+    assert response.status == 200, response.body
 
 
 async def starts(ears: Ears, automation: dict[str, Any]) -> Counter[tuple[str, str]]:

@@ -18,7 +18,7 @@ from steward.model.plan import StepKind
 from steward.steps.base import StepContext, StepResult
 from steward.templates.base import EndedRun, RunSummary, StepFacts, Template
 from tests.automations.world import template
-from tests.people import Caller, Heard
+from tests.people import ApiResponse, Caller
 from tests.whole import Whole
 
 PATH = "/v1/automations"
@@ -79,25 +79,25 @@ class Ears:
             "trigger": {"kind": "event", "topics": list(topics)},
             **fields,
         }
-        heard = await self.token.post(PATH, body)
-        assert heard.status == 201, heard.body
-        new_automation: dict[str, Any] = heard.data["automation"]
+        response = await self.token.post(PATH, body)
+        assert response.status == 201, response.body
+        new_automation: dict[str, Any] = response.data["automation"]
         return await self._listening(new_automation) if listen else new_automation
 
     async def imported(self, export: Mapping[str, Any], topic: str) -> dict[str, Any]:
         """Imports an n8n export started by the topic, resumed and listening."""
         sent = {"source": "workflow_tool", "name": "On events", "content": json.dumps(export)}
-        heard = await self.token.post(f"{PATH}/imports", sent)
-        assert heard.status == 201, heard.body
+        response = await self.token.post(f"{PATH}/imports", sent)
+        assert response.status == 201, response.body
         body = {
             "name": "On events",
             "integration_id": self.whole.number("woocommerce"),
             "schedule": MANUAL,
             "trigger": {"kind": "event", "topics": [topic]},
         }
-        heard = await self.token.post(f"{PATH}/imports/{heard.data['import']['id']}/automations", body)
-        assert heard.status == 201, heard.body
-        return await self._listening(heard.data["automation"])
+        response = await self.token.post(f"{PATH}/imports/{response.data['import']['id']}/automations", body)
+        assert response.status == 201, response.body
+        return await self._listening(response.data["automation"])
 
     async def _listening(self, new_automation: Mapping[str, Any]) -> dict[str, Any]:
         assert (await self.token.post(f"{PATH}/{new_automation['id']}/resume")).status == 200
@@ -118,7 +118,7 @@ class Ears:
         found_trigger: dict[str, Any] = (await self.read(automation))["trigger"]
         return found_trigger
 
-    async def act(self, automation: Mapping[str, Any], verb: str) -> Heard:
+    async def act(self, automation: Mapping[str, Any], verb: str) -> ApiResponse:
         """Pauses, resumes or archives the automation."""
         return await self.token.post(f"{PATH}/{automation['id']}/{verb}")
 
@@ -127,13 +127,13 @@ class Ears:
         all_runs: list[dict[str, Any]] = []
         cursor: dict[str, Any] = {}
         while True:
-            heard = await self.token.get(
+            response = await self.token.get(
                 f"{PATH}/runs", automation_id=automation["id"], limit=200, **query, **cursor
             )
-            all_runs += heard.data["runs"]
-            if heard.data["next_cursor"] is None:
+            all_runs += response.data["runs"]
+            if response.data["next_cursor"] is None:
                 return sorted(all_runs, key=lambda run: str(run["event"]["id"]))
-            cursor = {"cursor": heard.data["next_cursor"]}
+            cursor = {"cursor": response.data["next_cursor"]}
 
     async def events_of_runs(self, automation: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         """Returns the topic and object id of the event of each of its runs, in order."""
@@ -160,7 +160,9 @@ class Ears:
         [results] = [hook for hook in self.hooks() if hook["topic"] == native]
         return results
 
-    async def deliver(self, native: str, body: Any, *, delivery: str | None = None, **headers: str) -> Heard:
+    async def deliver(
+        self, native: str, body: Any, *, delivery: str | None = None, **headers: str
+    ) -> ApiResponse:
         """Delivers as the shop does, with a new delivery id unless one is given."""
         hook = self.hook(native)
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -183,7 +185,7 @@ class Ears:
         secret = self.shop.world.state.shop.webhook_secrets[hook["id"]]
         return b64encode(hmac.new(secret.encode(), raw, hashlib.sha256).digest()).decode()
 
-    async def post(self, url: str, raw: bytes, **headers: str) -> Heard:
+    async def post(self, url: str, raw: bytes, **headers: str) -> ApiResponse:
         """Posts bytes to a webhook address."""
         nobody = self.whole.service.nobody()
         return await nobody.call("POST", httpx.URL(url).path, content=raw, headers=headers)

@@ -37,9 +37,9 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
     """
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), drafted(), tell_step())
-    heard = await member.post(PATH, body(export))
-    assert heard.status == 201, heard.body
-    new_import = heard.data["import"]
+    response = await member.post(PATH, body(export))
+    assert response.status == 201, response.body
+    new_import = response.data["import"]
     assert new_import["supported"] is True
     assert new_import["needs"] == ["store", "teams"]
     assert new_import["step_count"] == 3
@@ -89,8 +89,8 @@ async def test_other_or_too_large_content_is_refused(service: Service) -> None:
         assert refused.status == 422, refused.body
         assert list(refused.errors) == ["content"]
     large = json.dumps(body("x" * (2 * 1024 * 1024 + 1))).encode()
-    heard = await member.call("POST", PATH, content=large, headers={"Content-Type": "application/json"})
-    assert heard.status == 413
+    response = await member.call("POST", PATH, content=large, headers={"Content-Type": "application/json"})
+    assert response.status == 413
     names = [node(f"N{number}", "noOp", 1, {}) for number in range(1001)]
     over = await member.post(PATH, body({"nodes": [BEGIN, *names], "connections": {}}))
     assert over.status == 422
@@ -155,10 +155,10 @@ async def test_secrets_are_named_and_never_kept(service: Service) -> None:
     member = await service.token("member")
     secret = "sk-live-abcdefghijklmnop1234567890"
     fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
-    heard = await member.post(PATH, body(chain(node("Keys", "set", 3.4, {"assignments": fields}))))
-    assert heard.status == 201, heard.body
-    new_import = heard.data["import"]
-    assert secret not in json.dumps(heard.body)
+    response = await member.post(PATH, body(chain(node("Keys", "set", 3.4, {"assignments": fields}))))
+    assert response.status == 201, response.body
+    new_import = response.data["import"]
+    assert secret not in json.dumps(response.body)
     named = [issue for issue in new_import["issues"] if issue["code"] == "secret_removed"]
     assert [item["step"] for item in named] == ["Keys"]
 
@@ -284,9 +284,9 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
         "import"
     ]
     request_body = {"name": "Told", "schedule": MANUAL, "idempotency_key": "same"}
-    heard = await member.post(f"{PATH}/{stored['id']}/automations", request_body)
-    assert heard.status == 201, heard.body
-    new_automation = heard.data["automation"]
+    response = await member.post(f"{PATH}/{stored['id']}/automations", request_body)
+    assert response.status == 201, response.body
+    new_automation = response.data["automation"]
     assert (new_automation["kind"], new_automation["import_id"], new_automation["send_mode"]) == (
         "workflow",
         stored["id"],
@@ -348,18 +348,18 @@ async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service)
     refused = {}
     for count in (500, 501):
         bindings = {f"Step {number}": binding for number in range(count)}
-        heard = await member.patch(
+        response = await member.patch(
             f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": bindings}
         )
-        assert heard.status == 422
-        refused[count] = set(heard.errors)
+        assert response.status == 422
+        refused[count] = set(response.errors)
     assert refused[501] == {"bindings"}
     assert refused[500] == {f"bindings.Step {number}" for number in range(500)}
     for number in (0, 2**53, 2**70):
         bindings = {"Told": {**binding, "integration_id": number}}
-        heard = await member.post(f"{PATH}/{stored['id']}/preview", {"bindings": bindings})
-        assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})
-        heard = await member.patch(
+        response = await member.post(f"{PATH}/{stored['id']}/preview", {"bindings": bindings})
+        assert (response.status, set(response.errors)) == (422, {"bindings.Told"})
+        response = await member.patch(
             f"/v1/automations/{new_automation['id']}", {"version": 1, "bindings": bindings}
         )
-        assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})
+        assert (response.status, set(response.errors)) == (422, {"bindings.Told"})

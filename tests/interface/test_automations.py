@@ -40,9 +40,9 @@ def body(whole: Whole, **fields: Any) -> dict[str, Any]:
 
 async def created(whole: Whole, caller: Caller, **fields: Any) -> dict[str, Any]:
     """A new automation as answered."""
-    heard = await caller.post(PATH, body(whole, **fields))
-    assert heard.status == 201, heard.body
-    new_automation: dict[str, Any] = heard.data["automation"]
+    response = await caller.post(PATH, body(whole, **fields))
+    assert response.status == 201, response.body
+    new_automation: dict[str, Any] = response.data["automation"]
     return new_automation
 
 
@@ -88,11 +88,11 @@ async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> N
 async def test_a_connection_that_is_no_store_is_refused_for_that_alone(whole: Whole, token: Caller) -> None:
     """Faults of the request; a spreadsheet has no sales channels that could be missing."""
     sheet = whole.number("spreadsheet")
-    heard = await token.post(PATH, body(whole, integration_id=sheet))
-    assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
+    response = await token.post(PATH, body(whole, integration_id=sheet))
+    assert (response.status, list(response.errors)) == (422, ["integration_id"])
     automation = await created(whole, token)
-    heard = await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "integration_id": sheet})
-    assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
+    response = await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "integration_id": sheet})
+    assert (response.status, list(response.errors)) == (422, ["integration_id"])
 
 
 async def test_template_automations_lack_workflow_fields(whole: Whole, token: Caller) -> None:
@@ -127,9 +127,9 @@ async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
     ]
     for number, (method, tail, sent, state) in enumerate(changes, 2):
         whole.service.clock.tick(1)
-        heard = await token.call(method, url + tail, body=sent)
-        assert heard.status == 200, heard.body
-        after = heard.data["automation"]
+        response = await token.call(method, url + tail, body=sent)
+        assert response.status == 200, response.body
+        after = response.data["automation"]
         assert (after["version"], after["state"]) == (number, state)
         assert after["updated_at"] > automation["updated_at"]
     stale = await token.patch(url, {"version": 1, "name": "Late"})
@@ -171,15 +171,15 @@ async def test_its_zone_is_the_stores_unless_set(whole: Whole, token: Caller) ->
     there = await created(whole, token, timezone="America/New_York")
     assert there["timezone"] == "America/New_York"
     assert there["next_run_at"] == "2026-05-01T13:00:00.000Z"
-    heard = await token.post(PATH, body(whole, timezone="Berlin"))
-    assert (heard.status, set(heard.errors)) == (422, {"timezone"})
+    response = await token.post(PATH, body(whole, timezone="Berlin"))
+    assert (response.status, set(response.errors)) == (422, {"timezone"})
 
 
 async def test_the_name_takes_120_characters_and_no_more(whole: Whole, token: Caller) -> None:
     """Interface statements: 2.3 name; 8 name."""
     assert (await created(whole, token, name="ä" * 120))["name"] == "ä" * 120
-    heard = await token.post(PATH, body(whole, name="ä" * 121))
-    assert (heard.status, set(heard.errors)) == (422, {"name"})
+    response = await token.post(PATH, body(whole, name="ä" * 121))
+    assert (response.status, set(response.errors)) == (422, {"name"})
 
 
 async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, token: Caller) -> None:
@@ -241,9 +241,9 @@ async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
     assert (await desk.create(**by_event))["trigger"]["topics"] == ["orders/create"]
     for topics in ([], [f"orders/{number}" for number in range(9)], ["x" * 81], [""]):
         wrong = {**by_event, "trigger": {"kind": "event", "topics": topics}}
-        heard = await desk.member.post(PATH, desk.body(**wrong))
-        assert heard.status == 422
-        assert all(path.startswith("trigger") for path in heard.errors)
+        response = await desk.member.post(PATH, desk.body(**wrong))
+        assert response.status == 422
+        assert all(path.startswith("trigger") for path in response.errors)
 
 
 async def test_a_template_without_a_store_is_labelled_by_its_connections(desk: Desk) -> None:
@@ -266,9 +266,9 @@ async def test_a_template_without_a_store_is_labelled_by_its_connections(desk: D
     turned = (await desk.member.patch(url, {"version": 1, "connections": reads[::-1]})).data["automation"]
     assert (turned["version"], turned["connections"]) == (2, reads[::-1])
     await disconnect(desk, desk.store)
-    heard = await desk.member.post(f"{url}/runs", {"idempotency_key": "one"})
-    assert (heard.status, heard.code) == (422, "not_connected")
-    assert "Corner" in heard.body["message"]
+    response = await desk.member.post(f"{url}/runs", {"idempotency_key": "one"})
+    assert (response.status, response.code) == (422, "not_connected")
+    assert "Corner" in response.body["message"]
 
 
 async def disconnect(desk: Desk, store: IntegrationId) -> None:
@@ -298,10 +298,10 @@ async def test_ids_and_names_have_their_forms(whole: Whole, token: Caller) -> No
     }
     for field, values in wrong.items():
         for value in values:
-            heard = await token.get(PATH, **{field: value})
-            assert (heard.status, set(heard.errors)) == (422, {field}), value
+            response = await token.get(PATH, **{field: value})
+            assert (response.status, set(response.errors)) == (422, {field}), value
     kinds = await token.get(f"{PATH}/connections", kind="Teams")
     assert set(kinds.errors) == {"kind"}
     for value in ("01kqh1yqr0chg7jj4gpvf9j2cm", "01KQH1YQR0CHG7JJ4GPVF9J2C", "01KQH1YQR0CHG7JJ4GPVF9J2CI"):
-        heard = await token.get(f"{PATH}/occurrences", automation_id=value)
-        assert set(heard.errors) == {"automation_id"}
+        response = await token.get(f"{PATH}/occurrences", automation_id=value)
+        assert set(response.errors) == {"automation_id"}

@@ -12,21 +12,21 @@ from steward.api.operations import OPERATIONS
 from steward.model.account import Scope
 from steward.model.instants import read_time
 from tests.interface.test_automations import PATH, created
-from tests.people import Caller, Heard
+from tests.people import ApiResponse, Caller
 from tests.whole import Whole
 
 MOVE = {"slot_at", "run_at", "scope", "occurrence_version", "automation_version"}
 
 
-async def run_now(caller: Caller, automation: dict[str, Any], key: str, **more: Any) -> Heard:
+async def run_now(caller: Caller, automation: dict[str, Any], key: str, **more: Any) -> ApiResponse:
     """POST of a run."""
     return await caller.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": key, **more})
 
 
 async def coming(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
     """The next coming run."""
-    heard = await caller.get(f"{PATH}/occurrences", automation_id=automation["id"])
-    row: dict[str, Any] = heard.data["occurrences"][0]
+    response = await caller.get(f"{PATH}/occurrences", automation_id=automation["id"])
+    row: dict[str, Any] = response.data["occurrences"][0]
     return row
 
 
@@ -121,8 +121,8 @@ async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None
 async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: Whole, token: Caller) -> None:
     """Interface statements: 4.3 cancel; 7 wrong_state."""
     run = (await run_now(token, await created(whole, token), "k")).data["run"]
-    heard = await token.post(f"{PATH}/runs/{run['id']}/cancel")
-    assert (heard.status, heard.data["run"]["status"]) == (200, "cancelled")
+    response = await token.post(f"{PATH}/runs/{run['id']}/cancel")
+    assert (response.status, response.data["run"]["status"]) == (200, "cancelled")
     again = await token.post(f"{PATH}/runs/{run['id']}/cancel")
     assert (again.status, again.code) == (409, "wrong_state")
 
@@ -146,12 +146,12 @@ async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> N
     )
     assert set((await token.post(url, wrong)).errors) == MOVE
     assert (await token.post(f"{PATH}/no-id/occurrences/move", moved(row))).status == 404
-    heard = await token.post(url, moved(row))
-    assert heard.status == 200
+    response = await token.post(url, moved(row))
+    assert response.status == 200
     for changes in ({"occurrence_version": 0}, {"automation_version": 9}):
-        stale = await token.post(url, moved(heard.data["occurrence"], **changes))
+        stale = await token.post(url, moved(response.data["occurrence"], **changes))
         assert (stale.status, stale.code) == (409, "stale_version")
-        assert stale.data["occurrence"] == heard.data["occurrence"]
+        assert stale.data["occurrence"] == response.data["occurrence"]
 
 
 async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) -> None:
@@ -159,8 +159,8 @@ async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) ->
     automation = await created(whole, token)
     row = await coming(token, automation)
     past = moved(row, run_at="2026-05-01T05:59:00Z")
-    heard = await token.post(f"{PATH}/{automation['id']}/occurrences/move", past)
-    assert (heard.status, set(heard.errors)) == (422, {"run_at"})
+    response = await token.post(f"{PATH}/{automation['id']}/occurrences/move", past)
+    assert (response.status, set(response.errors)) == (422, {"run_at"})
     once = {"cadence": "once", "date": "2026-04-30", "run_at": "09:00"}
     gone = await token.patch(f"{PATH}/{automation['id']}", {"version": 1, "schedule": once})
     assert (gone.status, set(gone.errors)) == (422, {"schedule.date"})
@@ -202,13 +202,13 @@ async def test_a_token_acts_in_its_own_organization_alone(whole: Whole, token: C
 
 async def test_a_login_gives_nothing_to_refresh_with(whole: Whole) -> None:
     """Interface statements: 5.1 answer; 5.4 refresh."""
-    heard = await whole.service.log_in("member")
-    assert "refresh_token" not in heard.body
-    assert set(heard.body) == {
+    response = await whole.service.log_in("member")
+    assert "refresh_token" not in response.body
+    assert set(response.body) == {
         "access_token", "token_type", "expires_in", "scope", "service_url", "direct", "user",
         "organization", "expires_at", "success", "contract_version", "data",
     }  # fmt: skip
-    assert heard.body["scope"] == "automations:read automations:write"
+    assert response.body["scope"] == "automations:read automations:write"
     form = b"grant_type=refresh_token&refresh_token=x"
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     path = "/v2/api/automations/login"

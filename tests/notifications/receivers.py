@@ -86,9 +86,9 @@ async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Ser
 
 async def connected(web: Caller, kind: str, **settings: str) -> int:
     """Connects an account and returns its integration id."""
-    heard = await web.post("/app/connections", {"kind": kind, "name": kind, "settings": settings})
-    assert heard.status == 201, heard.body
-    number: int = heard.data["connection"]["integration_id"]
+    response = await web.post("/app/connections", {"kind": kind, "name": kind, "settings": settings})
+    assert response.status == 201, response.body
+    number: int = response.data["connection"]["integration_id"]
     return number
 
 
@@ -99,7 +99,7 @@ def webhook(**changes: Any) -> dict[str, Any]:
 
 async def made(web: Caller, **changes: Any) -> dict[str, Any]:
     """Creates a webhook route and returns the answer with its secret."""
-    heard = await web.post(ROUTES, webhook(**changes))
-    assert heard.status == 201, heard.body
-    answer: dict[str, Any] = heard.data
+    response = await web.post(ROUTES, webhook(**changes))
+    assert response.status == 201, response.body
+    answer: dict[str, Any] = response.data
     return answer

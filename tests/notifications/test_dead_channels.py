@@ -146,8 +146,8 @@ async def furnished(service: Service, route: RouteId, states: list[MessageState]
 
 async def listed(web: Caller, route: RouteId, **query: Any) -> list[tuple[str, str]]:
     """Returns the ids and states of the route's deliveries."""
-    heard = await web.get(f"{ROUTES}/{route}/deliveries", **query)
-    return [(row["id"], row["state"]) for row in heard.data["deliveries"]]
+    response = await web.get(f"{ROUTES}/{route}/deliveries", **query)
+    return [(row["id"], row["state"]) for row in response.data["deliveries"]]
 
 
 async def test_messages_of_a_broken_route_expire_and_stay_listed(service: Service, web: Caller) -> None:

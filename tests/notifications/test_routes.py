@@ -122,9 +122,9 @@ async def test_at_most_20_routes_are_made(web: Caller) -> None:
     """Refuses the twenty-first route and accepts one again after a deletion."""
     for number in range(20):
         first = await made(web, name=f"Route {number}")
-    heard = await web.post(ROUTES, webhook())
-    assert (heard.status, heard.code) == (422, "validation_failed")
-    assert "20 routes" in heard.errors["name"][0]
+    response = await web.post(ROUTES, webhook())
+    assert (response.status, response.code) == (422, "validation_failed")
+    assert "20 routes" in response.errors["name"][0]
     assert (await web.delete(f"{ROUTES}/{first['route']['id']}")).status == 200
     assert (await web.post(ROUTES, webhook())).status == 201
 
@@ -154,9 +154,9 @@ async def test_at_most_20_routes_are_made(web: Caller) -> None:
 )
 async def test_a_faulty_route_is_refused_by_field(web: Caller, changes: dict[str, Any], field: str) -> None:
     """Refuses invalid input under its field and stores nothing."""
-    heard = await web.post(ROUTES, webhook(**changes))
-    assert heard.status == 422, heard.body
-    assert field in heard.errors
+    response = await web.post(ROUTES, webhook(**changes))
+    assert response.status == 422, response.body
+    assert field in response.errors
     assert (await web.get(ROUTES)).data["routes"] == []
 
 
@@ -183,9 +183,9 @@ async def test_the_limits_of_a_route_are_taken(web: Caller) -> None:
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_no_address_inside_is_taken_for_a_webhook(web: Caller, url: str) -> None:
     """Refuses private addresses, other schemes, ports, user parts and fragments."""
-    heard = await web.post(ROUTES, webhook(url=url))
-    assert heard.status == 422, heard.body
-    assert set(heard.errors) == {"url"}
+    response = await web.post(ROUTES, webhook(url=url))
+    assert response.status == 422, response.body
+    assert set(response.errors) == {"url"}
 
 
 async def test_another_address_gets_another_secret_and_anything_else_keeps_it(web: Caller) -> None:

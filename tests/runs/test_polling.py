@@ -69,9 +69,9 @@ async def insert_steps(shop: Shop, run: Run, rows: int) -> None:
 
 async def poll(reader: Caller, run: Run, after: int) -> dict[str, Any]:
     """Polls the run once."""
-    heard = await reader.get(f"{RUNS}/{run.id}", after_seq=after)
-    assert heard.status == 200, heard.body
-    answer: dict[str, Any] = heard.data["run"]
+    response = await reader.get(f"{RUNS}/{run.id}", after_seq=after)
+    assert response.status == 200, response.body
+    answer: dict[str, Any] = response.data["run"]
     return answer
 
 
@@ -143,9 +143,9 @@ async def test_a_negative_or_wordy_seq_is_refused(shop: Shop, reader: Caller) ->
     """`after_seq` must be an integer of at least 0. See docs/design/api/runs.md#requests."""
     run = await shop.run_now(await shop.hiding())
     for wrong in ("-1", "one", "1.5"):
-        heard = await reader.get(f"{RUNS}/{run.id}", after_seq=wrong)
-        assert (heard.status, heard.code) == (422, "validation_failed")
-        assert set(heard.errors) == {"after_seq"}
+        response = await reader.get(f"{RUNS}/{run.id}", after_seq=wrong)
+        assert (response.status, response.code) == (422, "validation_failed")
+        assert set(response.errors) == {"after_seq"}
 
 
 async def test_a_runs_changes_are_listed_by_step_and_outcome(shop: Shop, reader: Caller) -> None:
@@ -193,8 +193,8 @@ async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
     asked_approval = await shop.approval(run)
     for act in ("approve", "reject"):
         for approval in (asked_approval.id, "01KAH1B9ZX7Y5W3V1T9S7R5Q3P"):
-            heard = await reader.post(f"/v1/automations/approvals/{approval}/{act}", {"version": 1})
-            assert (heard.status, heard.code) == (403, "forbidden")
+            response = await reader.post(f"/v1/automations/approvals/{approval}/{act}", {"version": 1})
+            assert (response.status, response.code) == (403, "forbidden")
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
 
 
@@ -204,8 +204,8 @@ async def test_cancel_answers_the_run(shop: Shop, reader: Caller) -> None:
     See docs/design/api/runs.md#requests.
     """
     run = await shop.run_now(await shop.hiding())
-    heard = await reader.post(f"{RUNS}/{run.id}/cancel", {})
-    assert (heard.status, heard.data["run"]["status"]) == (200, "cancelled")
+    response = await reader.post(f"{RUNS}/{run.id}/cancel", {})
+    assert (response.status, response.data["run"]["status"]) == (200, "cancelled")
     again = await reader.post(f"{RUNS}/{run.id}/cancel", {})
     assert (again.status, again.code) == (409, "wrong_state")
     assert (await shop.run(run)).code == "by_person"

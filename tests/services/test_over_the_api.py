@@ -86,5 +86,5 @@ async def approve(web: Any, approval_id: str) -> None:
     path = f"/v1/automations/approvals/{approval_id}"
     approval = (await web.get(path)).data["approval"]
     request_body = {"version": approval["version"], "change_hash": approval["change_hash"]}
-    heard = await web.post(f"{path}/approve", request_body)
-    assert heard.status == 200, heard.body
+    response = await web.post(f"{path}/approve", request_body)
+    assert response.status == 200, response.body

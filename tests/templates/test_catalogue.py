@@ -43,9 +43,9 @@ async def _connect(service: Service, kind: str, *, name: str = "owner", **change
 
 async def test_the_list_has_every_template_by_its_id(owner: Caller) -> None:
     """Lists every template in the order of `template_id`. See docs/design/api/connections.md#lists."""
-    heard = await owner.get(f"{PREFIX}/templates")
-    assert [template["template_id"] for template in heard.data["templates"]] == IDS
-    assert heard.data["next_cursor"] is None
+    response = await owner.get(f"{PREFIX}/templates")
+    assert [template["template_id"] for template in response.data["templates"]] == IDS
+    assert response.data["next_cursor"] is None
 
 
 async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) -> None:
@@ -53,8 +53,8 @@ async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) ->
 
     See docs/design/api/connections.md#templates.
     """
-    heard = await owner.get(f"{PREFIX}/templates/low-stock-alert")
-    record = heard.data["template"]
+    response = await owner.get(f"{PREFIX}/templates/low-stock-alert")
+    record = response.data["template"]
     template = next(each_template for each_template in ALL if each_template.template_id == "low-stock-alert")
     assert set(record) == set(template.facts.to_wire()) | {"readiness"}
     assert record["inputs_schema"] == template.facts.inputs_schema
@@ -92,8 +92,8 @@ async def test_templates_are_filtered(
 
     See docs/design/api/connections.md#lists.
     """
-    heard = await owner.get(f"{PREFIX}/templates", **filters)
-    assert [template["template_id"] for template in heard.data["templates"]] == template_ids
+    response = await owner.get(f"{PREFIX}/templates", **filters)
+    assert [template["template_id"] for template in response.data["templates"]] == template_ids
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ async def test_templates_are_filtered(
 )
 async def test_a_wrong_filter_is_named(owner: Caller, name: str, value: str) -> None:
     """Answers 422 with the name of the wrong filter. See docs/design/api/conventions.md#requests."""
-    heard = await owner.get(f"{PREFIX}/templates", **{name: value})
-    assert (heard.status, list(heard.errors)) == (422, [name])
+    response = await owner.get(f"{PREFIX}/templates", **{name: value})
+    assert (response.status, list(response.errors)) == (422, [name])
 
 
 async def test_a_report_needs_a_sheet_or_a_channel(service: Service, owner: Caller) -> None:
@@ -133,18 +133,18 @@ async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
     template_ids, cursor = [], None
     for _ in range(len(IDS)):
         more = {"cursor": cursor} if cursor else {}
-        heard = await owner.get(f"{PREFIX}/templates", limit=1, **more)
-        [item] = heard.data["templates"]
+        response = await owner.get(f"{PREFIX}/templates", limit=1, **more)
+        [item] = response.data["templates"]
         template_ids.append(item["template_id"])
-        cursor = heard.data["next_cursor"]
+        cursor = response.data["next_cursor"]
     assert (template_ids, cursor) == (IDS, None)
 
 
 async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
     """Refuses a cursor with other filters with 422 on `cursor`. See docs/design/api/conventions.md#paging."""
     cursor = (await owner.get(f"{PREFIX}/templates", limit=1)).data["next_cursor"]
-    heard = await owner.get(f"{PREFIX}/templates", limit=1, cursor=cursor, category="stock")
-    assert (heard.status, list(heard.errors)) == (422, ["cursor"])
+    response = await owner.get(f"{PREFIX}/templates", limit=1, cursor=cursor, category="stock")
+    assert (response.status, list(response.errors)) == (422, ["cursor"])
 
 
 async def test_stores_are_those_an_automation_can_run_on(service: Service, owner: Caller) -> None:
@@ -182,8 +182,8 @@ async def test_stores_are_filtered_by_platform_and_state(service: Service, owner
     See docs/design/api/connections.md#lists.
     """
     gone = await _connect(service, "woocommerce", state=ConnectionState.DISCONNECTED)
-    heard = await owner.get(f"{PREFIX}/stores", state="disconnected", platform="woocommerce")
-    assert [store["integration_id"] for store in heard.data["stores"]] == [gone]
+    response = await owner.get(f"{PREFIX}/stores", state="disconnected", platform="woocommerce")
+    assert [store["integration_id"] for store in response.data["stores"]] == [gone]
     assert (await owner.get(f"{PREFIX}/stores", platform="shopify")).data["stores"] == []
     assert list((await owner.get(f"{PREFIX}/stores", state="asleep")).errors) == ["state"]
 

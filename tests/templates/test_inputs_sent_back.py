@@ -87,9 +87,9 @@ async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
 
 
 async def _created(owner: Caller, body: dict[str, Any]) -> dict[str, Any]:
-    heard = await owner.post(PATH, body)
-    assert heard.status == 201, (body, heard.body)
-    new_automation: dict[str, Any] = heard.data["automation"]
+    response = await owner.post(PATH, body)
+    assert response.status == 201, (body, response.body)
+    new_automation: dict[str, Any] = response.data["automation"]
     return new_automation
 
 
@@ -98,15 +98,18 @@ async def _sent_back(owner: Caller, body: dict[str, Any]) -> bool:
 
     Returns False when the store does not accept these inputs.
     """
-    heard = await owner.post(PATH, body)
-    if heard.status == 422:
+    response = await owner.post(PATH, body)
+    if response.status == 422:
         return False
-    new_automation = heard.data["automation"]
-    heard = await owner.patch(
+    new_automation = response.data["automation"]
+    response = await owner.patch(
         f"{PATH}/{new_automation['id']}",
         {"version": new_automation["version"], "inputs": new_automation["inputs"]},
     )
-    assert heard.status == 200, (new_automation, heard.body)
-    assert heard.data["automation"]["version"] == new_automation["version"], (new_automation, heard.data)
-    assert heard.data["automation"]["inputs"] == new_automation["inputs"]
+    assert response.status == 200, (new_automation, response.body)
+    assert response.data["automation"]["version"] == new_automation["version"], (
+        new_automation,
+        response.data,
+    )
+    assert response.data["automation"]["inputs"] == new_automation["inputs"]
     return True

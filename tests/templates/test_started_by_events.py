@@ -30,7 +30,7 @@ from tests.templates.goods import Goods, Item, Twin
 TOPIC = "inventory_levels/update"
 
 
-class Heard:
+class ApiResponse:
     """Holds a store whose webhooks lead to the service, and its automations."""
 
     def __init__(self, twin: Twin) -> None:
@@ -101,9 +101,9 @@ class Heard:
 
 
 @pytest.fixture
-def heard(twin: Twin) -> Heard:
+def response(twin: Twin) -> ApiResponse:
     """Provides one of the two stores, once for each platform."""
-    return Heard(twin)
+    return ApiResponse(twin)
 
 
 _GOODS = (
@@ -112,23 +112,23 @@ _GOODS = (
 )
 
 
-async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -> None:
+async def test_a_sale_hides_the_product_it_sold_out_and_no_other(response: ApiResponse) -> None:
     """Reads one product and hides it.
 
     The automation's own change starts no run.
     See docs/design/templates-catalogue.md#hide-out-of-stock-products and docs/design/events.md#echo-guard.
     """
-    twin = heard.twin
+    twin = response.twin
     twin.stock(*_GOODS)
-    automation = await heard.automation("hide-out-of-stock-products")
-    await heard.sold("Mug", "MUG-L", 2)
-    [first] = await heard.runs(automation)
+    automation = await response.automation("hide-out-of-stock-products")
+    await response.sold("Mug", "MUG-L", 2)
+    [first] = await response.runs(automation)
     assert (first.status, first.result and first.result["checked"]) == (RunStatus.SUCCEEDED, 1)
-    await heard.sold("Mug", "MUG-L", 0)
-    [_, second] = await heard.runs(automation)
+    await response.sold("Mug", "MUG-L", 0)
+    [_, second] = await response.runs(automation)
     assert (second.status, second.event and second.event.topic) == (RunStatus.WAITING_APPROVAL, TOPIC)
     await twin.shop.approve(second)
-    await heard.settled()
+    await response.settled()
     ended = await twin.shop.run(second)
     assert (ended.status, ended.result) == (
         RunStatus.SUCCEEDED,
@@ -145,33 +145,33 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -
         ["auto-hidden"],
         True,
     )
-    assert len(await heard.runs(automation)) == 2
+    assert len(await response.runs(automation)) == 2
 
 
-async def test_a_sale_is_announced_to_the_channel_once(heard: Heard) -> None:
+async def test_a_sale_is_announced_to_the_channel_once(response: ApiResponse) -> None:
     """Posts one message when the stock falls to the threshold, and none before or after.
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
-    twin = heard.twin
+    twin = response.twin
     twin.stock(*_GOODS)
-    automation = await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
+    automation = await response.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
     for remaining in (3, 2, 1):
-        await heard.sold("Mug", "MUG-L", remaining)
+        await response.sold("Mug", "MUG-L", remaining)
     actual = [lines_of(message)[-1] for message in twin.both.posted()]
     assert actual == ["Mug, L (MUG-L): 2 left"]
-    assert {run.status for run in await heard.runs(automation)} == {RunStatus.SUCCEEDED}
+    assert {run.status for run in await response.runs(automation)} == {RunStatus.SUCCEEDED}
 
 
-async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Heard) -> None:
+async def test_an_app_taken_off_its_store_is_found_out_within_minutes(response: ApiResponse) -> None:
     """Marks the connection as to be reconnected after two failed checks within a minute.
 
     See docs/design/connectors.md#topics.
     """
-    twin, shop = heard.twin, heard.shop
+    twin, shop = response.twin, response.shop
     if twin.platform != "shopify":
         pytest.skip("a WooCommerce shop does not tell that a key was taken away")
-    await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
+    await response.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
     integration = shop.connections["shopify"].integration_id
 
     async def state() -> ConnectionState:

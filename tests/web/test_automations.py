@@ -60,8 +60,8 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
     ]
     seen = await looking("member", zone="America/New_York")
     page = seen.page
-    heard: list[Response] = []
-    page.on("response", lambda item: heard.append(item) if item.url.endswith(PREVIEW) else None)
+    response: list[Response] = []
+    page.on("response", lambda item: response.append(item) if item.url.endswith(PREVIEW) else None)
     await seen.open(f"/automations/{automation['id']}/schedule")
     for schedule, note in cases:
         preview = await owner.call("POST", PREVIEW, {"schedule": schedule, "timezone": "Europe/Berlin"})
@@ -69,7 +69,7 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
         await expect(page.get_by_text(preview["words"], exact=True)).to_be_visible()
         runs = page.get_by_role("list", name="Next runs")
         # What the page was answered: an hour may have ended since the same was asked above.
-        answered = (await heard[-1].json())["data"]
+        answered = (await response[-1].json())["data"]
         assert answered["words"] == preview["words"]
         assert await runs.locator("time").evaluate_all("(all) => all.map((one) => one.dateTime)") == [
             run["slot_at"] for run in answered["next"]

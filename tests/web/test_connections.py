@@ -58,7 +58,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     secret = facts["teams"]["webhook_url"]
     owner = await web.session_of("owner")
     seen = await looking("owner")
-    heard = Overheard(seen.page)
+    response = Overheard(seen.page)
     page = await _kind(seen, "Microsoft Teams", "Ops channel")
     await page.get_by_label("Address of the workflow", exact=True).fill("https://other.example/workflow")
     await page.get_by_role("button", name="Check and connect").click()
@@ -94,7 +94,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     after = (await owner.call("GET", f"/v1/automations/{automation['id']}"))["automation"]
     assert (after["state"], after["paused_by"]) == ("paused", "system")
 
-    assert not await heard.holds(secret.rpartition("sig=")[2])
+    assert not await response.holds(secret.rpartition("sig=")[2])
     assert secret not in await page.content()
 
 
@@ -108,7 +108,7 @@ async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
     bucket = web.site.sandbox.facts["cloud_s3"]
     owner = await web.session_of("owner")
     seen = await looking("owner")
-    heard = Overheard(seen.page)
+    response = Overheard(seen.page)
     page = await _kind(seen, "S3", "Supplier files")
     await _fill_bucket(page, {**bucket, "secret_access_key": "wrong"})
     await page.get_by_role("button", name="Check and connect").click()
@@ -130,7 +130,7 @@ async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
         page.get_by_role("region", name="Notes").get_by_text("Supplier files is connected")
     ).to_be_visible()
     await expect(page.get_by_text("Connected", exact=True)).to_be_visible()
-    assert not await heard.holds(bucket["secret_access_key"])
+    assert not await response.holds(bucket["secret_access_key"])
 
 
 async def _fill_bucket(page: Page, settings: dict[str, str]) -> None:
@@ -174,7 +174,7 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
     """
     sheets = web.site.sandbox.facts["spreadsheet"]
     seen = await looking("keeper")
-    heard = Overheard(seen.page)
+    response = Overheard(seen.page)
     page = await _kind(seen, "Google Sheets", "The log")
     key = json.dumps(sheets["service_account"]).encode()
     file: FilePayload = {"name": "key.json", "mimeType": "application/json", "buffer": key}
@@ -184,7 +184,7 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
     address = f"https://docs.google.com/spreadsheets/d/{sheets['spreadsheet_ids'][1]}/edit#gid=0"
     await page.get_by_label("Id of the spreadsheet").fill(address)
     await _connected(page, "The log")
-    assert not await heard.holds(sheets["service_account"]["private_key"][40:80])
+    assert not await response.holds(sheets["service_account"]["private_key"][40:80])
 
     page = await _kind(seen, "Google Sheets", "My sheets")
     await page.get_by_label("Sign in with Google").check()

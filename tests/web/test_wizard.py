@@ -42,12 +42,12 @@ async def test_a_store_event_starts_an_activated_automation(looking: Look, web: 
     automation = page.url.rsplit("/", 1)[1]
     owner = await web.session_of("owner")
 
-    async def heard() -> bool:
+    async def response() -> bool:
         found_automation = (await owner.call("GET", f"/v1/automations/{automation}"))["automation"]
         listening: bool = found_automation["trigger"]["listening"] == "yes"
         return listening
 
-    await eventually(heard)
+    await eventually(response)
     await page.get_by_role("link", name="Schedule", exact=True).click()
     await page.clock.fast_forward(15_000)  # the page asks again by itself
     await expect(page.get_by_text("The store sends it.")).to_be_visible()

@@ -181,7 +181,7 @@ class ShopifyFake(Goods):
     def _arrived(self, request: Request, body: bytes, is_write: bool, roots: list[str]) -> LedgerEntry:
         upkeep = all(root.startswith("webhookSubscription") for root in roots)
         service = "upkeep" if is_write and upkeep else "shopify"
-        heard = FakeRequest(
+        response = FakeRequest(
             "POST" if is_write else "GET",
             request.url.path,
             request.url.path,
@@ -190,7 +190,7 @@ class ShopifyFake(Goods):
             body,
             "https",
         )
-        return self.ledger.record_arrival(heard, service, arrived_at=self.now())
+        return self.ledger.record_arrival(response, service, arrived_at=self.now())
 
     def _failed(self, entry: LedgerEntry, fault: InjectedFault, version: str) -> Response:
         if fault.kind == "drop_before":

@@ -91,9 +91,9 @@ async def test_a_flow_without_a_usable_step_is_refused(service: Service, steps: 
 
 async def store_import(member: Member, value: Any, **more: Any) -> dict[str, Any]:
     """Stores a flow and returns the import."""
-    heard = await member.post(PATH, {**body(value), **more})
-    assert heard.status == 201, heard.body
-    flow_import: dict[str, Any] = heard.data["import"]
+    response = await member.post(PATH, {**body(value), **more})
+    assert response.status == 201, response.body
+    flow_import: dict[str, Any] = response.data["import"]
     return flow_import
 
 
@@ -190,9 +190,9 @@ async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service
             refused = await member.post(path, {"source": source, "content": content, **more})
             assert (refused.status, list(refused.errors)) == (422, ["content"]), refused.body
     whole = text.replace("ODD", "\\ud83d\\ude00").replace("TAG", "\\\\ud83d\\\\ude00")
-    heard = await member.post(PATH, {"source": "store_flow", "content": whole, "name": "Mine"})
-    assert heard.status == 201, heard.body
-    assert heard.data["import"]["plan"]["steps"][0]["name"] == "\U0001f600"
+    response = await member.post(PATH, {"source": "store_flow", "content": whole, "name": "Mine"})
+    assert response.status == 201, response.body
+    assert response.data["import"]["plan"]["steps"][0]["name"] == "\U0001f600"
 
 
 async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Service) -> None:
@@ -260,17 +260,19 @@ async def test_steps_without_a_counterpart_on_the_store_are_refused_at_set_up(se
         assert words in refused.errors["integration_id"][0]
     answer = await member.post(f"{PATH}/{flow_import['id']}/preview", {"integration_id": shopify})
     assert [each_issue for each_issue in answer.data["issues"] if each_issue["level"] == "error"] == []
-    heard = await member.post(
+    response = await member.post(
         f"{PATH}/{flow_import['id']}/automations", {**request_body, "integration_id": shopify}
     )
-    assert heard.status == 201, heard.body
-    assert (heard.data["automation"]["source"], heard.data["automation"]["kind"]) == (
+    assert response.status == 201, response.body
+    assert (response.data["automation"]["source"], response.data["automation"]["kind"]) == (
         "store_flow",
         "workflow",
     )
     # A change to that store is refused as well.
-    path = f"/v1/automations/{heard.data['automation']['id']}"
-    moved = await member.patch(path, {"version": heard.data["automation"]["version"], "integration_id": woo})
+    path = f"/v1/automations/{response.data['automation']['id']}"
+    moved = await member.patch(
+        path, {"version": response.data["automation"]["version"], "integration_id": woo}
+    )
     assert (moved.status, list(moved.errors)) == (422, ["integration_id"])
 
 
@@ -300,9 +302,9 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     binding = {"Send internal email": {"integration_id": channel, "kind": "teams", "target": None}}
     request_body = {"name": "Mail", "schedule": MANUAL, "integration_id": store, "bindings": binding}
     request_body["trigger"] = {"kind": "event", "topics": ["orders/create"]}
-    heard = await member.post(f"{PATH}/{first['id']}/automations", request_body)
-    assert heard.status == 201, heard.body
-    assert heard.data["automation"]["readiness"]["unconfigured"] == []
+    response = await member.post(f"{PATH}/{first['id']}/automations", request_body)
+    assert response.status == 201, response.body
+    assert response.data["automation"]["readiness"]["unconfigured"] == []
     edited = json.loads(json.dumps(MAIL).replace("New", "Newer"))
     edited["root"]["steps"].insert(1, http(9))
     edited["root"]["steps"].reverse()
@@ -316,8 +318,8 @@ async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(serv
     )
     assert answer.data["readiness"]["unconfigured"] == []
     assert answer.data["sends"] == ["Send internal email", "Send HTTP request"]
-    heard = await member.post(f"{PATH}/{again['id']}/automations", request_body)
-    assert heard.data["automation"]["readiness"]["ready"] is True
+    response = await member.post(f"{PATH}/{again['id']}/automations", request_body)
+    assert response.data["automation"]["readiness"]["ready"] is True
     renamed = json.loads(json.dumps(MAIL).replace('"name": null', '"name": "Tell them"'))
     other = await store_import(member, renamed)
     refused = await member.post(f"{PATH}/{other['id']}/automations", request_body)
