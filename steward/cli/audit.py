@@ -12,11 +12,11 @@ from steward.cli.command import (
     ORGANIZATION,
     CliArgs,
     Command,
+    CommandContext,
     CommandFailed,
-    Desk,
     Facts,
     WrongUsage,
-    desk,
+    open_context,
     option,
 )
 from steward.database.accounts import audit_heads
@@ -49,9 +49,9 @@ async def verify(args: CliArgs) -> Facts:
     if anchor is not None and args.options.org is None:
         raise WrongUsage("Give --org with --anchor: an anchor belongs to one organization.")
     logs = []
-    async with desk(args) as open_desk:
-        for org in await _orgs(open_desk, args.options.org):
-            entries, fault = await _verify_log(open_desk, org, anchor)
+    async with open_context(args) as context:
+        for org in await _orgs(context, args.options.org):
+            entries, fault = await _verify_log(context, org, anchor)
             logs.append({"organization": org, "entries": entries, **_fault(fault)})
     return _result({"logs": logs}, [log for log in logs if "wrong" in log])
 
@@ -59,9 +59,9 @@ async def verify(args: CliArgs) -> Facts:
 async def head(args: CliArgs) -> Facts:
     """The end of each log; kept elsewhere, it shows later whether a log was rebuilt."""
     heads = []
-    async with desk(args) as open_desk:
-        for org in await _orgs(open_desk, args.options.org):
-            end = await open_desk.write(partial(audit_heads.get, org=org), org)
+    async with open_context(args) as context:
+        for org in await _orgs(context, args.options.org):
+            end = await context.write(partial(audit_heads.get, org=org), org)
             if end is not None:
                 facts = {"organization": org, "seq": end.seq, "hash": end.hash, "at": wire_time(end.at)}
                 heads.append({**facts, "anchor": f"{end.seq}:{end.hash}"})
@@ -73,19 +73,19 @@ async def export(args: CliArgs) -> Facts:
     options, target = args.options, Path(args.options.to)
     if await asyncio.to_thread(target.exists):
         raise CommandFailed("exists", f"{target} is there already. Name another file.")
-    async with desk(args) as open_desk:
-        [org] = await _orgs(open_desk, options.org)
-        last = await open_desk.write(partial(audit.record_export, org=org, actor=None), org)
+    async with open_context(args) as context:
+        [org] = await _orgs(context, options.org)
+        last = await context.write(partial(audit.record_export, org=org, actor=None), org)
         making = Export(org, options.format, 1, last)
         with open_to_write(target) as out:
             out.write(making.opening())
             while not making.is_done:
-                out.writelines(await open_desk.engine.read(args.now(), making.batch, org=org))
-            out.write(await open_desk.engine.read(args.now(), making.closing, org=org))
+                out.writelines(await context.engine.read(args.now(), making.batch, org=org))
+            out.write(await context.engine.read(args.now(), making.closing, org=org))
     return {"file": str(target), "organization": org, "entries": last}
 
 
-async def _verify_log(open_desk: Desk, org: OrgId, anchor: Anchor | None) -> tuple[int, Fault | None]:
+async def _verify_log(context: CommandContext, org: OrgId, anchor: Anchor | None) -> tuple[int, Fault | None]:
     """Reads a chain in batches, each in a transaction of its own; the service may write meanwhile."""
     check = ChainCheck()
 
@@ -103,10 +103,10 @@ async def _verify_log(open_desk: Desk, org: OrgId, anchor: Anchor | None) -> tup
 
     is_at_end = False
     while not is_at_end:
-        _, fault, is_at_end = await open_desk.engine.read(open_desk.args.now(), batch, org=org)
+        _, fault, is_at_end = await context.engine.read(context.args.now(), batch, org=org)
         if fault is not None:
             return check.seq, fault
-    if anchor is not None and not await open_desk.engine.read(open_desk.args.now(), anchored, org=org):
+    if anchor is not None and not await context.engine.read(context.args.now(), anchored, org=org):
         return check.seq, Fault(anchor.seq, "anchor")
     return check.seq, None
 
@@ -147,10 +147,10 @@ def _anchor(text: str | None) -> Anchor | None:
     return Anchor(int(seq), entry_hash)
 
 
-async def _orgs(open_desk: Desk, name: str | None) -> list[OrgId]:
+async def _orgs(context: CommandContext, name: str | None) -> list[OrgId]:
     if name is None:
-        return await open_desk.write(organization_rows.every)
-    return [await open_desk.write(partial(organizations.resolve, id_or_name=name))]
+        return await context.write(organization_rows.every)
+    return [await context.write(partial(organizations.resolve, id_or_name=name))]
 
 
 COMMANDS = [

@@ -90,7 +90,7 @@ ORGANIZATION = option("--org", required=True, metavar="ID|NAME", help="an organi
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class CommandContext:
     """The open database of an operator's command."""
 
     engine: Engine
@@ -121,7 +121,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(args: CliArgs) -> AsyncIterator[Desk]:
+async def open_context(args: CliArgs) -> AsyncIterator[CommandContext]:
     """The database, migrated; closed afterwards. Raises CommandFailed while migrations are pending."""
     use_packaged_zones()
     settings = args.settings
@@ -132,7 +132,7 @@ async def desk(args: CliArgs) -> AsyncIterator[Desk]:
     close_files(settings)
     engine = await open_engine(settings, args.clock, serve=False, deadline=COMMAND_DEADLINE)
     try:
-        yield Desk(engine, args, master_keys(settings))
+        yield CommandContext(engine, args, master_keys(settings))
     finally:
         await engine.close()
 

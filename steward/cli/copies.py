@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from steward.accounts.keys import open_ring
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, desk, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, open_context, option
 from steward.config import Settings
 from steward.database.engine import backup as copies
 from steward.database.engine.backup import BackupCopy, InvalidBackup
@@ -95,8 +95,8 @@ async def _prepare_restored(args: CliArgs) -> Facts:
     taken_at = _instant(args)
     if is_sqlite(args.settings.database_url):
         raise CommandFailed("not_postgresql", "This command is for PostgreSQL. Use: steward restore.")
-    async with desk(args) as open_desk:
-        engine = open_desk.engine
+    async with open_context(args) as context:
+        engine = context.engine
         if hosts := await restored.living_workers(engine, args.now()):
             raise CommandFailed(
                 "still_running",
@@ -106,7 +106,7 @@ async def _prepare_restored(args: CliArgs) -> Facts:
         if taken_at is None:
             await restored.accept(engine, args.now())
             return {"nothing_lost": True}
-        await open_desk.ring()
+        await context.ring()
         writes = operations(args.settings)
         to_check = await restored.prepare(engine, args.clock, writes, taken_at=taken_at)
     return {"taken_at": wire_time(taken_at), "runs_to_check": to_check}

@@ -3,7 +3,7 @@
 import asyncio
 
 from steward.accounts import erasing, organizations
-from steward.cli.command import ORGANIZATION, CliArgs, Command, CommandFailed, Facts, desk, option
+from steward.cli.command import ORGANIZATION, CliArgs, Command, CommandFailed, Facts, open_context, option
 from steward.config import Settings
 from steward.database.engine.base import Tx
 from steward.database.engine.compaction import NotRewritten, compact
@@ -27,8 +27,8 @@ async def _erase_user(args: CliArgs) -> Facts:
             orgs.update(await erasing.erase_person(tx, invitation))
         return person, orgs
 
-    async with desk(args) as open_desk:
-        person, orgs = await open_desk.write(act)
+    async with open_context(args) as context:
+        person, orgs = await context.write(act)
     erased = {"id": person.id, "name": FORMER_MEMBER, "organizations": sorted(int(org) for org in orgs)}
     return {"user": erased, "file_rewritten": await _rewritten(args.settings)}
 
@@ -43,9 +43,9 @@ async def _erase_org(args: CliArgs) -> Facts:
         _check_confirmed(args, (organization.name,), organization.name)
         return organization
 
-    async with desk(args) as open_desk:
-        organization = await open_desk.write(look)
-        done = await erasing.erase_organization(open_desk.engine, args.clock, OrgId(organization.id))
+    async with open_context(args) as context:
+        organization = await context.write(look)
+        done = await erasing.erase_organization(context.engine, args.clock, OrgId(organization.id))
     return {
         "organization": {"id": organization.id, "name": done.name},
         "removed": dict(done.removed),

@@ -14,11 +14,11 @@ from steward.accounts.setup import FirstOwner, SetUpOffer
 from steward.cli.command import (
     CliArgs,
     Command,
+    CommandContext,
     CommandFailed,
-    Desk,
     Facts,
     WrongUsage,
-    desk,
+    open_context,
     option,
     read_env_file,
 )
@@ -74,15 +74,15 @@ async def _initialize(args: CliArgs) -> Facts:
     file = await _write_settings(args, questions, folder.resolve())
     known_args = _with_settings(args, file)
     await _migrated(known_args)
-    async with desk(known_args) as open_desk:
-        await open_desk.ring()
-        offer = await (_again if options.again else _first)(open_desk, known_args, questions)
+    async with open_context(known_args) as context:
+        await context.ring()
+        offer = await (_again if options.again else _first)(context, known_args, questions)
     return _facts(known_args.settings, file, offer)
 
 
-async def _first(open_desk: Desk, args: CliArgs, questions: _Questions) -> SetUpOffer:
+async def _first(context: CommandContext, args: CliArgs, questions: _Questions) -> SetUpOffer:
     options = args.options
-    if await open_desk.write(organizations.every):
+    if await context.write(organizations.every):
         raise CommandFailed("wrong_state", setup.EXISTS)
     name = questions.text(options.org, "name of the organization")
     zone = questions.text(options.timezone, "time zone of the organization, such as Europe/Berlin", "UTC")
@@ -91,16 +91,16 @@ async def _first(open_desk: Desk, args: CliArgs, questions: _Questions) -> SetUp
         questions.text(options.first_name, "first name of its owner (may be empty)", ""),
         questions.text(options.last_name, "last name of its owner (may be empty)", ""),
     )
-    return await open_desk.write(lambda tx: setup.set_up(tx, CreateOrganization(name, zone), owner))
+    return await context.write(lambda tx: setup.set_up(tx, CreateOrganization(name, zone), owner))
 
 
-async def _again(open_desk: Desk, args: CliArgs, questions: _Questions) -> SetUpOffer:
+async def _again(context: CommandContext, args: CliArgs, questions: _Questions) -> SetUpOffer:
     options = args.options
-    org = await open_desk.write(lambda tx: organizations.resolve(tx, options.org))
+    org = await context.write(lambda tx: organizations.resolve(tx, options.org))
     owner = None
     if options.email is not None:
         owner = FirstOwner(options.email, options.first_name or "", options.last_name or "")
-    return await open_desk.write(lambda tx: setup.offer_again(tx, org, owner))
+    return await context.write(lambda tx: setup.offer_again(tx, org, owner))
 
 
 async def _write_settings(args: CliArgs, questions: _Questions, folder: Path) -> Path:

@@ -5,7 +5,7 @@ import secrets
 from functools import partial
 
 from steward.accounts import keys
-from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, desk, option
+from steward.cli.command import CliArgs, Command, CommandContext, CommandFailed, Facts, open_context, option
 from steward.connections import rotation
 from steward.database.accounts import connections, organizations
 from steward.database.automations import static_data
@@ -30,9 +30,9 @@ async def new(args: CliArgs) -> Facts:
 
 async def rotate_signing(args: CliArgs) -> Facts:
     """A new signing key; the older ones verify until their last token has expired."""
-    async with desk(args) as open_desk:
-        await open_desk.ring()
-        rotated = await open_desk.write(lambda tx: keys.rotate_signing(tx, open_desk.masters))
+    async with open_context(args) as context:
+        await context.ring()
+        rotated = await context.write(lambda tx: keys.rotate_signing(tx, context.masters))
     return {
         "kid": rotated.kid,
         "retired": list(rotated.retired),
@@ -45,49 +45,49 @@ async def _rotate_encryption(args: CliArgs) -> Facts:
 
     Row by row, each in its own transaction: the service may run meanwhile, and broken off it goes on.
     """
-    async with desk(args) as open_desk:
-        await open_desk.ring()
-        masters = open_desk.masters
+    async with open_context(args) as context:
+        await context.ring()
+        masters = context.masters
         try:
-            wrapped = await open_desk.write(lambda tx: keys.rewrap(tx, masters))
+            wrapped = await context.write(lambda tx: keys.rewrap(tx, masters))
             resealed = 0
-            for org in await open_desk.write(organizations.every):
-                wrapped += await open_desk.write(partial(rotation.rewrap, org=org, masters=masters), org)
+            for org in await context.write(organizations.every):
+                wrapped += await context.write(partial(rotation.rewrap, org=org, masters=masters), org)
                 if args.options.data:
-                    resealed += await _seal_anew(open_desk, org)
+                    resealed += await _seal_anew(context, org)
         except CannotOpen as error:
             raise CommandFailed("wrong_master_keys", _NOT_HELD) from error
     return {"wrapped": wrapped, "reencrypted": resealed, "kek_id": masters[0].id}
 
 
-async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
-    masters = open_desk.masters
-    number = await open_desk.write(partial(rotation.new_key, org=org, masters=masters), org)
+async def _seal_anew(context: CommandContext, org: OrgId) -> int:
+    masters = context.masters
+    number = await context.write(partial(rotation.new_key, org=org, masters=masters), org)
     if number is None:
         return 0
-    held = await open_desk.write(partial(connections.sealed_under_others, org=org, number=number), org)
+    held = await context.write(partial(connections.sealed_under_others, org=org, number=number), org)
     resealed = 0
     for integration, secret in held:
         sealed = rotation.SealedSecret(integration, secret)
         act = partial(rotation.seal_anew, org=org, masters=masters, held=sealed, number=number)
-        resealed += await open_desk.write(act, org)
-    for import_id in await open_desk.write(partial(imports.sealed_under_others, org=org, number=number), org):
+        resealed += await context.write(act, org)
+    for import_id in await context.write(partial(imports.sealed_under_others, org=org, number=number), org):
         reseal = partial(
             rotation.seal_import_anew, org=org, masters=masters, import_id=import_id, number=number
         )
-        resealed += await open_desk.write(reseal, org)
+        resealed += await context.write(reseal, org)
     stale = partial(static_data.sealed_under_others, org=org, number=number)
-    for automation in await open_desk.write(stale, org):
+    for automation in await context.write(stale, org):
         reseal = partial(
             rotation.seal_static_data_anew, org=org, masters=masters, automation=automation, number=number
         )
-        resealed += await open_desk.write(reseal, org)
-    for route in await open_desk.write(partial(routes.sealed_under_others, org=org, number=number), org):
+        resealed += await context.write(reseal, org)
+    for route in await context.write(partial(routes.sealed_under_others, org=org, number=number), org):
         reseal = partial(rotation.seal_route_anew, org=org, masters=masters, route=route, number=number)
-        resealed += await open_desk.write(reseal, org)
-    for mail in await open_desk.write(partial(links.sealed_under_others, org=org, number=number), org):
+        resealed += await context.write(reseal, org)
+    for mail in await context.write(partial(links.sealed_under_others, org=org, number=number), org):
         reseal = partial(rotation.seal_mail_anew, org=org, masters=masters, mail=mail, number=number)
-        resealed += await open_desk.write(reseal, org)
+        resealed += await context.write(reseal, org)
     return resealed
 
 

@@ -4,7 +4,7 @@ from contextlib import closing, nullcontext
 from functools import partial
 from typing import IO
 
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, desk, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, open_context, option
 from steward.database.engine.migrate import is_sqlite, migrate, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import take_lock
@@ -39,8 +39,8 @@ async def _run_migrations(args: CliArgs) -> Facts:
 
 async def _refuse_while_others_serve(args: CliArgs) -> None:
     """Raises CommandFailed while a process of another release lives: it may use what is dropped."""
-    async with desk(args) as open_desk:
-        others = await open_desk.write(partial(processes.of_other_releases, release=__version__))
+    async with open_context(args) as context:
+        others = await context.write(partial(processes.of_other_releases, release=__version__))
     if others:
         raise CommandFailed(
             "still_running",

@@ -9,10 +9,10 @@ from steward.cli.command import (
     ORGANIZATION,
     CliArgs,
     Command,
-    Desk,
+    CommandContext,
     Facts,
     WrongUsage,
-    desk,
+    open_context,
     option,
     password,
 )
@@ -31,15 +31,15 @@ _ROLES = [str(role) for role in Role]
 async def _create_org(args: CliArgs) -> Facts:
     """A new organization."""
     command = CreateOrganization(args.options.name, args.options.timezone, args.options.automations == "on")
-    async with desk(args) as open_desk:
-        organization = await open_desk.write(lambda tx: organizations.create(tx, command))
+    async with open_context(args) as context:
+        organization = await context.write(lambda tx: organizations.create(tx, command))
     return {"organization": _organization(organization)}
 
 
 async def _list_orgs(args: CliArgs) -> Facts:
     """All organizations."""
-    async with desk(args) as open_desk:
-        all_organizations = await open_desk.write(organizations.every)
+    async with open_context(args) as context:
+        all_organizations = await context.write(organizations.every)
     return {"organizations": [_organization(organization) for organization in all_organizations]}
 
 
@@ -50,8 +50,8 @@ async def _switch_org(args: CliArgs) -> Facts:
         org = await organizations.resolve(tx, args.options.org)
         return await organizations.switch(tx, org, args.options.state == "on")
 
-    async with desk(args) as open_desk:
-        return {"organization": _organization(await open_desk.write(act))}
+    async with open_context(args) as context:
+        return {"organization": _organization(await context.write(act))}
 
 
 async def _create_user(args: CliArgs) -> Facts:
@@ -62,8 +62,8 @@ async def _create_user(args: CliArgs) -> Facts:
     if options.password_stdin and options.no_password:
         raise WrongUsage("Give --password-stdin or --no-password, not both.")
     plain = None if options.no_password else password(args)
-    async with desk(args) as open_desk:
-        org_name = await _name_of(open_desk, options.org)
+    async with open_context(args) as context:
+        org_name = await _name_of(context, options.org)
         hashed = None
         if plain is not None:
             people.check_password(plain, options.email, [org_name] if org_name else [])
@@ -77,7 +77,7 @@ async def _create_user(args: CliArgs) -> Facts:
                 await people.add_to_organization(tx, person, org, Role(options.role))
             return await _user(tx, person)
 
-        return {"user": await open_desk.write(act)}
+        return {"user": await context.write(act)}
 
 
 async def _set_password(args: CliArgs) -> Facts:
@@ -89,8 +89,8 @@ async def _set_password(args: CliArgs) -> Facts:
         memberships = await people.organizations_of(tx, person.id)
         return person, [membership.organization_name for membership in memberships]
 
-    async with desk(args) as open_desk:
-        person, names = await open_desk.write(look)
+    async with open_context(args) as context:
+        person, names = await context.write(look)
         people.check_password(plain, person.email, names)
         hashed = await _hashed(args, plain)
 
@@ -98,7 +98,7 @@ async def _set_password(args: CliArgs) -> Facts:
             await people.set_password(tx, person, hashed)
             return await _user(tx, person)
 
-        return {"user": await open_desk.write(act)}
+        return {"user": await context.write(act)}
 
 
 async def activate(args: CliArgs) -> Facts:
@@ -116,8 +116,8 @@ async def _set_active(args: CliArgs, active: bool) -> Facts:
         person = await people.resolve(tx, args.options.user)
         return await _user(tx, await people.set_active(tx, person, active))
 
-    async with desk(args) as open_desk:
-        return {"user": await open_desk.write(act)}
+    async with open_context(args) as context:
+        return {"user": await context.write(act)}
 
 
 async def _add_to_org(args: CliArgs) -> Facts:
@@ -129,27 +129,27 @@ async def _add_to_org(args: CliArgs) -> Facts:
         await people.add_to_organization(tx, person, org, Role(args.options.role))
         return await _user(tx, person)
 
-    async with desk(args) as open_desk:
-        return {"user": await open_desk.write(act)}
+    async with open_context(args) as context:
+        return {"user": await context.write(act)}
 
 
 async def issue(args: CliArgs) -> Facts:
     """A new credential; its secret is shown this once."""
-    async with desk(args) as open_desk:
-        ring = await open_desk.ring()
+    async with open_context(args) as context:
+        ring = await context.ring()
 
         async def act(tx: Tx) -> IssuedCredential:
             org = await organizations.resolve(tx, args.options.org)
             return await credentials.issue(tx, ring, org, args.options.label)
 
-        return _issued(await open_desk.write(act))
+        return _issued(await context.write(act))
 
 
 async def rotate(args: CliArgs) -> Facts:
     """A new secret for the same client id."""
-    async with desk(args) as open_desk:
-        ring = await open_desk.ring()
-        return _issued(await open_desk.write(lambda tx: credentials.rotate(tx, ring, args.options.client_id)))
+    async with open_context(args) as context:
+        ring = await context.ring()
+        return _issued(await context.write(lambda tx: credentials.rotate(tx, ring, args.options.client_id)))
 
 
 async def enable(args: CliArgs) -> Facts:
@@ -163,8 +163,8 @@ async def disable(args: CliArgs) -> Facts:
 
 
 async def _set_enabled(args: CliArgs, enabled: bool) -> Facts:
-    async with desk(args) as open_desk:
-        credential = await open_desk.write(
+    async with open_context(args) as context:
+        credential = await context.write(
             lambda tx: credentials.set_enabled(tx, args.options.client_id, enabled)
         )
         return {"credential": _credential(credential)}
@@ -180,11 +180,11 @@ async def _list_credentials(args: CliArgs) -> Facts:
             orgs = [OrgId(organization.id) for organization in await organizations.every(tx)]
         return await credentials.every(tx, orgs)
 
-    async with desk(args) as open_desk:
-        return {"credentials": [_credential(credential) for credential in await open_desk.write(act)]}
+    async with open_context(args) as context:
+        return {"credentials": [_credential(credential) for credential in await context.write(act)]}
 
 
-async def _name_of(open_desk: Desk, id_or_name: str | None) -> str | None:
+async def _name_of(context: CommandContext, id_or_name: str | None) -> str | None:
     if id_or_name is None:
         return None
 
@@ -193,7 +193,7 @@ async def _name_of(open_desk: Desk, id_or_name: str | None) -> str | None:
         matching = [organization for organization in await organizations.every(tx) if organization.id == org]
         return matching[0].name if matching else None
 
-    return await open_desk.write(look)
+    return await context.write(look)
 
 
 async def _hashed(args: CliArgs, plain: str) -> str:
