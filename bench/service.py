@@ -103,7 +103,7 @@ class House:
 
         async def some(tx: Tx, numbers: Iterable[int]) -> list[Automation]:
             asks = [CreateCommand(FIVE_STEPS, f"Measured {n}", {}, dict(schedule)) for n in numbers]
-            return [(await setup.create(tx, self.owner, ask, rules=rules)).automation for ask in asks]
+            return [(await setup.create(tx, self.owner, query, rules=rules)).automation for query in asks]
 
         for first in range(0, count, 200):
             made += await self.write(partial(some, numbers=range(first, min(first + 200, count))))
@@ -117,17 +117,19 @@ class House:
         ]
 
         async def some(tx: Tx) -> None:
-            for ask in asks:
-                await setup.create(tx, self.owner, ask, rules=self.ctx.automation_rules)
+            for query in asks:
+                await setup.create(tx, self.owner, query, rules=self.ctx.automation_rules)
 
         await self.write(some)
 
     async def run_now(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:
         """A run by hand, as the endpoint makes it; wakes the worker."""
         self.started += 1
-        ask = RunNow(automation.id, f"bench-{self.started}", mode)
+        query = RunNow(automation.id, f"bench-{self.started}", mode)
         now, templates = self.service.clock.now(), self.ctx.automation_rules.templates
-        started = await start.start(self.engine, now, self.owner, ask, templates=templates, max_waiting=1000)
+        started = await start.start(
+            self.engine, now, self.owner, query, templates=templates, max_waiting=1000
+        )
         run = started.run
         self.service.hints.announce("ready")
         return run

@@ -265,8 +265,8 @@ def stop(folder: Path) -> None:
 
 def _kill(pid: int) -> None:
     """Ends a server that did not listen to pg_ctl, if the pid is still a PostgreSQL."""
-    ask = ["ps", "-o", "comm=", "-p", str(pid)]
-    if pid and "postgres" in subprocess.run(ask, capture_output=True, text=True, check=False).stdout:
+    arguments = ["ps", "-o", "comm=", "-p", str(pid)]
+    if pid and "postgres" in subprocess.run(arguments, capture_output=True, text=True, check=False).stdout:
         os.kill(pid, signal.SIGQUIT)
 
 

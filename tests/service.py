@@ -192,13 +192,13 @@ async def settle(tx: Tx, service: Service) -> None:
         "stranger": (other, Role.OWNER, "Sven", "Stranger"),
     }
     for name, (organization, role, first_name, last_name) in cast.items():
-        ask = CreatePerson(
+        command = CreatePerson(
             email=f"{name}@example.com",
             first_name=first_name,
             last_name=last_name,
             password_hash=hashed_password(),
         )
-        person = await people.create(tx, ask)
+        person = await people.create(tx, command)
         await people.add_to_organization(tx, person, organization.id, role)
         service.members[name] = Member(person, organization.id, organization.name, role)
     service.own = House(own_organization, await credentials.issue(tx, ring, own_organization.id, "tests"))

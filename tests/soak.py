@@ -258,16 +258,16 @@ def _report(folder: Path, outcomes: Sequence[Outcome], minutes: float, seconds: 
 
 def main(words: Sequence[str]) -> int:
     """0: every part ran a whole round and nothing was wrong; 1 otherwise; 2: no such part."""
-    ask = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    ask.add_argument("--minutes", type=float, default=30.0, help="for all parts together")
-    ask.add_argument("--only", default="", help="parts by name, with commas between")
-    ask.add_argument(
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0, help="for all parts together")
+    parser.add_argument("--only", default="", help="parts by name, with commas between")
+    parser.add_argument(
         "--report", type=Path, default=Path(".cache/soak"), help="folder of the reports and the log"
     )
-    ask.add_argument(
+    parser.add_argument(
         "--resume", action="store_true", help="go on after the rounds in the report, and add to its counts"
     )
-    options = ask.parse_args(words)
+    options = parser.parse_args(words)
     names = [name for name in options.only.split(",") if name]
     if unknown := sorted(set(names) - {part.name for part in PARTS}):
         print(f"There is no part {', '.join(unknown)}. There are: {', '.join(part.name for part in PARTS)}.")

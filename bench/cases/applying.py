@@ -110,14 +110,14 @@ async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
     tried = await connect.try_settings(vault, owner.org, "woocommerce", submitted=submitted, now=clock.now())
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
     store = (await house.write(keep)).connection.integration_id
-    ask = CreateCommand(
+    command = CreateCommand(
         "hide-out-of-stock-products",
         "Measured",
         {"threshold": 100_000, "limit": 5_000},
         dict(BY_HAND),
         integration_id=store,
     )
-    make = partial(setup.create, actor=owner, command=ask, rules=house.ctx.automation_rules)
+    make = partial(setup.create, actor=owner, command=command, rules=house.ctx.automation_rules)
     run = await house.run_now((await house.write(make)).automation)
     return await until(house, run, RunStatus.WAITING_APPROVAL)
 

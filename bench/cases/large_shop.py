@@ -195,7 +195,7 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
 
 async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Automation:
     on_store = bool(house.ctx.automation_rules.templates[template].facts.platforms)
-    ask = CreateCommand(
+    command = CreateCommand(
         template,
         template,
         _numbered(INPUTS[template], numbers),
@@ -208,7 +208,7 @@ async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Au
             for name in ("woocommerce", "another")
         ),
     )
-    make = partial(setup.create, actor=house.owner, command=ask, rules=house.ctx.automation_rules)
+    make = partial(setup.create, actor=house.owner, command=command, rules=house.ctx.automation_rules)
     return (await house.write(make)).automation
 
 

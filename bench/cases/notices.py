@@ -155,8 +155,8 @@ async def _join(tx: Tx, *, house: House, count: int) -> dict[str, AutomationId]:
         command = CreatePerson(f"p{number}@bench.example", f"Person {number}", "Per", "Son")
         person = await people.create(tx, command)
         await people.add_to_organization(tx, person, house.owner.org, Role.MEMBER)
-        ask = CreateCommand(FIVE_STEPS, f"Measured {number}", {}, dict(BY_HAND))
-        created = await setup.create(tx, replace(house.owner, person=person.id), ask, rules=rules)
+        new_command = CreateCommand(FIVE_STEPS, f"Measured {number}", {}, dict(BY_HAND))
+        created = await setup.create(tx, replace(house.owner, person=person.id), new_command, rules=rules)
         made[command.email] = created.automation.id
     return made
 

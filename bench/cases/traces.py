@@ -103,8 +103,10 @@ async def _reading(shop: Mapping[str, Any], house: House) -> Sequence[Automation
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
     store = (await house.write(keep)).connection.integration_id
     inputs = {"threshold": 0, "limit": 5000}
-    ask = CreateCommand("hide-out-of-stock-products", "Measured", inputs, dict(BY_HAND), integration_id=store)
-    make = partial(setup.create, actor=owner, command=ask, rules=house.ctx.automation_rules)
+    command = CreateCommand(
+        "hide-out-of-stock-products", "Measured", inputs, dict(BY_HAND), integration_id=store
+    )
+    make = partial(setup.create, actor=owner, command=command, rules=house.ctx.automation_rules)
     return [(await house.write(make)).automation]
 
 

@@ -105,10 +105,10 @@ async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None
 async def test_a_limit_above_the_most_is_lowered(desk: Desk) -> None:
     """Lowers a limit above 500 to 500; the default is 200."""
     await desk.create(schedule={"cadence": "hourly"})
-    ask = {"to": "2026-06-30T00:00:00Z"}
-    assert len(await rows(desk, **ask)) == 200
-    assert len(await rows(desk, **ask, limit=500)) == 500
-    assert len(await rows(desk, **ask, limit=501)) == 500
+    query = {"to": "2026-06-30T00:00:00Z"}
+    assert len(await rows(desk, **query)) == 200
+    assert len(await rows(desk, **query, limit=500)) == 500
+    assert len(await rows(desk, **query, limit=501)) == 500
 
 
 async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None:

@@ -158,8 +158,8 @@ async def test_a_page_of_an_inbox_of_10000_lines_reads_a_page(service: Service) 
     await put(service, "member", 10_000)
     member = service.members["member"]
     engine, now = service.context.engine, service.clock.now()
-    ask = partial(_read_of_10000, org=member.org, person=member.person.id)
-    plans = await engine.read(now, ask, org=member.org)
+    read = partial(_read_of_10000, org=member.org, person=member.person.id)
+    plans = await engine.read(now, read, org=member.org)
     assert len(plans) == 5
     for plan in plans:
         if engine.dialect == "sqlite":

@@ -314,8 +314,8 @@ class TestIdempotencyKey:
 
     async def again(self, world: World, **fields: Any) -> setup.CreatedAutomation:
         """Repeats the request with its key, with some fields changed."""
-        ask = world.ask(idempotency_key="key-1", **fields)
-        return await world.write(partial(setup.create, actor=world.owner, command=ask, rules=world.rules))
+        query = world.ask(idempotency_key="key-1", **fields)
+        return await world.write(partial(setup.create, actor=world.owner, command=query, rules=world.rules))
 
     async def test_the_same_request_gives_the_automation_as_it_now_is(self, world: World) -> None:
         """The same key with an equal body answers the automation as it is now."""
@@ -350,9 +350,9 @@ class TestIdempotencyKey:
         See docs/design/api/automations.md#requests and docs/design/security.md#roles.
         """
         await self.again(world)
-        ask = world.ask(idempotency_key="key-1", integration_id=world.foreign_store, name="Theirs")
+        query = world.ask(idempotency_key="key-1", integration_id=world.foreign_store, name="Theirs")
         second = await world.write(
-            partial(setup.create, actor=world.stranger, command=ask, rules=world.rules), world.stranger.org
+            partial(setup.create, actor=world.stranger, command=query, rules=world.rules), world.stranger.org
         )
         assert not second.replayed
 

@@ -323,11 +323,11 @@ async def test_a_stale_version_is_refused_with_what_is_current(
 async def test_another_organizations_automation_answers_as_absent(world: World, verb: str) -> None:
     """An automation of another organization answers as an absent one. See docs/design/security.md#roles."""
     automation = await world.create()
-    ask = lifecycle.StateCommand(automation.id)
+    command = lifecycle.StateCommand(automation.id)
     act = partial(getattr(lifecycle, verb), actor=world.stranger, rules=world.rules)
     with pytest.raises(NotFound) as foreign:
-        await world.write(partial(act, command=ask), world.stranger.org)
-    absent = replace(ask, automation=AutomationId("0" * 26))
+        await world.write(partial(act, command=command), world.stranger.org)
+    absent = replace(command, automation=AutomationId("0" * 26))
     with pytest.raises(NotFound) as missing:
         await world.write(partial(act, command=absent), world.stranger.org)
     assert str(foreign.value) == str(missing.value)

@@ -160,14 +160,14 @@ class World:
 
     async def update(self, automation: Automation, **fields: Any) -> Automation:
         """Updates the automation under the given version."""
-        ask = change.UpdateCommand(automation.id, automation.version, **fields)
-        return await self.write(partial(change.update, actor=self.owner, command=ask, rules=self.rules))
+        command = change.UpdateCommand(automation.id, automation.version, **fields)
+        return await self.write(partial(change.update, actor=self.owner, command=command, rules=self.rules))
 
     async def turn(self, verb: str, automation: Automation, **fields: Any) -> Automation:
         """Pauses, resumes, archives or restores the automation."""
-        ask = lifecycle.StateCommand(automation.id, **fields)
+        command = lifecycle.StateCommand(automation.id, **fields)
         act = getattr(lifecycle, verb)
-        done: Automation = await self.write(partial(act, actor=self.owner, command=ask, rules=self.rules))
+        done: Automation = await self.write(partial(act, actor=self.owner, command=command, rules=self.rules))
         return done
 
     async def read(self, automation: Automation) -> Automation:

@@ -63,8 +63,8 @@ async def add_person(whole: Whole, role: Role = Role.APPROVER) -> Member:
     service = whole.service
 
     async def act(tx: Any) -> Any:
-        ask = CreatePerson(EMAIL, FIRST, LAST, USERNAME, hashed_password())
-        person = await people.create(tx, ask)
+        command = CreatePerson(EMAIL, FIRST, LAST, USERNAME, hashed_password())
+        person = await people.create(tx, command)
         await people.add_to_organization(tx, person, service.own.organization.id, role)
         return person
 

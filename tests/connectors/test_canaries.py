@@ -69,9 +69,9 @@ def canaries(connection: Connection) -> set[str]:
 async def told(connection: Connection, world: Outside) -> list[str]:
     """Returns everything that a connection outputs when it is read, checked, listed and written to."""
     output: list[str] = []
-    for op, ask in READS[connection.connector.facts.id]:
+    for op, query in READS[connection.connector.facts.id]:
         try:
-            output.append(repr(await connection.all(op, ask)))
+            output.append(repr(await connection.all(op, query)))
         except CallError as error:
             output += [repr(error), str(error), error.message, error.platform_text, repr(error.__dict__)]
     output.append(repr(await connection.check()))
@@ -95,11 +95,11 @@ async def sent(connection: Connection) -> list[str]:
     kind = connection.connector.facts.id
     if kind not in asks:
         return []
-    name, ask = asks[kind]
-    if ask is None:
+    name, query = asks[kind]
+    if query is None:
         parts = (Part(name, connection.number, "Sale", {"name": "Sale"}, None, {"name": "Sale"}),)
     else:
-        parts = connection.plan(name, ask).proposals[0].parts
+        parts = connection.plan(name, query).proposals[0].parts
     return [repr(outcome) for outcome in await connection.send(parts)]
 
 
@@ -166,8 +166,8 @@ async def test_data_sent_without_a_connection_is_shown_nowhere(clock: FakeClock,
     later = clock.now() + timedelta(seconds=5)
     grant = WriteGrant(ORG, RUN, 1, "0" * 64, {"mine": NO_CONNECTION}, lambda: later, later)
     url, headers = f"https://api.example/?key={canary}", {"authorization": f"Bearer {canary}"}
-    ask = SendRequest("POST", url, headers, canary.encode())
-    [planned] = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION).proposals
+    query = SendRequest("POST", url, headers, canary.encode())
+    [planned] = CHANGES["http.send"].plan([query], integration_id=NO_CONNECTION).proposals
     writer = RequestWriter(outbound.web_write_client(grant).send)
     output = [repr(await writer.apply(Batch(planned.parts, ("mine",), batch_key(["mine"]))))]
 

@@ -36,9 +36,9 @@ def schema() -> Draft6Validator:
     return Draft6Validator(json.loads(content))
 
 
-def card(ask: PostCard) -> dict[str, Any]:
+def card(query: PostCard) -> dict[str, Any]:
     """Returns the one card of the message and checks that the message holds nothing beside it."""
-    card_message: dict[str, Any] = json.loads(json.dumps(message(ask)))
+    card_message: dict[str, Any] = json.loads(json.dumps(message(query)))
     [attachment] = card_message.pop("attachments")
     assert card_message == HEAD
     assert (attachment["contentType"], attachment.get("contentUrl")) == (ADAPTIVE, None)

@@ -78,12 +78,12 @@ class Storage:
         finally:
             await outbound.aclose()
 
-    async def all(self, op: Any, ask: Any, **changed: str) -> list[Any]:
+    async def all(self, op: Any, query: Any, **changed: str) -> list[Any]:
         """Returns every item of a read."""
         connector, secrets, outbound = self.opened(**changed)
         http = outbound.read_client(OrgId(1), IntegrationId(7), connector.endpoint(secrets))
         try:
-            pages = connector.reader(http, secrets).read(op, ask)
+            pages = connector.reader(http, secrets).read(op, query)
             return [item async for page in pages for item in page.items]
         finally:
             await outbound.aclose()
@@ -129,7 +129,7 @@ async def _furnish(storage: Storage) -> None:
         location = f"<CreateBucketConfiguration>{made_in}</CreateBucketConfiguration>"
         assert (await client.put(f"/{BUCKET}", content=location)).status_code == 200
         iam = _somebody("iam")
-        for ask in (
+        for query in (
             {"Action": "CreateUser", "UserName": "steward"},
             {
                 "Action": "PutUserPolicy",
@@ -138,7 +138,7 @@ async def _furnish(storage: Storage) -> None:
                 "PolicyDocument": RIGHTS,
             },
         ):
-            answer = await client.post("/", data={**ask, "Version": "2010-05-08"}, headers=iam)
+            answer = await client.post("/", data={**query, "Version": "2010-05-08"}, headers=iam)
             assert answer.status_code == 200, answer.text
         request_body = {"Action": "CreateAccessKey", "UserName": "steward", "Version": "2010-05-08"}
         text = (await client.post("/", data=request_body, headers=iam)).text
@@ -198,7 +198,7 @@ async def test_a_file_replaced_between_its_head_and_its_body_is_noticed(storage:
     """
     connector, secrets, outbound = storage.opened()
     http = outbound.read_client(OrgId(1), IntegrationId(7), connector.endpoint(secrets))
-    ask, real = FileQuery("stock.csv"), http.get
+    query, real = FileQuery("stock.csv"), http.get
 
     async def get(path: str, *args: Any, **more: Any) -> Any:
         await storage.put({"feed/stock.csv": b"replaced"})
@@ -206,6 +206,6 @@ async def test_a_file_replaced_between_its_head_and_its_body_is_noticed(storage:
 
     http.get = get  # type: ignore[method-assign]
     with pytest.raises(Stale):
-        async for _ in connector.reader(http, secrets).read(FILE, ask):
+        async for _ in connector.reader(http, secrets).read(FILE, query):
             pass
     await outbound.aclose()

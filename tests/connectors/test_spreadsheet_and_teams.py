@@ -124,8 +124,8 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
     See docs/design/connectors.md#operations and docs/design/connectors.md#google-sheets.
     """
     new_cells = (("=1+1", Decimal("8.40")), ("X-2", Decimal(3)), ("GIF-015-L", None))
-    ask = AppendRows("Prices", new_cells, key_column=0, present=frozenset({"GIF-015-L"}))
-    [proposal] = sheet.plan("sheet.append_rows", ask).proposals
+    query = AppendRows("Prices", new_cells, key_column=0, present=frozenset({"GIF-015-L"}))
+    [proposal] = sheet.plan("sheet.append_rows", query).proposals
     [part] = proposal.parts
     assert APPEND.recovery_of(part) is Recovery.MARKED
     assert not await sheet.reader().find_marker(part, "key")
@@ -201,8 +201,8 @@ async def test_cells_are_written_and_what_is_already_so_is_dropped(sheet: Connec
     See docs/design/connectors.md#operations.
     """
     block = ((Decimal("1.5"), "=x"), (None, True))
-    ask = WriteCells("Prices", "D2", block, ((None, None), (None, None)))
-    assert await sheet.apply(sheet.plan("sheet.write_cells", ask).proposals) == [APPLIED]
+    query = WriteCells("Prices", "D2", block, ((None, None), (None, None)))
+    assert await sheet.apply(sheet.plan("sheet.write_cells", query).proposals) == [APPLIED]
     found_rows = await rows(sheet)
     assert (found_rows[2][3:], found_rows[3][4]) == ((Decimal("1.5"), "=x"), True)
     assert sheet.plan("sheet.write_cells", WriteCells("Prices", "D2", block, block)).unchanged == (
@@ -350,8 +350,10 @@ def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[st
 
     See docs/design/connectors.md#teams.
     """
-    ask = PostCard(title, tuple(lines), tuple((line, line) for line in lines[:3]), link=("Open", link))
-    raw = json.dumps(message(ask), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    query = PostCard(title, tuple(lines), tuple((line, line) for line in lines[:3]), link=("Open", link))
+    raw = json.dumps(message(query), ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )
     assert len(raw) <= CARD_BYTES
     assert b"Action.Submit" not in raw
     assert b'"Table"' not in raw

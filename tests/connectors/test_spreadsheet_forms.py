@@ -142,8 +142,8 @@ async def test_bad_asks_are_problems(sheet: Connection) -> None:
         ("sheet.delete_rows", DeleteRows("Prices", "x", 1, 1, 5, ())),
         ("sheet.add_tab", AddTab("x" * 101)),
     ]
-    for name, ask in bad:
-        assert sheet.plan(name, ask).problems
+    for name, query in bad:
+        assert sheet.plan(name, query).problems
     assert sheet.plan("sheet.add_tab", AddTab("Log", frozenset({"Log"}))).unchanged == ("Log",)
     assert sheet.plan("sheet.clear", ClearCells("Log", None, ())).unchanged
     with pytest.raises(RemoteNotFound):

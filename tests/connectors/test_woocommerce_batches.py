@@ -52,8 +52,8 @@ CASES: dict[str, tuple[str, Asks, Callable[[Any], Any]]] = {
 
 
 async def _parts(shop: Connection, name: str, count: int) -> list[Part]:
-    _, listed, ask = CASES[name]
-    planned = shop.plan(name, *map(ask, await listed(shop)))
+    _, listed, query = CASES[name]
+    planned = shop.plan(name, *map(query, await listed(shop)))
     return [proposal.parts[-1] for proposal in planned.proposals][:count]
 
 

@@ -92,8 +92,8 @@ def shop(world: Outside) -> Connection:
 
 def fault(world: Outside, method: str, body: bytes, **more: Any) -> None:
     """Makes the shop answer the next request of `method` with this body."""
-    ask = {"method": method, "path": "/wp-json/**", "kind": "status", "status": 200, **more}
-    world.world.state.faults.make({**ask, "body": body.decode()})
+    query = {"method": method, "path": "/wp-json/**", "kind": "status", "status": 200, **more}
+    world.world.state.faults.make({**query, "body": body.decode()})
 
 
 @pytest.mark.parametrize(("applied", "settled"), [(False, WriteState.NOT_SENT), (True, WriteState.APPLIED)])

@@ -76,9 +76,9 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
     assert order == orders[0]
     [person] = await shop.all(CUSTOMER, ById(customers[0].id))
     assert person.name
-    for op, ask in ((ORDER, ById("999999")), (CUSTOMER, ById("x"))):
+    for op, query in ((ORDER, ById("999999")), (CUSTOMER, ById("x"))):
         with pytest.raises(RemoteNotFound):
-            await shop.all(op, ask)
+            await shop.all(op, query)
     # The shop takes the order as a filter of refunds and does not say that there is none.
     assert await shop.all(REFUNDS, RefundsQuery("999999")) == []
     assert world.written() == []
@@ -173,8 +173,8 @@ async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, 
 
     See docs/design/connectors.md#change-operations.
     """
-    for name, ask in (await plans(shop)).items():
-        [proposal] = shop.plan(name, ask).proposals
+    for name, query in (await plans(shop)).items():
+        [proposal] = shop.plan(name, query).proposals
         assert (await shop.send(proposal.parts))[0].state is APPLIED
         inverses = [shop.connector.writes[part.operation].inverse(part) for part in proposal.parts]
         assert undoability(inverses).undoable == (name not in ("order.cancel", "order.add_note"))
@@ -222,8 +222,8 @@ async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
         ("order.add_note", AddNote(order, "  "), "not_a_note"),
         ("order.add_note", AddNote(order, "x" * 2001), "not_a_note"),
     ]
-    for name, ask, code in asks:
-        planned = shop.plan(name, ask)
+    for name, query, code in asks:
+        planned = shop.plan(name, query)
         assert ([problem.code for problem in planned.problems], planned.proposals) == ([code], ())
 
 
@@ -239,9 +239,9 @@ async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, wor
     done = await shop.all(OBJECTS, ObjectsQuery("order", filters=(("status", "completed"),)))
     assert {row["status"] for row in done} == {"completed"}
     assert len(await shop.all(OBJECTS, ObjectsQuery("customer"))) > 5
-    for ask in (ObjectsQuery("order", filters=(("per_page", "5"),)), ObjectsQuery("coupon")):
+    for query in (ObjectsQuery("order", filters=(("per_page", "5"),)), ObjectsQuery("coupon")):
         with pytest.raises(Invalid):
-            await shop.all(OBJECTS, ask)
+            await shop.all(OBJECTS, query)
 
 
 async def test_catch_up_reports_changes_as_a_delivery_would(shop: Connection, world: Outside) -> None:

@@ -68,12 +68,12 @@ def _requests(world: Outside, path: str = "") -> int:
 @pytest.mark.parametrize("name", ["whole", "published", "one", "some", "skus", "modified"])
 async def test_both_ways_give_the_same_products(full: Outside, name: str) -> None:
     """Returns equal products with equal variants in equal order by both ways, for each query."""
-    ask = _asks(full)[name]
+    query = _asks(full)[name]
     old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
-    expected = await old.all(PRODUCTS, ask)
+    expected = await old.all(PRODUCTS, query)
     assert any(len(product.variants) > 1 for product in expected)
-    assert await new.all(PRODUCTS, ask) == expected
-    assert await new.all(VARIANTS, ask) == await old.all(VARIANTS, ask)
+    assert await new.all(PRODUCTS, query) == expected
+    assert await new.all(VARIANTS, query) == await old.all(VARIANTS, query)
 
 
 async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: Outside) -> None:
@@ -151,8 +151,8 @@ async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(ful
     state = full.world.state.shop
     old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
 
-    async def filled(shop: Connection, **ask: Any) -> dict[str | None, Any]:
-        return {event.object_id: event for event in await shop.all(CHANGED, ChangedQuery("product", **ask))}
+    async def filled(shop: Connection, **query: Any) -> dict[str | None, Any]:
+        return {event.object_id: event for event in await shop.all(CHANGED, ChangedQuery("product", **query))}
 
     before = {number: (e.parent_id, e.payload, e.objects) for number, e in (await filled(old)).items()}
     after = {number: (e.parent_id, e.payload, e.objects) for number, e in (await filled(new)).items()}

@@ -241,8 +241,8 @@ def test_no_price_that_is_invalid_is_ever_planned(
 
     See docs/design/connectors.md#tests.
     """
-    ask = SetPrice(replace(PLAIN, currency=currency), price, compare)
-    for proposal in SET_PRICE.plan([ask], integration_id=SHOP).proposals:
+    query = SetPrice(replace(PLAIN, currency=currency), price, compare)
+    for proposal in SET_PRICE.plan([query], integration_id=SHOP).proposals:
         value: Any = proposal.parts[0].after
         regular, sale = value["regular_price"], value["sale_price"]
         assert all(set(text) <= set("0123456789.") for text in (regular, sale))
@@ -258,8 +258,8 @@ def test_no_stock_that_is_invalid_is_ever_planned(quantity: int, tracked: bool, 
 
     See docs/design/connectors.md#operations.
     """
-    ask = SetStock(replace(PLAIN, tracked=tracked, stock=stock), quantity)
-    planned = SET_STOCK.plan([ask], integration_id=SHOP)
+    query = SetStock(replace(PLAIN, tracked=tracked, stock=stock), quantity)
+    planned = SET_STOCK.plan([query], integration_id=SHOP)
     for proposal in planned.proposals:
         assert tracked
         assert stock is not None

@@ -75,8 +75,8 @@ SHEET_ASKS: dict[str, Callable[[tuple[Any, ...], str], Any]] = {
 
 async def _of_store(context: StepContext, name: str) -> tuple[AccountAccess, Any]:
     """Returns the account and a command for the first store object that allows the operation."""
-    read, ask, make = ASKS[name]
-    items = [item async for page in context.home.reader.read(read, ask) for item in page.items]
+    read, query, make = ASKS[name]
+    items = [item async for page in context.home.reader.read(read, query) for item in page.items]
     return context.home, next(request for request in map(make, items) if request is not None)
 
 

@@ -123,10 +123,12 @@ async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its
     owner = await mortal.whole.service.web("owner")
     [run] = await mortal.runs(automation)
     approval = (await owner.get(f"/v1/automations/approvals/{run['approval_id']}")).data["approval"]
-    ask = {"version": approval["version"], "change_hash": approval["change_hash"]}
+    decision = {"version": approval["version"], "change_hash": approval["change_hash"]}
     killer = Killer(points=["after_call", "after_call"])  # making the tag, and hiding
     with watching(mortal.shop, killer):
-        assert (await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", ask)).status == 200
+        assert (
+            await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", decision)
+        ).status == 200
         for _ in killer.points:
             with suppress(Killed):
                 await mortal.shop.pass_time(minutes=4)

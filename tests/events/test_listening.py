@@ -60,8 +60,8 @@ async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
     See docs/design/api/automations.md#requests.
     """
     automation = await ears.automation("orders/create")
-    ask = {"version": automation["version"], "trigger": {"kind": "event", "topics": ["customers/update"]}}
-    after = (await ears.token.patch(f"/v1/automations/{automation['id']}", ask)).data["automation"]
+    body = {"version": automation["version"], "trigger": {"kind": "event", "topics": ["customers/update"]}}
+    after = (await ears.token.patch(f"/v1/automations/{automation['id']}", body)).data["automation"]
     assert (after["state"], after["trigger"]["listening"]) == ("active", "not_yet")
     await ears.shop.drain()
     assert (await ears.trigger(automation))["listening"] == "yes"

@@ -142,8 +142,10 @@ async def approved(ears: Ears, automation: dict[str, Any]) -> int:
         owner = await ears.whole.service.web("owner")
         response = await owner.get(f"/v1/automations/approvals/{run['approval_id']}")
         approval = response.data["approval"]
-        ask = {"version": approval["version"], "change_hash": approval["change_hash"]}
-        assert (await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", ask)).status == 200
+        decision = {"version": approval["version"], "change_hash": approval["change_hash"]}
+        assert (
+            await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", decision)
+        ).status == 200
     await ears.shop.drain()
     await ears.shop.world.settle()
     await ears.shop.drain()

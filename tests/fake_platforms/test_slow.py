@@ -52,25 +52,25 @@ async def test_it_is_set_shown_and_taken_away_on_the_control_surface() -> None:
     _, client = served(waited)
     await client.get("/wp-json/wc/v3/products")
     assert waited.seconds == []
-    ask = {"least_seconds": 2, "most_seconds": 20}
-    assert (await client.post("/sandbox/slow", json=ask)).json() == ask
-    assert (await client.get("/sandbox/slow")).json() == ask
+    body = {"least_seconds": 2, "most_seconds": 20}
+    assert (await client.post("/sandbox/slow", json=body)).json() == body
+    assert (await client.get("/sandbox/slow")).json() == body
     await client.get("/wp-json/wc/v3/products/1")
     assert waited.seconds == [2]
     none = {"least_seconds": 0, "most_seconds": 0}
     assert (await client.delete("/sandbox/slow")).json() == none
-    await client.post("/sandbox/slow", json=ask)
+    await client.post("/sandbox/slow", json=body)
     await client.post("/sandbox/reset")
     assert (await client.get("/sandbox/slow")).json() == none
 
 
 @pytest.mark.parametrize(
-    "ask", [{}, {"least_seconds": 3, "most_seconds": 2}, {"least_seconds": 0, "most_seconds": 601},
+    "query", [{}, {"least_seconds": 3, "most_seconds": 2}, {"least_seconds": 0, "most_seconds": 601},
             {"least_seconds": True, "most_seconds": 2}, {"least_seconds": 1, "most_seconds": 2, "x": 1}, []]
 )  # fmt: skip
-async def test_an_invalid_slowness_is_refused(ask: Any) -> None:
+async def test_an_invalid_slowness_is_refused(query: Any) -> None:
     _, client = served(Waited())
-    answer = await client.post("/sandbox/slow", json=ask)
+    answer = await client.post("/sandbox/slow", json=query)
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 

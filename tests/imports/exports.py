@@ -108,6 +108,6 @@ async def automated(shop: Shop, export: Mapping[str, Any], **more: Any) -> Autom
     """Creates an automation of the export that is started by hand."""
     record: Import = (await store_export(shop, export)).record
     assert record.supported, record.report["issues"]
-    ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, **more)
+    command = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, **more)
     rules = shop.service.worker_context.automation_rules
-    return (await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=rules))).automation
+    return (await shop.write(partial(run_as, actor=shop.owner, command=command, rules=rules))).automation

@@ -130,8 +130,8 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
     with pytest.raises(NotReady, match="“Call”"):
         await shop.run_now(automation)
     rules = shop.service.worker_context.automation_rules
-    ask = UpdateCommand(automation.id, automation.version, calls={"Call": {"import_id": chosen}})
-    changed = await shop.write(partial(change.update, actor=shop.owner, command=ask, rules=rules))
+    command = UpdateCommand(automation.id, automation.version, calls={"Call": {"import_id": chosen}})
+    changed = await shop.write(partial(change.update, actor=shop.owner, command=command, rules=rules))
     assert (changed.version, changed.plan_version) == (2, 2)
     assert (await shop.run_and_drain(changed)).status is RunStatus.SUCCEEDED
     again = UpdateCommand(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
@@ -228,10 +228,10 @@ async def test_workflows_below_a_chosen_one_are_chosen_by_their_path(shop: Shop)
 async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> list[str]:
     """Returns the fields at which the choices are refused."""
     record = (await store_export(shop, export)).record
-    ask = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, calls=calls)
+    command = CreateWorkflowCommand(import_id=record.id, name=record.name, schedule=BY_HAND, calls=calls)
     rules = shop.service.worker_context.automation_rules
     with pytest.raises(ValidationFailed) as refused:
-        await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=rules))
+        await shop.write(partial(run_as, actor=shop.owner, command=command, rules=rules))
     return sorted(refused.value.errors or ())
 
 

@@ -64,8 +64,8 @@ async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerSho
     with pytest.raises(NotReady, match="Ask"):
         await shop.run_now(automation)
     rules = shop.service.worker_context.automation_rules
-    ask = UpdateCommand(automation.id, automation.version, accounts={"Ask": partner.account})
-    changed = await shop.write(lambda tx: change.update(tx, shop.owner, ask, rules=rules))
+    command = UpdateCommand(automation.id, automation.version, accounts={"Ask": partner.account})
+    changed = await shop.write(lambda tx: change.update(tx, shop.owner, command, rules=rules))
     assert changed.plan_version == changed.version == automation.version + 1
     run = await shop.run_and_drain(changed)
     assert run.status is RunStatus.SUCCEEDED, run

@@ -23,8 +23,8 @@ async def test_cells_that_a_workflow_emptied_are_filled_again(shop: Shop) -> Non
     run = await approved(shop, await shop.waiting(automation))
     assert rows_of(shop) != before
     rules = shop.service.worker_context.automation_rules
-    ask = StateCommand(automation.id, automation.version)
-    await shop.write(partial(lifecycle.archive, actor=shop.owner, command=ask, rules=rules))
+    command = StateCommand(automation.id, automation.version)
+    await shop.write(partial(lifecycle.archive, actor=shop.owner, command=command, rules=rules))
     undo_run = (await undo_now(shop, run)).run
     assert undo_run.plan_version is None
     await shop.drain()

@@ -26,8 +26,8 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 
 async def _receivers(shop: Shop, approval: str) -> ApprovalReceivers:
-    ask = partial(approval_notices.receivers, org=shop.owner.org, approval=ApprovalId(approval))
-    return await shop.read(ask)
+    read = partial(approval_notices.receivers, org=shop.owner.org, approval=ApprovalId(approval))
+    return await shop.read(read)
 
 
 async def test_the_page_of_an_approval_shows_who_was_notified(shop: Shop) -> None:

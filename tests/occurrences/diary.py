@@ -39,22 +39,22 @@ class Diary:
 
     world: World
 
-    async def page(self, actor: Actor | None = None, **ask: Any) -> CalendarPage:
+    async def page(self, actor: Actor | None = None, **query: Any) -> CalendarPage:
         """Returns a page of the calendar."""
         who = actor or self.world.owner
-        expected = CalendarPageQuery(**{"limit": 200, **ask})
+        expected = CalendarPageQuery(**{"limit": 200, **query})
         act = partial(calendar.page, org=who.org, query=expected)
         return await self.world.engine.read(self.world.now, act, org=who.org)
 
-    async def rows(self, automation: Automation | None = None, **ask: Any) -> list[Occurrence]:
+    async def rows(self, automation: Automation | None = None, **query: Any) -> list[Occurrence]:
         """Returns the rows of a page."""
         only = {} if automation is None else {"automation": automation.id}
-        return list((await self.page(**only, **ask)).rows)
+        return list((await self.page(**only, **query)).rows)
 
     async def row(self, automation: Automation, slot_at: datetime) -> Occurrence:
         """Returns the occurrence of one slot, wherever in the range it was moved to."""
-        ask = {"since": self.world.now - 31 * DAY, "until": self.world.now + 61 * DAY, "limit": 500}
-        [occurrence] = [row for row in await self.rows(automation, **ask) if row.slot_at == slot_at]
+        query = {"since": self.world.now - 31 * DAY, "until": self.world.now + 61 * DAY, "limit": 500}
+        [occurrence] = [row for row in await self.rows(automation, **query) if row.slot_at == slot_at]
         return occurrence
 
     async def move(
@@ -68,9 +68,9 @@ class Diary:
         **changes: Any,
     ) -> EditedOccurrence:
         """Moves the occurrence of a slot that was read with `version`."""
-        ask = MoveCommand(self._slot(automation, slot_at, version, changes), run_at, scope)
+        command = MoveCommand(self._slot(automation, slot_at, version, changes), run_at, scope)
         actor = changes.get("actor", self.world.owner)
-        act = partial(edit.move, actor=actor, command=ask, rules=self.world.rules)
+        act = partial(edit.move, actor=actor, command=command, rules=self.world.rules)
         return await self.world.engine.write(self.world.now, act, org=actor.org)
 
     async def skip(

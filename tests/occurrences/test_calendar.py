@@ -26,8 +26,8 @@ INSTANT = timedelta(milliseconds=1)
 
 async def theirs_too(tx: Tx, *, world: World) -> Automation:
     """Adds a daily automation of the other organization."""
-    ask = world.ask(integration_id=world.foreign_store)
-    return (await setup.create(tx, world.stranger, ask, rules=world.rules)).automation
+    query = world.ask(integration_id=world.foreign_store)
+    return (await setup.create(tx, world.stranger, query, rules=world.rules)).automation
 
 
 async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, diary: Diary) -> None:
@@ -82,14 +82,14 @@ async def test_the_range_has_limits(
     world: World, diary: Diary, since: timedelta, until: timedelta | None, wrong: list[str]
 ) -> None:
     """The range is accepted at each limit and refused one past it. See docs/design/schedule.md#calendar."""
-    ask: dict[str, Any] = {"since": world.now + since}
+    query: dict[str, Any] = {"since": world.now + since}
     if until is not None:
-        ask["until"] = world.now + until
+        query["until"] = world.now + until
     if not wrong:
-        await diary.rows(**ask)
+        await diary.rows(**query)
         return
     with pytest.raises(ValidationFailed) as refused:
-        await diary.rows(**ask)
+        await diary.rows(**query)
     assert fields(refused.value) == wrong
 
 
@@ -197,10 +197,10 @@ async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) ->
     await world.at("2026-05-01T08:00")
     await world.dispatch()
     await diary.skip(automation, utc("05-03 08:00"))
-    ask: dict[str, Any] = {"since": world.now, "until": world.now + 4 * DAY}
+    query: dict[str, Any] = {"since": world.now, "until": world.now + 4 * DAY}
 
     async def days(*states: OccurrenceState) -> list[str]:
-        return [short(row.run_at)[:5] for row in await diary.rows(automation, states=states, **ask)]
+        return [short(row.run_at)[:5] for row in await diary.rows(automation, states=states, **query)]
 
     assert await days(PENDING) == ["05-02", "05-04"]
     assert await days(QUEUED) == ["05-01"]

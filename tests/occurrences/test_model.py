@@ -258,14 +258,14 @@ class Calendar(RuleBasedStateMachine):
     def a_crash(self, place: int, by: timedelta, scope: MoveScope) -> None:
         """Ends the process within an edit; nothing of it stays."""
         picked, now = self.pick(place), self.current()
-        ask = MoveCommand(
+        command = MoveCommand(
             SlotReference(now.id, picked["slot_at"], self.plan.version_of(picked["slot_at"]), now.version),
             (picked["run_at"] + by).replace(second=0, microsecond=0),
             scope,
         )
 
         async def act(tx: Tx) -> None:
-            await edit.move(tx, self.world.owner, ask, rules=self.world.rules)
+            await edit.move(tx, self.world.owner, command, rules=self.world.rules)
             raise Crash
 
         with pytest.raises((Crash, Refusal)):

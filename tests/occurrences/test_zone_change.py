@@ -31,8 +31,8 @@ async def install(world: World, monkeypatch: pytest.MonkeyPatch, like: str) -> N
 
 async def berlin(world: World, **fields: object) -> Automation:
     """Creates an automation that runs daily at 12:00 in Berlin, 10:00 UTC in May."""
-    ask = {"schedule": {"cadence": "daily", "run_at": "12:00"}, "timezone": "Europe/Berlin", **fields}
-    return await world.create(**ask)
+    body = {"schedule": {"cadence": "daily", "run_at": "12:00"}, "timezone": "Europe/Berlin", **fields}
+    return await world.create(**body)
 
 
 @pytest.mark.parametrize(("like", "hour"), [("Europe/Kyiv", "09"), ("Europe/Lisbon", "11")])

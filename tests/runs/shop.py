@@ -87,7 +87,7 @@ class Shop:
         self, template: str, inputs: Mapping[str, Any], schedule: Mapping[str, Any] = BY_HAND
     ) -> Automation:
         """Creates an automation of a template for the shop."""
-        ask = CreateCommand(
+        command = CreateCommand(
             template_id=template,
             name=template,
             inputs=dict(inputs),
@@ -96,7 +96,7 @@ class Shop:
         )
         rules = self.service.worker_context.automation_rules
         return (
-            await self.write(partial(setup.create, actor=self.owner, command=ask, rules=rules))
+            await self.write(partial(setup.create, actor=self.owner, command=command, rules=rules))
         ).automation
 
     async def hiding(self, **inputs: Any) -> Automation:
@@ -125,12 +125,12 @@ class Shop:
     ) -> StartedRun:
         """Calls "run now" and returns its result."""
         self.keys += 1
-        ask = RunNow(automation.id, key or f"key-{self.keys}", mode)
+        query = RunNow(automation.id, key or f"key-{self.keys}", mode)
         return await start.start(
             self.engine,
             self.clock.now(),
             actor or self.owner,
-            ask,
+            query,
             templates=self.service.worker_context.automation_rules.templates,
             max_waiting=max_waiting,
         )
@@ -263,14 +263,14 @@ class Shop:
         """Approves the run's changes except those in `leave_out`, as the owner unless `by` says otherwise."""
         asked_approval = await self.approval(run)
         left_out = [change.id for change in leave_out]
-        ask = ApproveCommand(
+        command = ApproveCommand(
             asked_approval.id,
             asked_approval.version,
             left_out,
             asked_approval.change_hash,
             write_now=write_now,
         )
-        verb = partial(approval.approve, actor=by or self.owner, command=ask, not_starter=not_starter)
+        verb = partial(approval.approve, actor=by or self.owner, command=command, not_starter=not_starter)
         return await self.write(verb)
 
     async def reject(
@@ -278,8 +278,8 @@ class Shop:
     ) -> DecidedApproval:
         """Rejects all of the run's changes."""
         asked_approval = await self.approval(run)
-        ask = RejectCommand(asked_approval.id, asked_approval.version, "No")
-        verb = partial(approval.reject, actor=by or self.owner, command=ask, not_starter=not_starter)
+        command = RejectCommand(asked_approval.id, asked_approval.version, "No")
+        verb = partial(approval.reject, actor=by or self.owner, command=command, not_starter=not_starter)
         return await self.write(verb)
 
     async def waiting(self, automation: Automation) -> Run:

@@ -121,12 +121,12 @@ async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: S
     """
     run = await shop.waiting(await shop.pricing())
     asked_approval = await shop.approval(run)
-    for ask in (
+    for query in (
         ApproveCommand(asked_approval.id, asked_approval.version + 1),
         ApproveCommand(asked_approval.id, asked_approval.version, change_hash="0" * 64),
     ):
         with pytest.raises(StaleVersion) as refused:
-            await shop.write(partial(approval.approve, actor=shop.owner, command=ask, not_starter=False))
+            await shop.write(partial(approval.approve, actor=shop.owner, command=query, not_starter=False))
         assert refused.value.data is not None
         assert refused.value.data["approval"] == asked_approval
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
@@ -304,9 +304,9 @@ async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop)
     """
     automation = await shop.pricing()
     run = await shop.waiting(automation)
-    ask = UpdateCommand(automation.id, automation.version, name="Another name")
+    command = UpdateCommand(automation.id, automation.version, name="Another name")
     rules = shop.service.worker_context.automation_rules
-    await shop.write(partial(change.update, actor=shop.owner, command=ask, rules=rules))
+    await shop.write(partial(change.update, actor=shop.owner, command=command, rules=rules))
     await shop.approve(run)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED

@@ -121,8 +121,8 @@ async def test_a_run_that_ends_while_waiting_says_that_nothing_was_written(shop:
             await shop.pass_time(hours=73)
         case "archive":
             rules = shop.service.worker_context.automation_rules
-            ask = StateCommand(automation.id)
-            await shop.write(partial(lifecycle.archive, actor=shop.owner, command=ask, rules=rules))
+            command = StateCommand(automation.id)
+            await shop.write(partial(lifecycle.archive, actor=shop.owner, command=command, rules=rules))
     ended = await shop.run(run)
     assert_agrees(ended, await shop.changes(run))
     assert ended.summary is not None

@@ -26,8 +26,8 @@ async def reader(shop: Shop) -> Any:
     ring = shop.service.context.keys
 
     async def settle(tx: Tx) -> tuple[int, str, int]:
-        ask = CreatePerson(email="p@shop.example", first_name="P", last_name="Rogram", password_hash=None)
-        person = await people.create(tx, ask)
+        command = CreatePerson(email="p@shop.example", first_name="P", last_name="Rogram", password_hash=None)
+        person = await people.create(tx, command)
         await people.add_to_organization(tx, person, shop.owner.org, Role.MEMBER)
         issued = await credentials.issue(tx, ring, shop.owner.org, "tests")
         return person.id, issued.credential.client_id, issued.credential.epoch

@@ -258,8 +258,8 @@ async def test_an_archived_automation_is_undone_and_counts_no_failure(shop: Shop
     await shop.drain()
     before = await shop.tamper("SELECT 1 FROM schedules WHERE org_id = :org AND consecutive_failures = 0")
     rules = shop.service.worker_context.automation_rules
-    ask = StateCommand(automation.id, automation.version)
-    await shop.write(partial(lifecycle.archive, actor=shop.owner, command=ask, rules=rules))
+    command = StateCommand(automation.id, automation.version)
+    await shop.write(partial(lifecycle.archive, actor=shop.owner, command=command, rules=rules))
     assert (await shop.run(undo_run)).status is RunStatus.WAITING_APPROVAL
     shop.fault("status", "POST", "**/batch", status=400, count=-1)
     await shop.approve(undo_run)

@@ -86,7 +86,7 @@ def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
         ({"tags_any": ["tea"], "types": ["Cups"]}, False),
     ],
 )
-def test_the_filter_of_products_holds_all_its_parts(ask: dict[str, object], is_wanted: bool) -> None:
+def test_the_filter_of_products_holds_all_its_parts(query: dict[str, object], is_wanted: bool) -> None:
     """Without regard to case and outer blanks. See docs/design/templates.md#shared-definitions."""
     each_product = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
-    assert ProductFilter(ask).has(each_product) is is_wanted
+    assert ProductFilter(query).has(each_product) is is_wanted

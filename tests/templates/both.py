@@ -51,7 +51,7 @@ class Both:
     ) -> Automation:
         """Creates an automation on a platform's store, or on none, reading these connections."""
         bound = [self.shop.connections[kind] for kind in reads]
-        ask = CreateCommand(
+        command = CreateCommand(
             template_id=template,
             name=template,
             inputs=dict(inputs),
@@ -63,7 +63,7 @@ class Both:
             timezone=timezone,
         )
         rules = self.shop.service.worker_context.automation_rules
-        act = partial(setup.create, actor=self.shop.owner, command=ask, rules=rules)
+        act = partial(setup.create, actor=self.shop.owner, command=command, rules=rules)
         return (await self.shop.write(act)).automation
 
     async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:

@@ -244,13 +244,13 @@ class Twin:
         row["number"] = str(row["id"])
         shop.mark_created(row, moment)
         for product in shop.products.values():
-            ask = {"product_id": product["id"], "quantity": 1}
+            body = {"product_id": product["id"], "quantity": 1}
             own_variations = [
                 variation for variation in product["variations"] if shop.variations[variation]["sku"] == sku
             ]
             if product["sku"] == sku or own_variations:
                 row["line_items"].append(
-                    orders.line(shop, ask | ({"variation_id": own_variations[0]} if own_variations else {}))
+                    orders.line(shop, body | ({"variation_id": own_variations[0]} if own_variations else {}))
                 )
         orders.derive(shop, row)
         shop.orders[row["id"]] = row

@@ -70,10 +70,10 @@ class Orders:
             yield RecordPage(tuple(fitting[max(index - 1, 0) : index + size]), next=str(index))
         yield RecordPage(())
 
-    def _fits(self, order: Order, ask: Any) -> bool:
-        return (ask.ids is None or order.id in ask.ids) and (
-            ask.modified_after is None
-            or (order.modified_at is not None and order.modified_at > ask.modified_after)
+    def _fits(self, order: Order, query: Any) -> bool:
+        return (query.ids is None or order.id in query.ids) and (
+            query.modified_after is None
+            or (order.modified_at is not None and order.modified_at > query.modified_after)
         )
 
 

@@ -133,31 +133,31 @@ class Shop:
             "tags": self._tags,
         }[op.name](params)
 
-    async def _products(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
+    async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         products = [
             product
             for product in self.products
-            if (product.status == "publish" or not ask.published_only)
-            and (ask.ids is None or product.id in ask.ids)
+            if (product.status == "publish" or not query.published_only)
+            and (query.ids is None or product.id in query.ids)
         ]
         for index in range(0, len(products), 2):
             # Each page repeats the last item of the one before, as lists do that change while they are read.
             yield RecordPage(tuple(products[max(index - 1, 0) : index + 2]), next=str(index))
         yield RecordPage(())
 
-    async def _product(self, ask: Any) -> AsyncIterator[RecordPage[Product]]:
-        products = [product for product in self.products if product.id == ask.id]
+    async def _product(self, query: Any) -> AsyncIterator[RecordPage[Product]]:
+        products = [product for product in self.products if product.id == query.id]
         if not products:
             raise RemoteNotFound
         yield RecordPage((products[0],))
 
-    async def _variants(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
-        async for page in self._products(ask):
+    async def _variants(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
+        async for page in self._products(query):
             yield RecordPage(
                 tuple(variant for product in page.items if product.sellable for variant in product.variants)
             )
 
-    async def _tags(self, ask: Any) -> AsyncIterator[RecordPage[Tag]]:
+    async def _tags(self, query: Any) -> AsyncIterator[RecordPage[Tag]]:
         yield RecordPage(tuple(Tag(number, name) for name, number in self.tags.items()))
 
     def apply(self, proposal: Proposal, only: Sequence[str] = ()) -> Outcome:

@@ -118,9 +118,9 @@ class Selling(Shop):
         """Yields orders or other records as a store's reader does."""
         return self._orders(params) if op.name == "orders" else super().read(op, params)
 
-    async def _orders(self, ask: Any) -> AsyncIterator[RecordPage[Order]]:
-        self.reads.append(f"orders since {ask.created_after.isoformat()}")
-        late = [order for order in self.orders if order.created_at and order.created_at > ask.created_after]
+    async def _orders(self, query: Any) -> AsyncIterator[RecordPage[Order]]:
+        self.reads.append(f"orders since {query.created_after.isoformat()}")
+        late = [order for order in self.orders if order.created_at and order.created_at > query.created_after]
         yield RecordPage((*late, *late))
 
 

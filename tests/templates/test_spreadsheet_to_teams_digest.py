@@ -229,8 +229,8 @@ async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(bo
     rules = both.shop.service.worker_context.automation_rules
 
     async def change(row: dict[str, Any] | None) -> None:
-        ask = UpdateCommand(automation.id, automation.version, connections=reads, inputs=row)
-        await both.shop.write(partial(update, actor=both.shop.owner, command=ask, rules=rules))
+        command = UpdateCommand(automation.id, automation.version, connections=reads, inputs=row)
+        await both.shop.write(partial(update, actor=both.shop.owner, command=command, rules=rules))
 
     with pytest.raises(ValidationFailed) as refused:
         await change(None)

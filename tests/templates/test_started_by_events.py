@@ -42,7 +42,7 @@ class ApiResponse:
 
     async def automation(self, template: str, topic: str = TOPIC, **inputs: Any) -> Automation:
         """Creates and resumes an automation that listens to the store."""
-        ask = CreateCommand(
+        command = CreateCommand(
             template_id=template,
             name=template,
             inputs=inputs,
@@ -52,7 +52,7 @@ class ApiResponse:
         )
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
         new_automation = (
-            await self.shop.write(partial(setup.create, actor=owner, command=ask, rules=rules))
+            await self.shop.write(partial(setup.create, actor=owner, command=command, rules=rules))
         ).automation
         wish = StateCommand(new_automation.id)
         await self.shop.write(partial(lifecycle.resume, actor=owner, command=wish, rules=rules))

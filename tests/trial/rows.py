@@ -131,13 +131,15 @@ async def reads(shop: Shop, things: Things, table: Table) -> None:
         ("ids: product", IDS, IdsQuery("product"), True),
         ("ids: order", IDS, IdsQuery("order"), True),
     ]  # fmt: skip
-    for name, op, ask, some in asks:
-        await table.row(f"read {name}", lambda op=op, ask=ask, some=some: _read(shop, op, ask, some=some))
+    for name, op, query, some in asks:
+        await table.row(
+            f"read {name}", lambda op=op, query=query, some=some: _read(shop, op, query, some=some)
+        )
     await table.row("read of what is not there", lambda: _missing(shop))
 
 
-async def _read(shop: Shop, op: Any, ask: Any, *, some: bool) -> str:
-    items = await shop.all(op, ask)
+async def _read(shop: Shop, op: Any, query: Any, *, some: bool) -> str:
+    items = await shop.all(op, query)
     held(bool(items) or not some, "nothing was found")
     ids = [str(getattr(item, "id", item.get("id") if isinstance(item, dict) else item)) for item in items]
     if op not in (CHANGED, TAGS, CATEGORIES):

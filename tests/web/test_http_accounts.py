@@ -59,8 +59,8 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     another = next(row["integration_id"] for row in rows if row["name"] == f"Other {size}")
 
     sign_in = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
-    ask = node("Ask", "httpRequest", 4.2, {"url": f"https://{host}/orders", **sign_in, "options": {}})
-    stored = await store_import(web, chain(ask, name=f"Asks {size}"), f"Asks {size}")
+    asking_node = node("Ask", "httpRequest", 4.2, {"url": f"https://{host}/orders", **sign_in, "options": {}})
+    stored = await store_import(web, chain(asking_node, name=f"Asks {size}"), f"Asks {size}")
     await seen.open(f"/imports/{stored['id']}?view=run")
     bound = page.get_by_role("list", name="Steps that need a connection")
     await expect(bound.get_by_text(f"for {host}", exact=False)).to_be_visible()

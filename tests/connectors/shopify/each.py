@@ -81,9 +81,9 @@ def furnish(store: ShopifyFake) -> None:
         store.add_order(variants, payment=payment)
 
 
-async def read_all(reader: Reader, op: Any, ask: Any) -> list[Any]:
+async def read_all(reader: Reader, op: Any, query: Any) -> list[Any]:
     """Returns every item of a read."""
-    return [item async for page in reader.read(op, ask) for item in page.items]
+    return [item async for page in reader.read(op, query) for item in page.items]
 
 
 async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> dict[str, Proposal]:
@@ -139,8 +139,8 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
     }
     changes = Shopify(version="2026-10", url=None, read_s=20.0).writes
     results: dict[str, Proposal] = {}
-    for name, ask in asks.items():
-        planned = changes[name].plan([ask], integration_id=whose)
+    for name, query in asks.items():
+        planned = changes[name].plan([query], integration_id=whose)
         assert planned.problems == (), planned.problems
         [results[name]] = planned.proposals
     assert set(results) == set(OPERATIONS) == set(changes) - ONLY_UNDONE
@@ -148,7 +148,7 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
 
 
 async def _draft(store: ShopifyFake, reader: Reader, index: int) -> DraftOrder:
-    ask = ById(str(number(store.of("DraftOrder")[index])))
-    [outcome] = await read_all(reader, DRAFT_ORDER, ask)
+    query = ById(str(number(store.of("DraftOrder")[index])))
+    [outcome] = await read_all(reader, DRAFT_ORDER, query)
     assert isinstance(outcome, DraftOrder)
     return outcome

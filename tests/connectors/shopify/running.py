@@ -70,10 +70,10 @@ class Stand:
     async def automation(self) -> Automation:
         """Creates an automation that makes every change there is."""
         number = self.shop.connections["shopify"].integration_id
-        ask = CreateCommand(CHANGE, CHANGE, {}, dict(BY_HAND), integration_id=number)
+        command = CreateCommand(CHANGE, CHANGE, {}, dict(BY_HAND), integration_id=number)
         rules = self.shop.service.worker_context.automation_rules
         return (
-            await self.shop.write(partial(setup.create, actor=self.shop.owner, command=ask, rules=rules))
+            await self.shop.write(partial(setup.create, actor=self.shop.owner, command=command, rules=rules))
         ).automation
 
     async def play(self, killer: Killer, faults: Sequence[dict[str, Any]] = ()) -> Run:

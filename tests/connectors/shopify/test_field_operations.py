@@ -98,10 +98,10 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
     See docs/design/connectors.md#shopify.
     """
     row = bench.store.of("Product")[0]
-    ask = MetafieldQuery("Product", str(number(row)), "custom", "care")
-    assert await bench.all(METAFIELD, ask) == []
+    query = MetafieldQuery("Product", str(number(row)), "custom", "care")
+    assert await bench.all(METAFIELD, query) == []
     bench.store.make("Metafield", owner=row["id"], namespace="custom", key="care", type="text", value="Dry")
-    [metafield] = await bench.all(METAFIELD, ask)
+    [metafield] = await bench.all(METAFIELD, query)
     assert (metafield.value, metafield.type, bool(metafield.digest)) == ("Dry", "text", True)
     for kind in ("Product", "Order"):
         with pytest.raises(RemoteNotFound):

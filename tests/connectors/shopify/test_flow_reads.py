@@ -123,9 +123,9 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
         ),
         *("order.refunds.id", "order.totalPriceSet.shopMoney.amount"),
     )
-    ask = FlowObjectQuery("order", str(number(order)), paths, (TIER,))
+    query = FlowObjectQuery("order", str(number(order)), paths, (TIER,))
     before = len(store.documents)
-    [results] = await bench.all(FLOW_OBJECT, ask)
+    [results] = await bench.all(FLOW_OBJECT, query)
     assert results["note"] == "soon"
     assert results["customer"]["loyaltyTier"]["value"] == "gold"
     assert [item["title"] for item in results["lineItems"]] == [
@@ -151,8 +151,10 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
     many = bench.store.add_product("Many", options=tuple(f"Size {index}" for index in range(251)))
     few = bench.store.add_product("Few", options=tuple(f"Size {position}" for position in range(250)))
     for row, length in ((many, 250), (few, 250)):
-        ask = FlowObjectQuery("product", str(number(row)), ("product.variants.title", "product.variants.id"))
-        [results] = await bench.all(FLOW_OBJECT, ask)
+        query = FlowObjectQuery(
+            "product", str(number(row)), ("product.variants.title", "product.variants.id")
+        )
+        [results] = await bench.all(FLOW_OBJECT, query)
         assert len(results["variants"]) == length
     monkeypatch.setattr(flow_reads, "MAX_CALLS", 0)
     paths = ("product.variants.title", "product.collections.products.variants.sku")

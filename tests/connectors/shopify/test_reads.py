@@ -119,9 +119,9 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
     item = bench.store.rows[bench.store.owned(product["id"])[0]["item"]]
     bench.store.add_level(item, second, 6)
     bench.store.add_level(item, closed, 100)
-    ask = ProductsQuery(ids=(str(number(product)),))
-    [whole] = await bench.all(VARIANTS, ask)
-    [at_second] = await bench.all(VARIANTS, ProductsQuery(ids=ask.ids, location=str(number(second))))
+    query = ProductsQuery(ids=(str(number(product)),))
+    [whole] = await bench.all(VARIANTS, query)
+    [at_second] = await bench.all(VARIANTS, ProductsQuery(ids=query.ids, location=str(number(second))))
     assert (whole.stock, at_second.stock) == (10, 6)
     assert [problem.code for problem in bench.plan("inventory.set", SetStock(whole, 3)).problems] == [
         "location_needed"

@@ -98,7 +98,7 @@ class FlowShop:
         """Creates an automation of the flow that these topics start, or a person when there are none."""
         record = (await self.store_import(value)).record
         assert record.supported, record.report["issues"]
-        ask = CreateWorkflowCommand(
+        command = CreateWorkflowCommand(
             import_id=record.id,
             name=record.name,
             schedule=BY_HAND,
@@ -108,7 +108,7 @@ class FlowShop:
         )
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
         new_automation = (
-            await self.shop.write(partial(run_as, actor=owner, command=ask, rules=rules))
+            await self.shop.write(partial(run_as, actor=owner, command=command, rules=rules))
         ).automation
         if topics:
             await self.resumed(new_automation)

@@ -56,10 +56,14 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     location = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
     if kind == "smtp":
         number = {"integration_id": location["integration_id"]}
-        ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, accounts={"Send internal email": number})
+        command = CreateWorkflowCommand(record.id, "Mail", BY_HAND, accounts={"Send internal email": number})
     else:
-        ask = CreateWorkflowCommand(record.id, "Mail", BY_HAND, bindings={"Send internal email": location})
-    automation = await shop.write(partial(run_as, actor=shop.owner, command=ask, rules=ctx.automation_rules))
+        command = CreateWorkflowCommand(
+            record.id, "Mail", BY_HAND, bindings={"Send internal email": location}
+        )
+    automation = await shop.write(
+        partial(run_as, actor=shop.owner, command=command, rules=ctx.automation_rules)
+    )
     return automation.automation
 
 
