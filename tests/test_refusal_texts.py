@@ -111,7 +111,7 @@ def test_the_texts_of_refusals_begin_as_sentences() -> None:
 @pytest.mark.parametrize(
     "rule", ["a host is given by name, not as an address", "only https addresses are called"]
 )
-def test_the_rule_of_a_stopped_call_can_stand_by_itself(rule: str) -> None:
+def test_the_rule_of_a_stopped_call_can_be_used_by_itself(rule: str) -> None:
     """`sentence` is what a form shows at its field."""
     refused = CallRefused(rule)
     assert refused.sentence == f"{rule[0].upper()}{rule[1:]}."

@@ -58,7 +58,7 @@ def test_violations_are_counted_and_named(
     assert soak.main(["--only", "nothing", "--report", str(tmp_path)]) == 2
 
 
-def test_a_resumed_soak_goes_on_with_the_next_round_and_adds_its_counts(
+def test_a_resumed_soak_continues_with_the_next_round_and_adds_its_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Seeds go by the number of the round, which no second soak may begin again"""

@@ -43,7 +43,7 @@ async def hashing() -> AsyncIterator[PasswordHasher]:
     cheap_hashing.close()
 
 
-async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: PasswordHasher) -> None:
+async def test_a_password_is_right_or_not_and_an_unknown_account_has_none(hashing: PasswordHasher) -> None:
     """Verifies the right password, and nothing against a missing hash."""
     stored = await hashing.hash("correct sparrow lantern")
     assert stored.startswith("$argon2id$")

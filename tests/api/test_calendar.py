@@ -49,7 +49,7 @@ async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
     assert (first["state"], first["version"], first["projected"]) == ("pending", 0, False)
 
 
-async def test_the_range_and_the_filters_are_taken(desk: Desk) -> None:
+async def test_the_range_and_the_filters_are_accepted(desk: Desk) -> None:
     """Narrows the calendar by from, to, automation_id, integration_id, state and limit."""
     record = await desk.create()
     two = await desk.create(integration_id=desk.other_store)
@@ -102,7 +102,7 @@ async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None
     assert (await desk.stranger.get(PATH)).data == {"occurrences": [], "next_cursor": None}
 
 
-async def test_a_limit_above_the_most_is_lowered(desk: Desk) -> None:
+async def test_a_limit_above_the_maximum_is_lowered(desk: Desk) -> None:
     """Lowers a limit above 500 to 500; the default is 200."""
     await desk.create(schedule={"cadence": "hourly"})
     query = {"to": "2026-06-30T00:00:00Z"}

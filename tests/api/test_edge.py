@@ -87,7 +87,7 @@ async def test_connections_are_counted_in_all_and_by_address(service: Service) -
             writer.close()
 
 
-async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -> None:
+async def test_a_head_that_does_not_arrive_ends_the_connection(service: Service) -> None:
     """Closes a connection whose request head is late, also on a kept connection, or too long."""
     assert ConnectionLimits().head_seconds == 10.0
     assert (ConnectionLimits().max_connections, ConnectionLimits().max_per_address) == (1_000, 100)

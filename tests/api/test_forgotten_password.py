@@ -78,7 +78,7 @@ async def test_a_link_lives_for_an_hour(mailing: Service, seconds: int, status: 
     assert response.status == status
 
 
-async def test_a_weak_password_is_refused_and_the_link_goes_on(mailing: Service) -> None:
+async def test_a_weak_password_is_refused_and_the_link_continues(mailing: Service) -> None:
     """Refuses a weak password and leaves the link valid for another attempt."""
     token = await link_for(mailing)
     for weak in ("short", "password1234", "member member member"):

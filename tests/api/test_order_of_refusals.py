@@ -315,7 +315,7 @@ async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
     assert {key["kid"] for key in published} == {rotated.kid}
 
 
-async def test_a_token_of_a_key_read_by_nobody_here_yet_is_good(service: Service) -> None:
+async def test_a_token_of_a_key_this_process_has_not_read_yet_is_valid(service: Service) -> None:
     """Accepts a token of a key that this process has not read yet, by reading the keys again."""
     other = await keys.open_ring(
         service.context.engine, service.clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL

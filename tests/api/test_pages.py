@@ -100,7 +100,7 @@ async def test_pages_carry_the_strict_policy(browser: httpx.AsyncClient) -> None
     assert "strict-transport-security" not in headers
 
 
-async def test_pages_of_an_https_address_ask_for_https_ever_after(service: Service, build: Path) -> None:
+async def test_pages_of_an_https_address_ask_browsers_to_keep_to_https(service: Service, build: Path) -> None:
     """Sends HSTS of one year when the public address is https."""
     gate = create(service.context, pages=built(build, web_origin="https://shop.example"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:

@@ -72,7 +72,7 @@ async def test_an_invalid_password_change_names_its_field(service: Service) -> N
 
 
 @pytest.mark.parametrize("length", [12, 256])
-async def test_the_shortest_and_the_longest_password_are_taken(service: Service, length: int) -> None:
+async def test_the_shortest_and_the_longest_password_are_accepted(service: Service, length: int) -> None:
     """Accepts new passwords of 12 and of 256 characters."""
     password = "violet harbour 1931 ".ljust(length, "q")[:length]
     response = await (await service.web("member")).post(CHANGE, body(new_password=password))

@@ -30,7 +30,7 @@ async def send(caller: Caller, content: bytes, path: str = ECHO, **headers: str)
 KINDS: list[str] = ["application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"']
 
 
-async def test_json_in_utf_8_is_taken(caller: Caller) -> None:
+async def test_json_in_utf_8_is_accepted(caller: Caller) -> None:
     """Accepts JSON with charset UTF-8 in any case."""
     for kind in KINDS:
         response = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
@@ -90,7 +90,7 @@ async def test_a_body_that_is_not_json_as_promised_is_malformed(caller: Caller) 
         assert (response.status, response.code) == (400, "malformed"), content
 
 
-async def test_limits_of_json_are_taken_at_the_limit(caller: Caller) -> None:
+async def test_limits_of_json_are_accepted_at_the_limit(caller: Caller) -> None:
     """Accepts depth 64 and 40 digits, surrogate pairs, and long digits or brackets inside text."""
     deepest = b'{"inputs": {"x": ' + b"[" * 62 + b"]" * 62 + b"}}"
     assert (await send(caller, deepest)).status == 201
@@ -278,13 +278,13 @@ async def test_a_wrong_parameter_is_named(caller: Caller) -> None:
             assert (response.status, sorted(response.errors)) == (422, sorted(names)), query
 
 
-async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
+async def test_a_limit_above_the_maximum_is_lowered(caller: Caller) -> None:
     """Lowers a `limit` over 200 to 200."""
     for limit, meant in ((200, 200), (201, 200), (10**15, 200), (1, 1)):
         assert (await caller.get(SMALL, limit=limit)).data["echo"]["query"]["limit"] == meant
 
 
-async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
+async def test_a_cursor_continues_after_its_row_and_only_with_its_own_filters(
     probed: Service, caller: Caller
 ) -> None:
     """Continues after the cursor's row; refuses it with other filters, path, organization or text."""

@@ -269,7 +269,7 @@ async def test_a_change_without_its_csrf_token_or_from_elsewhere_is_refused(
     assert (response.status, response.code) == (403, "csrf_failed")
 
 
-async def test_a_change_from_the_own_page_is_taken(probed: Service) -> None:
+async def test_a_change_from_the_own_page_is_accepted(probed: Service) -> None:
     """Accepts a change that comes from the app's own origin."""
     web = await probed.web("member")
     headers = {"Origin": "http://127.0.0.1:8400", "Sec-Fetch-Site": "same-origin"}

@@ -125,7 +125,7 @@ async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Ser
     assert (last.status, last.headers["connection"], await line.ends()) == (200, "close", True)
 
 
-async def test_a_body_may_come_in_any_of_the_ways_http_has(line: Line) -> None:
+async def test_a_body_may_use_every_transfer_encoding_of_http(line: Line) -> None:
     """Reads bodies with a length, in chunks, after `100 Continue` and beside an offer to upgrade."""
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
     for headers, body in ((LENGTH, BODY), (CHUNKED, CHUNKS)):

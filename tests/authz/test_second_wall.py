@@ -90,7 +90,7 @@ async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[Walled]
     await engine.close()
 
 
-async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Walled) -> None:
+async def test_every_table_stands_behind_row_level_security_or_in_the_directory(walled: Walled) -> None:
     """Every table with an `org_id` has row-level security enabled and forced."""
     rows = await walled.superuser.fetch(
         "SELECT relname, relrowsecurity AND relforcerowsecurity AS walled FROM pg_class"
@@ -200,7 +200,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
     )
 
 
-async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> None:
+async def test_a_connection_handed_back_has_no_tenant(walled: Walled) -> None:
     """A request's tenant context is cleared before its connection serves another."""
     service = walled.two.service
     engine = service.context.engine

@@ -217,7 +217,7 @@ async def test_the_store_is_the_organizations_and_of_its_platform(
     assert list(await refused(world, integration_id=ids[which])) == [path]
 
 
-async def test_foreign_and_absent_stores_are_refused_alike(world: World) -> None:
+async def test_foreign_and_absent_stores_are_refused_in_the_same_way(world: World) -> None:
     """Another organization's store and an absent one give the same error.
 
     See docs/design/security.md#roles.

@@ -99,7 +99,7 @@ def test_a_database_that_does_not_answer_is_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stored_keys", [("master.keys",), ("master.keys", "steward.env")])
-def test_init_goes_on_after_a_kill(tmp_path: Path, stored_keys: tuple[str, ...]) -> None:
+def test_init_continues_after_a_kill(tmp_path: Path, stored_keys: tuple[str, ...]) -> None:
     """Uses the files that a killed process left, above all the master key."""
     folder = tmp_path / "data"
     init_in(folder, "--yes", *OWNER)

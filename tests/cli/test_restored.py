@@ -129,7 +129,7 @@ async def test_restored_refuses_what_it_cannot_do(postgres_shop: Shop) -> None:
     assert await refused(shop, "restored", "--nothing-lost") == (1, "still_running")
 
 
-async def test_a_preparation_that_was_broken_off_goes_on_where_it_stopped(shop: Shop) -> None:
+async def test_a_preparation_that_was_broken_off_continues_where_it_stopped(shop: Shop) -> None:
     """Continues an interrupted preparation, prepares each organization once and serves nothing before."""
     other = await neighbour(shop)
     orgs = (shop, other)

@@ -167,7 +167,9 @@ async def simulation(shop: Shop) -> AsyncIterator[FreezeSimulation]:
         await host.service.close()
 
 
-async def test_many_runs_that_apply_stop_within_six_seconds_and_go_on(simulation: FreezeSimulation) -> None:
+async def test_many_runs_that_apply_stop_within_six_seconds_and_continue(
+    simulation: FreezeSimulation,
+) -> None:
     """Writes nothing later than 6 s after the freeze was answered, and each change once after its end."""
     outcome = {}
     for seed in range(FIRST, FIRST + SEEDS):

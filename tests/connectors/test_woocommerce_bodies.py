@@ -112,7 +112,7 @@ async def test_a_403_page_on_a_write_is_unknown_and_read_back(
     assert (await shop.reader().confirm(proposal.parts[0])).state is settled
 
 
-async def test_a_check_warns_of_notices_and_goes_on(shop: Connection, world: Outside) -> None:
+async def test_a_check_warns_of_notices_and_continues(shop: Connection, world: Outside) -> None:
     """Warns of notices in every answer and reads the data behind them."""
     inner = world.transport
 

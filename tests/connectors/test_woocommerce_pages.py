@@ -61,7 +61,7 @@ async def read(pages: ListPages, *, size: int = 100) -> list[int]:
     ]
 
 
-async def test_a_page_that_does_not_come_is_asked_for_half_as_long_and_stays_so(clock: FakeClock) -> None:
+async def test_a_page_that_does_not_arrive_is_asked_for_half_as_long_and_stays_so(clock: FakeClock) -> None:
     shop = Shop(list(range(1, 251)), slow=lambda count, length: length > 50)
     pages = shop.pages(clock)
     assert await read(pages) == shop.ids

@@ -103,7 +103,7 @@ async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator
     await shop.service.close()
 
 
-async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(filled: SmallDisk) -> None:
+async def test_a_full_disk_stops_writes_and_no_read_and_all_continues_by_itself(filled: SmallDisk) -> None:
     """A full disk gives up the reserve, answers writes with 503 and Retry-After, and is checked every 5 s.
 
     See docs/design/storage.md#disk-reserve.

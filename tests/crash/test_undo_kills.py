@@ -35,7 +35,7 @@ async def _play(shop: Shop, run: Run, killer: Killer) -> Run:
     return await shop.run(undo_run)
 
 
-async def test_an_undo_goes_on_wherever_the_process_dies(shop: Shop) -> None:
+async def test_an_undo_continues_wherever_the_process_dies(shop: Shop) -> None:
     """Each value is restored once, with the template's memory, and the undo ends as without a kill."""
     automation = await shop.hiding()
     before = tables(shop)

@@ -58,7 +58,7 @@ async def listening(url: str, check_every: float = 10) -> AsyncIterator[tuple[Wa
     await wakeups.close()
 
 
-async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> None:
+async def test_a_hint_reaches_every_other_process(postgresql_url: str) -> None:
     """Delivers a hint to every other process; equal hints told together merge.
 
     See docs/design/runs.md#hints-between-processes.
@@ -73,7 +73,7 @@ async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> No
         assert own_ear.kinds.empty()
 
 
-async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(postgresql_url: str) -> None:
+async def test_after_a_cut_everything_is_looked_at_and_hints_are_received_again(postgresql_url: str) -> None:
     """Gives every kind of hint after a cut, since some may be lost, and receives new ones.
 
     See docs/design/runs.md#hints-between-processes.

@@ -160,7 +160,7 @@ async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
     assert await count_events(ears) == 3
 
 
-def test_sixty_events_a_second_are_taken_and_a_wrong_signature_counts_double() -> None:
+def test_sixty_events_a_second_are_accepted_and_a_wrong_signature_counts_double() -> None:
     """Each address may send 60 events a second within 10 s; 401s count double.
 
     See docs/design/events.md#receiving-deliveries.

@@ -32,7 +32,7 @@ async def the_run(ears: Ears, automation: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fault", "how"), [("status", {"status": 503}), ("status", {"status": 500}), ("drop_before", {})]
 )
-async def test_a_run_of_an_event_waits_for_its_store_and_then_goes_on(
+async def test_a_run_of_an_event_waits_for_its_store_and_then_continues(
     ears: Ears, fault: str, how: dict[str, Any]
 ) -> None:
     """The run sleeps, its current step says why, and it continues once the store answers."""

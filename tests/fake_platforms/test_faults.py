@@ -105,7 +105,7 @@ def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> No
     assert served.price() == "9.99"
 
 
-def test_a_delay_waits_and_goes_on_as_usual(served: Served) -> None:
+def test_a_delay_waits_and_continues_as_usual(served: Served) -> None:
     """Waits for the delay and then applies and answers as usual.
 
     See docs/design/fake-platforms.md#control.

@@ -54,7 +54,7 @@ async def connected(pretend: FakePlatforms) -> Any:
                 yield client
 
 
-async def test_mail_is_taken_and_shown(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
+async def test_mail_is_accepted_and_shown(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
     """Takes two messages over one connection, with a line that begins with a dot."""
     message = EmailMessage()
     message["Subject"], message["From"], message["To"] = "Grüße", "a@example.com", "b@example.com"

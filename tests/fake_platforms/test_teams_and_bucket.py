@@ -30,7 +30,7 @@ def _message(card: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "attachments": [{"contentType": kind, "contentUrl": None, "content": card}]}
 
 
-async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
+async def test_a_card_is_accepted_and_kept(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
     """Answers 202, and keeps the card, its text and its mark.
 
     See docs/design/fake-platforms.md#services and docs/design/fake-platforms.md#control.

@@ -373,7 +373,7 @@ async def _trickle(pieces: list[bytes]) -> Callable[[], Awaitable[dict[str, Any]
     return receive
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+async def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
     """At least 1 KiB a second once the first seconds are over."""
     with pytest.raises(TimeoutError):
         await read_bytes(await _trickle([]), MIB, patience=0.001)

@@ -74,7 +74,7 @@ async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerSho
     assert KEY not in repr(await shop.steps(run))
 
 
-async def test_a_send_waits_for_approval_and_goes_once_with_the_key(partner: PartnerShop) -> None:
+async def test_a_send_waits_for_approval_and_is_sent_once_with_the_key(partner: PartnerShop) -> None:
     """Shows no key in the approval, and sends the request once with the key."""
     shop = partner.shop
     step = asking(method="POST", sendBody=True, specifyBody="json", jsonBody='{"a": 1}')
@@ -111,7 +111,7 @@ async def test_another_kind_of_connection_is_no_account(partner: PartnerShop) ->
         assert set(refused.value.errors or ()) == {"accounts.Ask"}
 
 
-async def test_a_literal_key_is_taken_out_and_put_back_by_the_account(partner: PartnerShop) -> None:
+async def test_a_literal_key_is_removed_and_put_back_by_the_account(partner: PartnerShop) -> None:
     """Removes the key of the file; the bound account's key fills the same header."""
     header = {"parameters": [{"name": "X-Api-Key", "value": "an-old-key-4711-of-the-file"}]}
     step = node("Ask", "httpRequest", 4.2, {"url": ORDERS, "sendHeaders": True, "headerParameters": header})

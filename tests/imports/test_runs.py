@@ -92,7 +92,7 @@ async def test_a_test_run_changes_nothing(shop: Shop) -> None:
     assert shop.writes() == []
 
 
-async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
+async def test_a_message_asks_first_and_is_sent_once(shop: Shop) -> None:
     """Sends the message once, after approval and a restart. See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
     export = chain(code("One", "return [{json: {id: 7}}]"), tell_step())
@@ -380,7 +380,7 @@ async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
     assert "708 items with 708" in str((await shop.steps(run))[-1])
 
 
-async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) -> None:
+async def test_a_request_is_shown_whole_and_is_sent_once_when_approved(shop: Shop) -> None:
     """Shows address, headers and the shortened body in the approval, and sends the request once.
 
     See docs/design/imports-n8n.md#http-steps and docs/design/approvals.md#decisions.
@@ -411,7 +411,7 @@ async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) 
     assert len(shop.writes()) == 1
 
 
-async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> None:
+async def test_a_long_wait_sleeps_and_continues_after_a_restart(shop: Shop) -> None:
     """Sleeps for 30 minutes, survives a restart and runs the steps behind the wait.
 
     See docs/design/runs.md#execution.

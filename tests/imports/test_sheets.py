@@ -49,7 +49,7 @@ async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
 
 
-async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
+async def test_rows_are_removed_one_item_after_the_other(shop: Shop) -> None:
     """Counts the rows of each deletion without those deleted before it, as n8n does.
 
     See docs/design/imports-n8n.md#node-types.

@@ -197,7 +197,7 @@ def test_an_approval_sends_its_notice_within_a_share_of_its_lifetime(
     assert due_at(NOW, rules, [approval]) == NOW + timedelta(seconds=expected)
 
 
-def test_quiet_hours_and_digests_do_not_let_an_approval_expire_unheard() -> None:
+def test_quiet_hours_and_digests_do_not_let_an_approval_expire_before_they_are_sent() -> None:
     """Sends an approval that would expire in quiet hours at once, unless the person declines to be woken."""
     quiet = QuietHours(time(0), time(12), EVERY_DAY)
     rules = DueRules(WINDOW, None, quiet_hours=quiet, zone=ZoneInfo("UTC"))

@@ -160,7 +160,7 @@ async def test_a_faulty_route_is_refused_by_field(web: Caller, changes: dict[str
     assert (await web.get(ROUTES)).data["routes"] == []
 
 
-async def test_the_limits_of_a_route_are_taken(web: Caller) -> None:
+async def test_the_limits_of_a_route_are_accepted(web: Caller) -> None:
     """Accepts a name of 80 characters and an address of 2,000."""
     longest = "https://hooks.example/" + "x" * 1978
     assert (await made(web, name="x" * 80, url=longest))["route"]["url"] == longest

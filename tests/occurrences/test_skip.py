@@ -34,7 +34,7 @@ async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
     assert rows[0].reason is SkipReason.BY_MERCHANT
 
 
-async def test_a_skip_is_taken_back(world: World, diary: Diary) -> None:
+async def test_a_skip_is_withdrawn(world: World, diary: Diary) -> None:
     """An occurrence whose skip was removed runs. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     first = utc("05-01 08:00")
@@ -102,7 +102,7 @@ async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Di
         await diary.skip(automation, SLOT, version=1)
 
 
-async def test_only_a_persons_skip_is_taken_back(world: World, diary: Diary) -> None:
+async def test_only_a_persons_skip_is_withdrawn(world: World, diary: Diary) -> None:
     """Only a person's skip can be removed. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     await world.at("2026-05-01T09:00")

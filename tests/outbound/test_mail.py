@@ -248,7 +248,7 @@ async def test_tls_from_the_start_and_starttls_with_sign_in(tmp_path: Path) -> N
         assert len(script.received) == 1
 
 
-async def test_a_certificate_of_nobody_or_of_another_name_gets_nothing(tmp_path: Path) -> None:
+async def test_a_certificate_of_an_unknown_issuer_or_another_name_gets_nothing(tmp_path: Path) -> None:
     """With TLS from the start and with STARTTLS."""
     for name, is_trusted, words in (
         (NAME, False, "self-signed"),
@@ -298,7 +298,7 @@ async def test_answers_before_encryption_are_not_read_as_answers_after_it(tmp_pa
     assert outcome.result is MailResult.DEFERRED
 
 
-async def test_a_wrong_password_says_so_and_stands_in_no_log() -> None:
+async def test_a_wrong_password_says_so_and_is_in_no_log() -> None:
     """Nothing is sent; the text of the server is kept apart."""
     script = MailScript()
     async with mail_server(script, signs_in=True) as port:

@@ -79,7 +79,7 @@ async def test_a_damaged_answer_is_no_failure_when_it_is_thrown_away() -> None:
     assert (await http.post(b"{}", reads_answer=False)).ok
 
 
-async def test_the_address_stands_in_no_log_line() -> None:
+async def test_the_address_is_in_no_log_line() -> None:
     """The host alone is logged: the path of a webhook is its key."""
     lines: list[str] = []
     client = over(streamed(500, b"abc?key=123456789"), [], lines)

@@ -307,7 +307,7 @@ def test_a_kind_of_connection_waits_a_minute_for_the_first_byte_or_longer_by_set
     assert Timeouts.of_kind(2.0, bounded=True) == Timeouts(read_s=2.0, write_s=2.0, first_byte_s=2.0)
 
 
-async def test_a_certificate_of_nobody_or_of_another_name_is_not_sent_to(tmp_path: Path) -> None:
+async def test_a_certificate_of_an_unknown_issuer_or_another_name_is_not_sent_to(tmp_path: Path) -> None:
     """Certificate and name are checked before a byte of the request leaves.
 
     See docs/design/connectors.md#addresses.

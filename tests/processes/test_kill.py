@@ -176,7 +176,7 @@ async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
     await assert_written_once(site, run, approved, before)
 
 
-async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
+async def test_a_stopped_service_hands_back_and_continues(site: Site) -> None:
     """Exits with 0, and the next start continues the run. See docs/design/runs.md#graceful-stop."""
     await slow_writes(site)
     run, approved, before = await hiding(site)

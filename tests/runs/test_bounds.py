@@ -98,7 +98,7 @@ async def test_a_read_that_fails_for_an_hour_fails_its_step(
     assert [row["code"] for row in await shop.steps(run)][-1] == "throttled"
 
 
-async def test_a_run_goes_on_for_ninety_days_at_most(shop: Shop) -> None:
+async def test_a_run_continues_for_ninety_days_at_most(shop: Shop) -> None:
     """A run, waiting for people included, ends at 90 days and not before. See docs/design/runs.md#limits."""
     rules(shop, approval=timedelta(days=100))
     early, late = await shop.waiting(await shop.pricing()), await shop.waiting(await shop.pricing())

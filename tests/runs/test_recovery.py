@@ -43,7 +43,7 @@ async def approved(shop: Shop) -> Run:
     return run
 
 
-async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
+async def test_a_lost_run_continues_after_its_last_row(shop: Shop) -> None:
     """A lost run continues after its last step row and keeps `started_at`.
 
     See docs/design/api/runs.md#states.

@@ -63,7 +63,7 @@ Spoil = Callable[[Shop, Run], Awaitable[None]]
     ("spoil", "code"),
     [(disconnect_store, "not_connected"), (switch_off, "switched_off"), (change_plan, "superseded")],
 )
-async def test_a_run_that_may_not_start_is_refused_when_it_is_taken(
+async def test_a_run_that_may_not_start_is_refused_when_it_is_claimed(
     shop: Shop, spoil: Spoil, code: str
 ) -> None:
     """A run that may not start is refused when it is claimed, and the next one is promoted.

@@ -306,7 +306,7 @@ async def test_an_account_that_is_not_connected_is_named_before_anything_starts(
     assert (await undone(lone, run)).status is RunStatus.SUCCEEDED
 
 
-async def test_exported_rows_are_taken_out_and_a_changed_one_stays(lone: Shop) -> None:
+async def test_exported_rows_are_removed_and_a_changed_one_stays(lone: Shop) -> None:
     """Appended rows are found by their content and deleted from the last block on; changed ones stay."""
     sheet = {"integration_id": lone.connections["spreadsheet"].integration_id, "tab": "Orders"}
     add_tab(lone, "Orders")

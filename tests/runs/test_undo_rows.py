@@ -69,7 +69,7 @@ def _template() -> Template:
     return Template(facts, {"append": _append, "mark": _mark}, lambda _: RunSummary("Done.", {}))
 
 
-async def test_a_row_that_its_run_changed_is_taken_out_by_a_second_undo(
+async def test_a_row_that_its_run_changed_is_removed_by_a_second_undo(
     lone: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first undo restores the cell and deletes the unchanged row; the second deletes the other."""

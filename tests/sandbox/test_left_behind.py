@@ -219,7 +219,7 @@ async def test_an_answer_that_is_not_to_the_point_is_refused(lie: str, tmp_path:
         await process.end()
 
 
-async def test_the_longest_frame_is_read_and_an_honest_process_goes_on(tmp_path: Path) -> None:
+async def test_the_longest_frame_is_read_and_an_honest_process_continues(tmp_path: Path) -> None:
     """Reads a frame of exactly FRAME_BYTES, twice."""
     text = LYING + f"    say(nonce, b'+', b''); say(nonce, b'=', b'x' * {FRAME_BYTES})\n"
     process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))

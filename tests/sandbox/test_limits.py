@@ -217,7 +217,7 @@ async def test_liquid_has_its_own_limits(children: SandboxPool) -> None:
         assert answers[1] == "1"
 
 
-async def test_other_runs_go_on_while_one_runs_away(children: SandboxPool) -> None:
+async def test_other_runs_continue_while_one_runs_away(children: SandboxPool) -> None:
     """Answers other runs while one of them loops forever."""
     other = Evaluator(children, "other", "run")
     parameter_templates = [read("={{ $json.a + 1 }}")]

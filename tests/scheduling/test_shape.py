@@ -38,7 +38,7 @@ def _daily_with(**fields: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("cadence", _RIGHT)
-def test_each_cadence_is_taken_with_what_it_needs_and_answered_whole(cadence: str) -> None:
+def test_each_cadence_is_accepted_with_what_it_needs_and_answered_whole(cadence: str) -> None:
     """Answers all seven fields of each cadence, with null for those that it does not use.
 
     See docs/design/api/automations.md#schedule.
@@ -109,7 +109,7 @@ def test_the_time_of_day_is_two_digits_a_colon_and_two_digits(run_at: object, is
 
 
 @pytest.mark.parametrize(("name", "maximum"), [("day_of_week", 7), ("day_of_month", 31)])
-def test_whole_numbers_are_taken_from_one_to_their_most(name: str, maximum: int) -> None:
+def test_whole_numbers_are_taken_from_one_to_their_maximum(name: str, maximum: int) -> None:
     """Accepts integers from 1 to the maximum and reads `6.0` as 6; refuses booleans and strings.
 
     See docs/design/schedule.md#shape and docs/design/api/conventions.md#requests.

@@ -79,7 +79,7 @@ def test_a_common_short_or_own_name_password_is_refused(password: str) -> None:
 @pytest.mark.parametrize(
     "password", ["brisk-otter-lamp-9", "correct horse battery", "x9" * 6 + "qr", "é" * 3 + "fluss-und-meer"]
 )
-def test_a_good_password_is_taken(password: str) -> None:
+def test_a_good_password_is_accepted(password: str) -> None:
     """Accepts uncommon passwords, and ignores refused words that are too short."""
     assert passwords.problem_with(password, refused_words=["anna", "Northwind", "ann", ""]) is None
 

@@ -313,7 +313,7 @@ def test_the_public_keys_are_public_and_sufficient() -> None:
     )
 
 
-def test_a_key_is_never_shown_and_only_p_256_is_taken() -> None:
+def test_a_key_is_never_shown_and_only_p_256_is_accepted() -> None:
     """Hides the key in its repr and refuses curves other than P-256."""
     assert repr(KEY) == "SigningKey('k1', ***)"
     other = ec.generate_private_key(ec.SECP384R1())

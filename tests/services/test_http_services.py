@@ -139,7 +139,7 @@ async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: A
     assert await handed_on(shop, run, "Search") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
 
 
-async def test_pages_go_on_by_what_each_service_says(shop: Shop, api: Api) -> None:
+async def test_pages_continue_by_what_each_service_says(shop: Shop, api: Api) -> None:
     """Pages Jira by position at the account's host until the total is reached."""
     account = await signed_in(shop, api, "shop.atlassian.net")
 

@@ -39,7 +39,7 @@ def test_secrets_are_equal_by_value_and_never_to_text() -> None:
 
 
 @pytest.mark.parametrize("before", ["", "k:", "ab", "user:"])
-def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
+def test_every_form_of_a_live_secret_is_removed(before: str) -> None:
     """Removes a secret as it is, URL-encoded, in JSON and within base64 at any offset."""
     register = SecretRegister()
     register.add(Secret(VALUE))

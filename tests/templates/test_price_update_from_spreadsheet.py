@@ -138,7 +138,7 @@ async def test_a_second_run_proposes_nothing() -> None:
     assert again.words.text == "No price differs from the sheet."
 
 
-async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_go_on() -> None:
+async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_continue() -> None:
     """Counts the SKU as `not_found` and changes the others.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.

@@ -148,7 +148,7 @@ async def test_a_price_put_back_by_hand_is_a_change_by_hand() -> None:
     assert (ran.proposals, ran.result["changed_since"]) == ([], 1)
 
 
-async def test_a_tag_that_failed_is_taken_off_by_the_next_run() -> None:
+async def test_a_tag_that_failed_is_removed_by_the_next_run() -> None:
     """Removes the tag in the next run, which does not take its own restored price for a person's.
 
     See docs/design/templates-catalogue.md#sale-end.

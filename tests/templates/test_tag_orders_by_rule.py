@@ -105,7 +105,7 @@ async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() ->
     assert (gone.failed, gone.proposals, gone.result["checked"]) == (None, [], 0)
 
 
-async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
+async def test_the_tag_is_removed_from_orders_this_automation_tagged() -> None:
     """Removes the tag from orders that this automation tagged and that no longer match, and from no others.
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.

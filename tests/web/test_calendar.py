@@ -252,7 +252,7 @@ async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
         await expect(chips.first).to_have_attribute("aria-label", re.compile(f"in {city}"))
 
 
-async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, web: WebSite) -> None:
+async def test_a_run_is_skipped_and_unskipped_but_not_far_ahead(looking: Look, web: WebSite) -> None:
     """A run is skipped and restored from the list; a projected run says why it cannot be.
 
     See docs/design/web.md#tests.

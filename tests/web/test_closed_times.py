@@ -169,7 +169,7 @@ async def test_public_holidays_are_ticked_and_closed(looking: Look, size: Size) 
     await expect(page.get_by_text(f"6 January {year} (Berlin)")).to_be_visible()
 
 
-async def test_all_changes_are_stopped_in_two_clicks_and_go_on(looking: Look) -> None:
+async def test_all_changes_are_stopped_in_two_clicks_and_continue(looking: Look) -> None:
     """A member stops all changes, everybody sees it, and an approver resumes them."""
     member = await looking("member")
     await member.open("/runs")

@@ -93,7 +93,7 @@ async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, 
         await expect(main.get_by_text("The service cannot be reached.")).to_have_count(0)
 
 
-async def test_screens_that_ask_too_fast_say_when_they_go_on(looking: Look, web: WebSite) -> None:
+async def test_screens_that_ask_too_fast_say_when_they_continue(looking: Look, web: WebSite) -> None:
     """Each screen says that it waits and for how long (429), and loads by itself afterwards."""
     screens = await _screens(web)
     seen = await looking("approver")

@@ -64,7 +64,7 @@ async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, we
         await seen.page.wait_for_function(asks)
 
 
-async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSite) -> None:
+async def test_a_coming_run_is_skipped_and_unskipped(looking: Look, web: WebSite) -> None:
     """Each Skip names its automation and can be undone. See docs/design/web.md#rules-for-every-screen."""
     automation = await web.automation("To skip", **await in_minutes(web))
     [row, *_] = await coming(web, automation["id"])

@@ -252,7 +252,7 @@ async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock)
     assert len(bench.store.applied()) == 1
 
 
-async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
+async def test_tags_are_added_and_removed_in_two_parts(bench: Bench) -> None:
     """Adds and removes tags in two parts, without regard to case.
 
     See docs/design/connectors.md#operations.

@@ -74,7 +74,7 @@ def lacking(export: Mapping[str, Any]) -> list[str]:
         (fetched(reads("$json.email"), fields="id,total_price"), "email"),
     ],
 )  # fmt: skip
-def test_a_field_that_does_not_come_is_named(export: Mapping[str, Any], field: str | None) -> None:
+def test_a_field_that_does_not_arrive_is_named(export: Mapping[str, Any], field: str | None) -> None:
     """Names the missing field in one error; a field that does come gives none."""
     missing = lacking(export)
     assert [f"“{field}”" in message for message in missing] == ([True] if field is not None else [])

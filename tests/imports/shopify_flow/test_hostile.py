@@ -28,14 +28,14 @@ KEY = "shpat_0123456789abcdef0123456789abcdef"
         {"note": {"a.b": {"password": KEY}}},
     ],
 )
-def test_a_key_in_a_step_of_another_shape_is_taken_out_too(step: dict[str, Any]) -> None:
+def test_a_key_in_a_step_of_another_shape_is_removed_too(step: dict[str, Any]) -> None:
     """Removes the key wherever it is in a step, without failing. See docs/design/imports-n8n.md#safety."""
     whole = read_value(flow(began(), {**http(2), **step}))
     assert KEY not in json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
     assert "secret_removed" in [finding.code for finding in whole.findings]
 
 
-def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> None:
+def test_a_key_beside_the_flow_is_removed_whatever_its_place_is_called() -> None:
     """Removes keys outside the flow, also under names with dots. See docs/design/imports-n8n.md#safety."""
     whole = read_value(
         {**flow(began(), http(2)), "root.steps": {"a": {"password": KEY}, "9": {"token": KEY}}}
