@@ -88,7 +88,7 @@ async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin)
     refused = came.result["refused_rows"]
     assert came.result == {**counts, "refused_rows": refused}
     assert [f"{row['row']} {row['key']} {row['code']}" for row in refused] == codes
-    assert came.messages == ["+20.1 %. Row 2 of the sheet.", "−12.5 %. Row 3 of the sheet.", came.messages[2]]
+    assert came.messages == ["+20.1 %. Row 2 of the sheet.", "-12.5 %. Row 3 of the sheet.", came.messages[2]]
     assert twin.variants("Teapot")["POT-1"][:2] == ("29.90", "34.90")
     assert twin.variants("Bowl")["BOWL-1"][:2] == ("8.00", None)
     again = await twin.run(automation)

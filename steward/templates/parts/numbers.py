@@ -85,8 +85,8 @@ def change_percent(before: Decimal, after: Decimal) -> Decimal:
 
 
 def percent_text(percent: Decimal) -> str:
-    """Returns text such as `+6.3 %`, with one decimal, a point, and a minus sign that is no hyphen."""
-    return f"{percent.quantize(Decimal('0.1'), ROUND_HALF_UP):+} %".replace("-", "−")
+    """Returns text such as `+6.3 %`, with one decimal and a point."""
+    return f"{percent.quantize(Decimal('0.1'), ROUND_HALF_UP):+} %"
 
 
 def _check_currency(sign: str, text: str, currency: str | None) -> None:
