@@ -1,6 +1,6 @@
 /** The fixed phrases of records, their codes and kinds, which the first view does not load; see words.ts. */
 
-import { figures, shown, type Shown, type Table } from "./words";
+import { figures, shown, type Table } from "./words";
 
 export const OUTCOME: Table = {
   proposed: shown("Proposed", "circle", "info"),
