@@ -7,7 +7,8 @@ describe("a closing", () => {
   const closing = { period_id: "P", name: "Christmas", scope: { kind: "organization" }, stops: "runs", start: "2026-12-23T23:00:00.000Z", end: "2026-12-26T23:00:00.000Z" };
 
   it("is told on the viewer's clock, with what it stops", () => {
-    expect(closingWords(closing, "Europe/Berlin", NOW)).toBe("Christmas (no runs), Thu 24 Dec, 00:00 until Sun 27 Dec, 00:00");
+    expect(closingWords(closing, "Europe/Berlin", NOW)).toBe("Christmas (no runs), Thu 24 Dec to Sat 26 Dec");
+    expect(closingWords({ ...closing, end: "2026-12-24T05:30:00.000Z" }, "Europe/Berlin", NOW)).toBe("Christmas (no runs), Thu 24 Dec, 00:00 to 06:30");
     expect(closingWords({ ...closing, stops: "changes", end: null }, "UTC", NOW)).toBe(
       "Christmas (no changes), Wed 23 Dec, 23:00 until somebody lets changes go on",
     );
