@@ -19,7 +19,7 @@ _LEASE_MS = 60_000
 @asynccontextmanager
 async def announced(engine: Engine, clock: Clock) -> AsyncIterator[None]:
     """While in force, the process has its row; one that a lost database keeps back is written later."""
-    announcing = asyncio.create_task(_go_on(engine, clock))
+    announcing = asyncio.create_task(_announce_again(engine, clock))
     try:
         yield
     finally:
@@ -31,7 +31,7 @@ async def announced(engine: Engine, clock: Clock) -> AsyncIterator[None]:
             await engine.write(clock.now(), withdraw)
 
 
-async def _go_on(engine: Engine, clock: Clock) -> None:
+async def _announce_again(engine: Engine, clock: Clock) -> None:
     announce = partial(processes.announce, name=process_name(), version=__version__, lease_ms=_LEASE_MS)
     while True:
         with suppress(Unavailable):
