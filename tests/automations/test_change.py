@@ -105,7 +105,7 @@ async def test_the_shape_is_judged_before_the_version(world: World) -> None:
         ({"template_version": 2}, ["template_version"]),
         ({"bindings": {}}, ["bindings"]),
         ({"send_mode": "ask"}, ["send_mode"]),
-        ({"integration_id": None, "is_integration_given": True}, ["integration_id"]),
+        ({"integration_id": None, "has_integration": True}, ["integration_id"]),
         ({"connections": reads((1, "woocommerce"))}, ["connections"]),
         ({"trigger": ON_ORDERS}, ["schedule.cadence"]),
     ],
@@ -146,7 +146,7 @@ async def test_a_foreign_or_unconnected_store_may_not(world: World) -> None:
     See docs/design/api/automations.md#requests.
     """
     automation = await world.create()
-    foreign = {"integration_id": world.foreign_store, "is_integration_given": True}
+    foreign = {"integration_id": world.foreign_store, "has_integration": True}
     assert await refused(world, automation, **foreign) == ["integration_id"]
     await world.set_connection(world.other_store, ConnectionState.DISCONNECTED)
     with pytest.raises(NotConnected):

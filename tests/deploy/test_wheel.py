@@ -32,7 +32,7 @@ SOURCES = (
 WHEEL = "steward_automations-0.1.0-py3-none-any.whl"
 # Matches the package of each import of a value from node_modules.
 IMPORT = re.compile(r'^\s*import (?!type)[^;]*?from "((?:@[^/"]+/)?[^./"][^/"]*)', re.MULTILINE)
-MAX_WHEEL_BYTES = 2_549_999  # 2.5 MB, as pip prints it
+MAX_WHEEL_BYTES = 2_799_999  # docs/decisions/0273-the-wheel-weighs-up-to-28-mb.md
 MAX_INSTALLED_BYTES = 150_000_000
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 

@@ -65,7 +65,7 @@ async def test_a_run_is_undone_with_one_hand_on_a_phone(looking: Look, web: WebS
     seen = await looking("approver", size="phone")
     page = seen.page
     await seen.open(f"/approvals/{run['approval_id']}")
-    await page.get_by_text("What it read, and what happens on approval").click()
+    await page.get_by_text("Details", exact=True).click()
     await expect(page.get_by_text("3 of 3 can be undone for 365 days")).to_be_visible()
     faults = await seen.check_looks("undo-before-the-first-approval")
     await page.locator("[data-approve] button").click()

@@ -60,8 +60,8 @@ _STATE_OF_KEY = PerEngine(
     ),
     postgresql=(
         "SELECT good, automations_on, over"
-        " FROM steward_authenticate_token(:org, :person, :client, :epoch, :since, :until, :most_person,"
-        " :most_org,"
+        " FROM steward_authenticate_token(:org, :person, :client, :epoch, :since, :until, :max_person,"
+        " :max_org,"
         " :test_now)"
     ),
 )
@@ -95,8 +95,8 @@ async def standing(
             "epoch": epoch,
             "since": since,
             "until": until,
-            "most_person": max_person,
-            "most_org": max_org,
+            "max_person": max_person,
+            "max_org": max_org,
             "test_now": tx.test_now,
         },
     )
