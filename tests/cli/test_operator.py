@@ -235,7 +235,14 @@ def test_migrations_are_listed_and_applied(steward: Steward, database_url: str, 
     done = steward("migrate")
     engine: Dialect = "sqlite" if is_sqlite(database_url) else "postgresql"
     newest = migrations(engine)[-1].version
-    assert done.facts == {"engine": engine, "from": newest, "to": newest, "applied": [], "pending": []}
+    assert done.facts == {
+        "engine": engine,
+        "from": newest,
+        "to": newest,
+        "applied": [],
+        "pending": [],
+        "to_clean": [],
+    }
     assert steward("migrate", "--check").status == 0
     fresh = f"sqlite:///{tmp_path / 'fresh' / 'steward.db'}"
     assert steward("migrate", "--check", STEWARD_DATABASE_URL=fresh).refused == (1, "migrations_pending")
