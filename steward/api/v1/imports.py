@@ -141,7 +141,7 @@ class KeepBody(RequestBody):
     content: Content
 
 
-class PreviewStoredBody(RequestBody):
+class PreviewKeptBody(RequestBody):
     """How an automation of a kept import would be set up."""
 
     integration_id: Positive | None = None
@@ -151,7 +151,7 @@ class PreviewStoredBody(RequestBody):
     inputs: OpenObject = Field(default={})
 
 
-class ImportPreviewBody(PreviewStoredBody):
+class ImportPreviewBody(PreviewKeptBody):
     """The same of an export that is not kept."""
 
     source: _SourceText
@@ -288,7 +288,7 @@ async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
 
 
 def _ask(call: ApiCall) -> PreviewQuery:
-    body: PreviewStoredBody = call.body
+    body: PreviewKeptBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
     return PreviewQuery(
         integration,
@@ -392,7 +392,7 @@ OPERATIONS = (
         path="/v1/automations/imports/{import_id}/preview",
         scope=Scope.READ,
         function=preview_kept,
-        body=PreviewStoredBody,
+        body=PreviewKeptBody,
         answer=ImportPreviewAnswer,
         summary="See how an import would run",
     ),
