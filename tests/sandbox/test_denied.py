@@ -33,7 +33,7 @@ import asyncio, json, os, sys
 from steward import app
 from steward.clock import SystemClock
 from steward.config import read
-from steward.sandbox.protocol import Stopped
+from steward.sandbox.protocol import SandboxStopped
 async def main():
     service = await app.build(read(dict(os.environ)), clock=SystemClock(), serve=False)
     told = {}
@@ -41,7 +41,7 @@ async def main():
         try:
             pool, payload = service.worker_context.sandbox_pool, json.dumps(given).encode()
             told[kind] = json.loads(await pool.send(("org", kind), kind, {"op": op}, payload, 5.0))
-        except Stopped as end:
+        except SandboxStopped as end:
             told[kind] = [end.code, end.message]
     await service.close()
     print(json.dumps(told))

@@ -73,7 +73,7 @@ def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "is_wanted"),
+    ("query", "is_wanted"),
     [
         ({}, True),
         ({"all": True}, True),

@@ -122,8 +122,8 @@ ENDS = f"""
 import sys
 from steward.clock import SystemClock
 from steward.telemetry.log import Log, take_over
-from steward.telemetry.redact import Register
-register = Register()
+from steward.telemetry.redact import SecretRegister
+register = SecretRegister()
 register.add({LIVE!r})
 take_over(Log(sys.stderr.write, SystemClock(), register))
 raise ConnectionError("postgresql://steward:{UNKNOWN}@db/steward refused {LIVE}")

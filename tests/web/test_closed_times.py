@@ -166,7 +166,7 @@ async def test_public_holidays_are_ticked_and_closed(looking: Look, size: Size) 
     assert await seen.layout_faults() == []
     await dialog.get_by_role("button", name="Close 2 days").click()
     await expect(dialog).to_have_count(0)
-    await expect(page.get_by_text(f"6 January {year} (Berlin)")).to_be_visible()
+    await expect(page.get_by_text(f"6 January {year} (UTC)")).to_be_visible()
 
 
 async def test_all_changes_are_stopped_in_two_clicks_and_continue(looking: Look) -> None:
