@@ -1,7 +1,6 @@
 """Operator commands start without loading the service, and the lists of commands are complete."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,6 +19,7 @@ HEAVY = {
     "steward.fake_platforms", "steward.imports", "steward.steps",
 }  # fmt: skip
 SERVICE = {"starlette", "uvicorn", "pydantic", "steward.app", "steward.api", "steward.worker"}
+MAX_MODULES_OF_KEYS = 400  # with those of the standard library
 LIGHT = ("org", "user", "credential", "keys", "migrate", "init")
 WITHOUT_SERVICE = (*LIGHT, "audit", "backup", "restore", "restored", "compact", "doctor", "mail")
 
@@ -57,22 +57,12 @@ def test_operator_commands_do_not_load_the_service(word: str) -> None:
     assert loaded & (HEAVY if word in LIGHT else SERVICE) == set()
 
 
-def test_a_new_key_takes_half_a_second_of_cpu_at_most() -> None:
-    """Takes at most 0.5 s of CPU for `steward keys new`, as the least of three runs."""
-    used = []
-    for _ in range(3):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "steward", "keys", "new", "--json"],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert process.stdout is not None
-        with process.stdout as out:
-            assert "key" in json.loads(out.read())
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
-        used.append(usage.ru_utime + usage.ru_stime)
-    assert min(used) <= 0.5, used
+def test_a_new_key_is_made_and_loads_few_modules() -> None:
+    """Prints a new key; the modules that it loads, which are most of its time, stay bounded."""
+    command = [sys.executable, "-m", "steward", "keys", "new", "--json"]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60)
+    assert "key" in json.loads(made.stdout)
+    assert len(_loaded("keys")) <= MAX_MODULES_OF_KEYS
 
 
 def test_make_lists_every_target_that_says_what_it_does() -> None:
