@@ -9,6 +9,7 @@ from typing import Any
 
 from steward.imports import report
 from steward.imports.content import Content, Unreadable
+from steward.imports.n8n import graph
 from steward.imports.n8n import read as workflow_tool
 from steward.imports.n8n.field_labels import label_of
 from steward.imports.report import ImportReport
@@ -106,19 +107,34 @@ def _references(plan: Plan) -> list[Finding]:
     # A disabled step passes its items on, so others can read them.
     ran = {step.name for step in plan.steps if step.origin is not None and step.origin.reachable}
     ran |= set() if entry is None else {entry.name}
+    after = graph.targets_by_source(plan.edges)
     findings: list[Finding] = []
     for step in plan.steps:
         source = step.origin
         if source is None or not source.supported or source.on_error is not OnError.STOP:
             continue
-        for name in sorted(_referenced_steps(step, source.source_type) - ran):
+        referenced = _referenced_steps(step, source.source_type)
+        for name in sorted(referenced - ran):
             words = _never_runs(name, entry) if name in names else _is_absent(name)
             findings.append(Finding(step.name, FindingLevel.ERROR, "expression_feature", words))
+        behind = graph.reach_from(after, step.name) if referenced & ran else set()
+        for name in sorted(referenced & ran & behind - {step.name}):
+            if step.name not in graph.reach_from(after, name):
+                findings.append(
+                    Finding(step.name, FindingLevel.ERROR, "expression_feature", _runs_later(name))
+                )
     return findings
 
 
 def _is_absent(name: str) -> str:
     return f"It asks for the step “{name[:80]}”, which is not there. Correct the name in n8n."
+
+
+def _runs_later(name: str) -> str:
+    return (
+        f"It reads what “{name[:80]}” hands on, which only runs after it. "
+        "Change the order in n8n, or read the value from a step before it."
+    )
 
 
 def _never_runs(name: str, entry: PlanTrigger | None) -> str:

@@ -5,13 +5,15 @@ unknown (`steward/steps/workflow/test_mode.py`). See docs/design/imports-verdict
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
+from steward.imports.n8n.field_reads import codes_of
 from steward.imports.n8n.graph import LOOP
+from steward.imports.n8n.reshaped_fields import ANYWHERE, SCRIPTS, WHOLE, Missing, overlap, reshaped, words_in
 from steward.imports.step_templates import templates_of
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.code import script_of
@@ -21,11 +23,7 @@ from steward.steps.workflow.expressions.kept_markers import is_fixed, pieces_of
 from steward.steps.workflow.expressions.message import current_item_fields
 from steward.steps.workflow.expressions.paths import Path, PathRoot, read_path
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
-from steward.steps.workflow.step_types import FieldUse, NodeDefinition
-
-Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty path is the whole item
-WHOLE: Missing = frozenset(((),))
-SCRIPTS = frozenset(("code", "function", "functionItem"))
+from steward.steps.workflow.step_types import FieldUse
 
 _CURRENT_ITEM = (PathRoot.JSON, PathRoot.FIRST, PathRoot.LAST)
 _OTHER_STEP = (PathRoot.STEP_ITEM, PathRoot.STEP_FIRST, PathRoot.STEP_LAST, PathRoot.NODE)
@@ -65,6 +63,19 @@ class DataFlow:
             if step.name in self.steps
             and step.name != source
             and self._uses(step, arriving.get(step.name, frozenset()), outputs)
+        ]
+
+    def settings_readers(self, source: str) -> list[str]:
+        """Returns the running steps that read the settings of `source`, in plan order."""
+        name = re.escape(source)
+        pattern = re.compile(
+            rf"\$\(\s*['\"`]{name}['\"`]\s*\)\s*\??\.\s*params\b"
+            rf"|\$node\s*\[\s*['\"`]{name}['\"`]\s*\]\s*\.\s*param(?:s|eter)\b"
+        )
+        return [
+            step.name
+            for step in self.plan.steps
+            if step.name in self.steps and any(pattern.search(text) for text in codes_of(step))
         ]
 
     def reading_parameters(self, source: str, missing: Missing, reader: str) -> list[str]:
@@ -132,8 +143,9 @@ class DataFlow:
             return frozenset()
         field_use = step_type.field_use_of(step)
         passed = arriving if field_use is not FieldUse.REPLACES_ITEMS else frozenset()
-        if step.origin is not None and step.origin.source_type == "aggregate":
-            passed = _aggregated(raw_parameters(step.config), arriving)
+        if passed and step.origin is not None:
+            fields = reshaped(step.origin.source_type, raw_parameters(step.config), arriving)
+            passed = passed if fields is None else fields
         if () in passed and (step_type.kind is not StepKind.DECIDE or _is_loop(step)):
             # Items that come back to a loop are not those of its next batch.
             passed -= WHOLE
@@ -181,7 +193,7 @@ class DataFlow:
             return _reads_script(script_of(source_type, raw_parameters(step.config)).text, arriving, outputs)
         if any(_reads_template(template_, arriving, outputs) for _, template_ in self._expressions(step)):
             return True
-        if arriving and _writes_whole_items(step):
+        if arriving and (_writes_whole_items(step) or _called_workflow_reads(step, arriving)):
             return True
         step_type = BY_TYPE.get(source_type)
         if step_type is None or () not in arriving or step_type.field_use_of(step) is not FieldUse.READS:
@@ -206,9 +218,11 @@ def _is_set(step: PlanStep) -> bool:
 
 
 def _writes_whole_items(step: PlanStep) -> bool:
-    """Whether a step puts every field of its items into a file or a row."""
+    """Whether a step puts every field of its items into a file, a text or a row."""
     source_type = step.origin.source_type if step.origin is not None else ""
     if source_type in ("convertToFile", "spreadsheetFile"):
+        return True
+    if source_type == "xml" and raw_parameters(step.config).get("mode") == "jsonToxml":
         return True
     stack: list[Any] = [raw_parameters(step.config)]
     while stack:
@@ -219,18 +233,15 @@ def _writes_whole_items(step: PlanStep) -> bool:
     return False
 
 
-def _aggregated(parameters: JsonObject, arriving: Missing) -> Missing:
-    """The missing fields of the one item that an aggregate step makes of all."""
-    if parameters.get("aggregate") == "aggregateAllItemData":
-        name = str(parameters.get("destinationFieldName") or "data")
-        return frozenset((name, *path) for path in arriving if path)
-    rows = NodeDefinition("", 1, parameters, ()).get("fieldsToAggregate.fieldToAggregate", [])
-    fields: set[tuple[str, ...]] = set()
-    for row in rows if isinstance(rows, list) else ():
-        keys = tuple(str(row.get("fieldToAggregate", "")).split("."))
-        if _overlap(keys, arriving - WHOLE):
-            fields.add((str(row.get("outputFieldName") or keys[-1]),))
-    return frozenset(fields)
+def _called_workflow_reads(step: PlanStep, arriving: Missing) -> bool:
+    """Whether a workflow that gets the items may read missing fields; one that is not in the file may."""
+    if step.origin is None or step.origin.source_type != "executeWorkflow":
+        return False
+    parameters = raw_parameters(step.config)
+    if text := parameters.get("workflowJson"):
+        return words_in(str(text), arriving)
+    inputs = parameters.get("workflowInputs")
+    return not (isinstance(inputs, Mapping) and inputs.get("value"))
 
 
 def _is_loop(step: PlanStep) -> bool:
@@ -256,15 +267,6 @@ def _is_disabled(step: PlanStep) -> bool:
     return step.origin is not None and step.origin.disabled and step.origin.reachable
 
 
-def _overlap(keys: tuple[str, ...], missing: Missing) -> bool:
-    """Whether a path of keys leads to a missing field, into one, or to what holds one."""
-    return any(keys[: len(path)] == path[: len(keys)] for path in missing)
-
-
-def _words_in(text: str, missing: Missing) -> bool:
-    return any(path and re.search(rf"(?<![\w$]){re.escape(path[-1])}(?![\w$])", text) for path in missing)
-
-
 def _key_before(text: str) -> tuple[str, ...]:
     """The key of JSON written as text whose value begins after this text; empty without one."""
     keys = _JSON_KEY.findall(text)
@@ -282,9 +284,10 @@ def _reads_chunk(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing]
 
 
 def _reads_path(path: Path, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
+    keys = tuple(key for key in path.keys if not key.isdigit())  # places in lists have no names
     if path.root in _CURRENT_ITEM:
-        return _overlap(path.keys, arriving)
-    return path.root in _OTHER_STEP and _overlap(path.keys, outputs.get(path.step or "", frozenset()))
+        return overlap(keys, arriving)
+    return path.root in _OTHER_STEP and overlap(keys, outputs.get(path.step or "", frozenset()))
 
 
 def _reads_code(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
@@ -292,20 +295,27 @@ def _reads_code(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing])
     if arriving:
         fields = current_item_fields([ParameterTemplate(code, template.Lang.JS, (chunk,))])
         if fields is None:
-            if () in arriving or _words_in(code, arriving) or _WHOLE_ITEM.search(code):
+            if () in arriving or words_in(code, arriving) or _WHOLE_ITEM.search(code):
                 return True
-        elif any(not path or path[0] in fields for path in arriving) and fields:
+        elif fields and any(_is_among(path, fields, code) for path in arriving):
             return True
     return _reads_named(code, outputs)
+
+
+def _is_among(path: tuple[str, ...], fields: Collection[str], code: str) -> bool:
+    """Whether code that reads these fields of an item reads the one at a path."""
+    if path[:1] == (ANYWHERE,):
+        return words_in(code, frozenset((path,)))
+    return not path or path[0] in fields
 
 
 def _reads_named(code: str, outputs: Mapping[str, Missing]) -> bool:
     names, _ = template.names_in([_NO_ITEM.sub("", code)])
     missing_at = [outputs[name] for name in names or () if name in outputs]
-    return any(() in missing or _words_in(code, missing) for missing in missing_at)
+    return any(() in missing or words_in(code, missing) for missing in missing_at)
 
 
 def _reads_script(text: str, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
     if () in arriving and _INPUT_IN_SCRIPT.search(text):
         return True
-    return _words_in(text, arriving) or _reads_named(text, outputs)
+    return words_in(text, arriving) or _reads_named(text, outputs)

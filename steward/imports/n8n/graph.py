@@ -43,12 +43,12 @@ def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
     """
     if len(plan.triggers) < 2:
         return list(plan.triggers)
-    after = _targets_by_source(plan.edges)
+    after = targets_by_source(plan.edges)
     enabled = {step.name for step in plan.steps if step.origin is not None and not step.origin.disabled}
     referenced = _names_referenced(plan)
 
     def rank(trigger: PlanTrigger) -> tuple[bool, int, bool, int]:
-        reached = len(_reach(after, trigger.name) & enabled)
+        reached = len(reach_from(after, trigger.name) & enabled)
         return (
             trigger.name != start,
             -reached,
@@ -117,13 +117,13 @@ def first_step(steps: Sequence[PlanStep], edges: Iterable[PlanEdge]) -> str | No
     Of the steps that no other leads to, it is the one that reaches most, then the topmost, then the leftmost.
     """
     edges = list(edges)
-    after, targets = _targets_by_source(edges), {edge.target for edge in edges}
+    after, targets = targets_by_source(edges), {edge.target for edge in edges}
     enabled = [step for step in steps if step.origin is not None and not step.origin.disabled]
     roots = [step for step in enabled if step.name not in targets] or enabled
 
     def rank(step: PlanStep) -> tuple[int, float, float]:
         x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
-        return -len(_reach(after, step.name)), y, x
+        return -len(reach_from(after, step.name)), y, x
 
     return min(roots, key=rank).name if roots else None
 
@@ -147,7 +147,7 @@ def _circles(plan: Plan) -> list[str]:
     """The first step of every circle that no loop step closes."""
     loops = {step.name for step in plan.steps if step.origin and step.origin.source_type == LOOP}
     all_cycles = cycles(
-        _targets_by_source(
+        targets_by_source(
             edge for edge in plan.edges if edge.source not in loops and edge.target not in loops
         )
     )
@@ -157,14 +157,16 @@ def _circles(plan: Plan) -> list[str]:
     )
 
 
-def _targets_by_source(edges: Iterable[PlanEdge]) -> dict[str, list[str]]:
+def targets_by_source(edges: Iterable[PlanEdge]) -> dict[str, list[str]]:
+    """Returns the names of the steps that follow each step."""
     targets: dict[str, list[str]] = {}
     for edge in edges:
         targets.setdefault(edge.source, []).append(edge.target)
     return targets
 
 
-def _reach(after: dict[str, list[str]], start: str) -> set[str]:
+def reach_from(after: dict[str, list[str]], start: str) -> set[str]:
+    """Returns the names of all steps behind `start`, by what `targets_by_source` returned."""
     seen: set[str] = set()
     stack = list(after.get(start, ()))
     while stack:
@@ -177,9 +179,9 @@ def _reach(after: dict[str, list[str]], start: str) -> set[str]:
 
 def reads_beside(plan: Plan) -> list[Finding]:
     """Reads in another branch than a change of the same kind of object."""
-    after = _targets_by_source(plan.edges)
+    after = targets_by_source(plan.edges)
     changes = [step for step in plan.steps if step.kind is StepKind.CHANGE]
-    reach = lru_cache(maxsize=None)(lambda name: _reach(after, name))
+    reach = lru_cache(maxsize=None)(lambda name: reach_from(after, name))
     notes: list[Finding] = []
     for read in plan.steps:
         if read.kind is not StepKind.READ:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steward.imports.n8n.data_flow import SCRIPTS, WHOLE, DataFlow, Missing, field_of_set
+from steward.imports.n8n.data_flow import DataFlow, field_of_set
 from steward.imports.n8n.field_labels import label_of
+from steward.imports.n8n.reshaped_fields import SCRIPTS, WHOLE, Missing
 from steward.imports.n8n.secret_accounts import ACCOUNT, key_reads
 from steward.imports.n8n.steps import UNSUPPORTED
 from steward.imports.n8n.unwrap import Node
@@ -75,6 +76,8 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
     parameter = secret.path.split(".")[1]
     if step.origin.source_type == "set":
         fields = _fields_of_set(raw_parameters(step.config), secret.path)
+        if settings_readers := flow.settings_readers(step.name):
+            return _read_later(secret, label, settings_readers)
         readers = flow.readers(step.name, fields)
         if not readers:
             return _unused(secret, label)

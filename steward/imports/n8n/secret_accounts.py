@@ -6,7 +6,8 @@ See docs/design/imports-verdict.md#missing-values.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from steward.imports.n8n.data_flow import DataFlow, Missing
+from steward.imports.n8n.data_flow import DataFlow
+from steward.imports.n8n.reshaped_fields import Missing
 from steward.model.plan import Plan, PlanStep
 from steward.steps.n8n.http_sign_in import proposed_account, puts_back_keys
 from steward.steps.workflow.execute import raw_parameters

@@ -105,6 +105,11 @@ READERS: dict[str, list[dict[str, Any]]] = {
             **header("={{ $json.apiKey }}"),
         )
     ],
+    "in the settings of the step": [
+        asking("Ask", **header("={{ $('Keys').params.assignments.assignments[0].value }}"))
+    ],
+    "by a workflow that it calls": [node("Ask", "executeWorkflow", 1.1, {"workflowId": "7"})],
+    "as XML": [node("Ask", "xml", 1, {"mode": "jsonToxml", "options": {}})],
     "by a script": [code("Ask", "return [{json: {k: $input.first().json.apiKey}}]")],
 }
 
@@ -150,6 +155,31 @@ REPLACED: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
         [passing("P"), asking("Ask", url="=https://a.example/?k={{ $('Keys').item.json.apiKey }}&n=1")],
         "query",
         "k",
+    ),
+    "out of a list of all items": (
+        [
+            node("Gather", "aggregate", 1, {"aggregate": "aggregateAllItemData", "options": {}}),
+            asking("Ask", **header("={{ $json.data[0].apiKey }}")),
+        ],
+        "header",
+        "X-Api-Key",
+    ),
+    "under a name that another step gave it": (
+        [
+            node("Rename", "renameKeys", 1, {"keys": {"key": [{"currentKey": "apiKey", "newKey": "k"}]}}),
+            node("Split", "splitOut", 1, {"fieldToSplitOut": "k", "options": {"destinationFieldName": "v"}}),
+            asking("Ask", **header("={{ $json.v }}")),
+        ],
+        "header",
+        "X-Api-Key",
+    ),
+    "within what a script made of the item": (
+        [
+            code("Wrap", "return $input.all().map((item) => ({json: {all: item.json}}));"),
+            asking("Ask", **header("={{ $json.all.apiKey }}")),
+        ],
+        "header",
+        "X-Api-Key",
     ),
     "as a bearer token": (
         [asking("Ask", sendHeaders=True, headerParameters={"parameters": AUTHORIZATION})],

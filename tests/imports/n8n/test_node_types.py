@@ -179,6 +179,32 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
 
 
 @pytest.mark.parametrize(
+    ("version", "parameters", "written"),
+    [
+        (2, {"operation": "formatDate", "date": "={{ $json.d }}", "format": "yyyy-MM-dd"}, "2024-12-31"),
+        (1, {"value": "={{ $json.d }}", "toFormat": "D MMM YYYY"}, "31 Dec 2024"),
+        (
+            1,
+            {"value": "={{ $json.d }}", "toFormat": "H:mm", "options": {"toTimezone": "Asia/Tokyo"}},
+            "22:05",
+        ),
+        (1, {"value": "={{ $json.d }}", "action": "calculate", "duration": 1}, "2025-01-01T13:05:00.000Z"),
+    ],
+)
+async def test_dates_are_read_by_the_format_that_the_step_names(
+    version: int, parameters: dict[str, Any], written: str
+) -> None:
+    """Reads a date by luxon's tokens in version 2, by moment's in version 1; another form fails its item."""
+    pattern = "dd.MM.yyyy HH:mm" if version == 2 else "DD.MM.YYYY HH:mm"
+    options = {**parameters.get("options", {}), "fromFormat": pattern}
+    name = "formattedDate" if version == 2 else "data"
+    [[item]] = await outputs_of(
+        "dateTime", version, {**parameters, "options": options}, [{"d": "31.12.2024 13:05"}]
+    )
+    assert item[name] == written
+
+
+@pytest.mark.parametrize(
     ("kind", "version", "parameters"),
     [
         ("aggregate", 1, {"options": {"newOption": True}}),
@@ -194,7 +220,7 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
         ("if", 1, {"conditions": {"string": [{"value1": "a", "operation": "like", "value2": "b"}]}}),
         ("switch", 2, {"rules": {"rules": [{"operation": "like", "value2": "b"}]}}),
         ("dateTime", 2, {"operation": "formatDate", "format": "custom", "customFormat": "ZZZZZ"}),
-        ("dateTime", 2, {"operation": "formatDate", "options": {"fromFormat": "dd.MM.yyyy"}}),
+        ("dateTime", 1, {"options": {"fromFormat": "Do MMMM YYYY"}}),
         ("markdown", 1, {"options": {"textReplace": {"values": []}}}),
         ("wait", 1.1, {"unit": "months"}),
         ("googleSheets", 2, {"operation": "append", "range": "Data!A1:H2"}),
@@ -238,6 +264,17 @@ def test_a_called_workflow_takes_the_fields_that_its_trigger_names(
     entry = next(iter(plan.inner.values())).entry()
     assert entry is not None
     assert entry.picks == picks
+
+
+async def test_the_depth_of_a_pattern_counts_lists_and_types_are_those_of_typeof() -> None:
+    """Renames within the elements of a list at depth 2, and compares null with objects and lists."""
+    replacement = {"searchRegex": "a", "replaceRegex": "z", "options": {"depth": 2}}
+    pattern = {"additionalOptions": {"regexReplacement": {"replacements": [replacement]}}}
+    nested = [{"a": [{"a": 1, "c": [{"a": 1}]}]}]
+    assert await outputs_of("renameKeys", 1, pattern, nested) == [[{"z": [{"z": 1, "c": [{"a": 1}]}]}]]
+    mixed: list[dict[str, Any]] = [{"o": {"a": 1}}, {"o": None}, {"o": [1]}, {"o": {"a": 1}}]
+    selected = {"compare": "selectedFields", "fieldsToCompare": "o"}
+    assert await outputs_of("removeDuplicates", 2, selected, mixed) == [mixed[:3]]
 
 
 async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:

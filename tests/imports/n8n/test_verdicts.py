@@ -242,6 +242,27 @@ def test_reads_that_send_data_are_said_once_a_workflow() -> None:
     assert "“Read 0”, “Read 1”, “Read 2” and 2 more steps send data" in findings[0].message
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_error"),
+    [
+        ({"Begin": ["Reader"], "Reader": ["Later"]}, True),
+        ({"Begin": ["Later"], "Later": ["Reader"]}, False),
+        ({"Begin": ["Reader", "Later"]}, False),
+        ({"Begin": ["Reader"], "Reader": ["Later"], "Later": ["Reader"]}, False),
+    ],
+)
+async def test_a_step_cannot_read_one_that_only_runs_after_it(
+    service: Service, lines: dict[str, list[str]], *, is_error: bool
+) -> None:
+    """Reports an error that names both steps, unless a circle leads back.
+
+    See docs/design/imports-verdict.md#missing-values.
+    """
+    reader = code("Reader", "return [{json: {v: $('Later').first().json.v}}];")
+    record = await verdict(service, connected([BEGIN, reader, passing("Later")], lines))
+    assert errors(record) == ([("Reader", "expression_feature")] if is_error else [])
+
+
 _ROW = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "operation": "equals"}}
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from steward.model.json import AnyJson, JsonValue
 from steward.steps.n8n.calendar_math import UNITS, difference, floor, iso_duration, shifted
+from steward.steps.n8n.date_formats import luxon_pattern, with_dates_read
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import date_patterns as date_text
 from steward.steps.workflow.javascript import dates as js_dates
@@ -63,10 +64,9 @@ class DateTimeNode(StepType):
             yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
         if node.version < 2 and node.get("action", "format") not in ("format", "calculate"):
             yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
-        if node.get("options.fromFormat"):
-            words = (
-                "It reads dates by a pattern of one's own, which is not supported. Give dates as ISO text."
-            )
+        from_format = node.literal("options.fromFormat", "")
+        if node.version < 2 and from_format and luxon_pattern(str(from_format)) is None:
+            words = "It reads dates by a pattern that is not read here. Give dates as ISO text."
             yield StepProblem("error", "parameter", words)
         unknown = (
             date_text.unsupported_token(str(node.literal("customFormat", ""))) if node.version >= 2 else None
@@ -79,12 +79,15 @@ class DateTimeNode(StepType):
     async def run(self, call: StepCall) -> NodeResult:
         """Adds the date to each item."""
         if call.version < 2:
-            return for_each_item(call, lambda index, item: [_older(call.params(index), index, item)])
-        return for_each_item(call, lambda index, item: [_newer(call, index, item)])
+            older = await with_dates_read(call, "value", _older_format)
+            return for_each_item(call, lambda index, item: [_older(older(index), index, item)])
+        newer = await with_dates_read(
+            call, "date", lambda params: (params.text("options.fromFormat"), call.environment.zone)
+        )
+        return for_each_item(call, lambda index, item: [_newer(call, newer(index), index, item)])
 
 
-def _newer(call: StepCall, index: int, item: Item) -> Item:
-    params = call.params(index)
+def _newer(call: StepCall, params: Params, index: int, item: Item) -> Item:
     zone = js_dates.zone_of(call.environment.zone) or UTC
     operation = params.text("operation", "getCurrentDate")
     name, value = _RUN[operation](params, zone, call.environment.now)
@@ -206,7 +209,7 @@ def _older(params: Params, index: int, item: Item) -> Item:
 
 
 def _older_shifted(params: Params, value: JsonValue) -> datetime:
-    date = _older_date(value, params.text("options.fromFormat"), UTC)
+    date = _read_date(value, UTC)
     amount = js.number(params.get("duration", 0))
     if amount != amount:
         raise ItemFailed("The duration is not a number.")
@@ -221,7 +224,7 @@ def _older_shifted(params: Params, value: JsonValue) -> datetime:
 
 def _older_formatted(params: Params, value: JsonValue) -> JsonValue:
     zone = js_dates.zone_of(params.text("options.fromTimezone", "UTC")) or UTC
-    date = _older_date(value, params.text("options.fromFormat"), zone)
+    date = _read_date(value, zone)
     target_zone = params.text("options.toTimezone")
     if target_zone:
         target = js_dates.zone_of(target_zone)
@@ -231,7 +234,10 @@ def _older_formatted(params: Params, value: JsonValue) -> JsonValue:
     return _written(date_text.format_moment, date, params.text("toFormat", "MM/DD/YYYY"))
 
 
-def _older_date(value: JsonValue, from_format: str, zone: tzinfo) -> datetime:
-    if from_format:
-        raise ItemFailed("Reading a date by a pattern of one's own is not supported.")
-    return _read_date(value, zone).astimezone(zone)
+def _older_format(params: Params) -> tuple[str, str]:
+    """Returns luxon's pattern of the dates of version 1, and their zone. Raises ItemFailed."""
+    pattern = luxon_pattern(params.text("options.fromFormat"))
+    if pattern is None:
+        raise ItemFailed("The date pattern “From Format” is not read here. Give dates as ISO text.")
+    is_moved = params.text("action", "format") == "calculate"
+    return pattern, "UTC" if is_moved else params.text("options.fromTimezone", "UTC")

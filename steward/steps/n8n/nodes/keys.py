@@ -96,9 +96,9 @@ def _by_pattern(
     for name, value in json.items():
         if depth != 0 and isinstance(value, Mapping):
             value = _by_pattern(value, program, into, depth - 1)
-        elif depth < 0 and isinstance(value, list):
+        elif depth not in (0, 1) and isinstance(value, list):  # a list is a level of its own
             value = [
-                _by_pattern(element, program, into, depth) if isinstance(element, Mapping) else element
+                _by_pattern(element, program, into, depth - 2) if isinstance(element, Mapping) else element
                 for element in value
             ]
         other = program.sub(into, name, count=1)
@@ -224,6 +224,13 @@ def _check_types(name: str, items: Items, *, dots: bool) -> None:
         value = field_at(item.json, name, dots=dots)
         if value is js.UNDEFINED:
             raise ItemFailed(f"The field “{name}” is missing from some items.")
-        kinds.add("number" if js.is_number(value) else type(value).__name__)
+        kinds.add(_type_name(value))
     if len(kinds) > 1:
         raise ItemFailed(f"The field “{name}” is not always of the same type.")
+
+
+def _type_name(value: JsonValue) -> str:
+    """Returns JavaScript's `typeof`, by which null, lists and objects are of one type."""
+    if js.is_number(value):
+        return "number"
+    return type(value).__name__ if isinstance(value, str | bool) else "object"

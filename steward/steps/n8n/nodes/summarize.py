@@ -28,6 +28,7 @@ _NAMES = {
     "min": "min",
     "sum": "sum",
 }
+SUMMARY_NAMES = tuple(_NAMES.values())  # what the names of the fields begin with
 
 
 _Group = tuple[tuple[AnyJson, ...], list[int]]

@@ -218,6 +218,19 @@ def format_moment(value: datetime, pattern: str) -> str:
     return _MOMENT_TOKEN.sub(write, pattern)
 
 
+def moment_parts(pattern: str) -> Iterator[tuple[bool, str]]:
+    """Yields (is literal, text) for the parts of a moment pattern."""
+    position = 0
+    for match in _MOMENT_TOKEN.finditer(pattern):
+        if match.start() > position:
+            yield True, pattern[position : match.start()]
+        position = match.end()
+        literal = match[1] if match[1] is not None else match[2]
+        yield (False, match[3]) if match[3] is not None else (True, literal)
+    if position < len(pattern):
+        yield True, pattern[position:]
+
+
 def _moment_token(value: datetime, token: str) -> str:
     if token in _COMPOSED:
         return format_moment(value, _COMPOSED[token])

@@ -1,0 +1,73 @@
+"""Reads dates of a given format, as the date steps' option `fromFormat` does: with luxon, in the sandbox."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from steward.model.json import JsonObject
+from steward.steps.workflow.expressions import template
+from steward.steps.workflow.javascript import date_patterns
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed, Params, StepCall
+
+_READ: Final = template.read(
+    "={{ DateTime.fromFormat($json.text, $json.format, {zone: $json.zone, setZone: true}).toISO() }}"
+)
+_LUXON_TOKENS: Final = {
+    **{"YYYY": "yyyy", "YY": "yy", "Y": "y", "Q": "q", "MMMM": "MMMM", "MMM": "MMM", "MM": "MM", "M": "M"},
+    **{"DD": "dd", "D": "d", "DDDD": "ooo", "DDD": "o", "dddd": "EEEE", "ddd": "EEE", "HH": "HH", "H": "H"},
+    **{"hh": "hh", "h": "h", "mm": "mm", "m": "m", "ss": "ss", "s": "s", "SSS": "SSS", "a": "a", "A": "a"},
+    **{"Z": "ZZ", "ZZ": "ZZZ", "GGGG": "kkkk", "WW": "WW", "W": "W", "E": "E"},
+}
+
+
+def luxon_pattern(pattern: str) -> str | None:
+    """Returns the luxon pattern that reads what a moment pattern writes; None if there is none.
+
+    Seconds or milliseconds since 1970 need no pattern: the result is "".
+    """
+    if pattern in ("X", "x"):
+        return ""
+    parts: list[str] = []
+    for is_literal, token in date_patterns.moment_parts(pattern):
+        part = f"'{token}'" if is_literal and token.isalpha() else token
+        if not is_literal and (part := _LUXON_TOKENS.get(token, "")) == "":
+            return None
+        parts.append(part)
+    return "".join(parts)
+
+
+async def with_dates_read(
+    call: StepCall, field: str, format_of: Callable[[Params], tuple[str, str]]
+) -> Callable[[int], Params]:
+    """Returns the call's parameters of an item, with ISO text for a date that has a format of its own.
+
+    `format_of` returns luxon's pattern, or "", and the zone of dates without an offset. Getting the
+    parameters of an item whose date has another form raises ItemFailed.
+    """
+    requests: dict[int, JsonObject] = {}
+    failures: dict[int, ItemFailed] = {}
+    for index in range(len(call.items)):
+        try:
+            value, (pattern, zone) = call.params(index).get(field), format_of(call.params(index))
+        except ItemFailed as failure:
+            failures[index] = failure
+            continue
+        if pattern and not js.is_missing(value) and value != "":
+            requests[index] = {"text": js.text(value), "format": pattern, "zone": zone}
+    dates: dict[int, object] = {}
+    if requests:
+        context = replace(call.expression_context(()), items=list(requests.values()), files=())
+        [texts] = await call.evaluator.evaluate([_READ], context)
+        dates = dict(zip(requests, texts, strict=True))
+
+    def params(index: int) -> Params:
+        if index in failures:
+            raise failures[index]
+        date = dates.get(index, "")
+        if not isinstance(date, str):
+            text = str(requests[index]["text"])[:80]
+            raise ItemFailed(f"“{text}” does not have the form that “From Format” names.")
+        return Params({**call.params(index).tree, field: date}) if date else call.params(index)
+
+    return params
