@@ -125,7 +125,7 @@ KINDS: dict[str, Callable[[Shop], Awaitable[Automation]]] = {
 async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str, Any]] = ()) -> Run:
     """Runs a kind of run to its end on reset fake platforms, with kills by `killer`, and returns it.
 
-    Asserts that nothing is written in the two hours after its end.
+    Asserts that a process that starts two hours after its end writes nothing.
     """
     await shop.world.reset()
     await shop.restart()  # with the outside world its tokens went
@@ -145,7 +145,7 @@ async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str,
             if killer.is_dead:
                 await bury(shop, killer)
     write_count = len(shop.writes())
-    await shop.pass_time(hours=2)
+    await shop.pass_downtime(hours=2)
     ended = await shop.run(run)
     assert len(shop.writes()) == write_count, "something was written after the run had ended"
     return ended

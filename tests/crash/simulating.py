@@ -349,7 +349,7 @@ class Simulation:
                     break
                 await shop.approve(run)
         count = len(shop.writes())
-        await shop.pass_time(hours=2)
+        await shop.pass_downtime(hours=2)
         wrong = [] if len(shop.writes()) == count else ["something was written after the end"]
         seen = count_writes(shop)
         keys = Counter(entry["idempotency_key"] for entry in shop.applied())

@@ -221,10 +221,22 @@ class Shop:
 
     async def restart(self) -> None:
         """Replaces the process by another on the same database, after the old worker's lease has ended."""
+        await self._replace_process(timedelta(0))
+        await self.clock.advance(self.service.worker_context.worker_rules.lease.total_seconds() + 1)
+
+    async def pass_downtime(self, **time: float) -> None:
+        """Starts another process after so long without one, and runs everything that is ready.
+
+        Much quicker than `pass_time`: nobody sends a heartbeat meanwhile.
+        """
+        await self._replace_process(timedelta(**time))
+        await self.drain()
+
+    async def _replace_process(self, downtime: timedelta) -> None:
         await self.service.close()
         self.worker = None
+        self.clock.tick(downtime.total_seconds())
         self.service = await _build_service(self.environ, self.clock, self.world)
-        await self.clock.advance(self.service.worker_context.worker_rules.lease.total_seconds() + 1)
 
     async def run(self, run: Run) -> Run:
         """Reads the run again."""
