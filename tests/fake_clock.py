@@ -70,7 +70,7 @@ class FakeClock:
             due, _, future = heapq.heappop(self._sleepers)
             if future.done():
                 continue
-            self._move(due - self._monotonic)
+            self._move(max(due - self._monotonic, 0.0))  # `tick` may have passed it
             _wake(future)
             await self.settle()
         self._move(end - self._monotonic)

@@ -70,3 +70,8 @@ async def test_time_never_goes_back_by_advancing(clock: FakeClock) -> None:
     """Time is given. See docs/guides/contributors.md#tests."""
     with pytest.raises(ValueError, match="forward"):
         await clock.advance(-1)
+    sleeper = asyncio.ensure_future(clock.sleep(10))
+    await clock.settle()
+    clock.tick(60)
+    await clock.advance(1)
+    assert (sleeper.done(), clock.now()) == (True, START + timedelta(seconds=61))

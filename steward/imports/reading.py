@@ -3,8 +3,9 @@
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from steward.imports import report
@@ -107,7 +108,7 @@ def _references(plan: Plan) -> list[Finding]:
     # A disabled step passes its items on, so others can read them.
     ran = {step.name for step in plan.steps if step.origin is not None and step.origin.reachable}
     ran |= set() if entry is None else {entry.name}
-    after = graph.targets_by_source(plan.edges)
+    steps_after = _steps_after(plan)
     findings: list[Finding] = []
     for step in plan.steps:
         source = step.origin
@@ -117,13 +118,19 @@ def _references(plan: Plan) -> list[Finding]:
         for name in sorted(referenced - ran):
             words = _never_runs(name, entry) if name in names else _is_absent(name)
             findings.append(Finding(step.name, FindingLevel.ERROR, "expression_feature", words))
-        behind = graph.reach_from(after, step.name) if referenced & ran else set()
-        for name in sorted(referenced & ran & behind - {step.name}):
-            if step.name not in graph.reach_from(after, name):
-                findings.append(
-                    Finding(step.name, FindingLevel.ERROR, "expression_feature", _runs_later(name))
-                )
+        later = referenced & ran and (referenced & ran & steps_after(step.name)) - {step.name}
+        findings += (
+            Finding(step.name, FindingLevel.ERROR, "expression_feature", _runs_later(name))
+            for name in sorted(later)
+            if step.name not in steps_after(name)  # in a loop, an earlier pass may have run it
+        )
     return findings
+
+
+def _steps_after(plan: Plan) -> Callable[[str], set[str]]:
+    """Returns a function of a step's name that finds the steps behind it, and searches once for each."""
+    targets = graph.targets_by_source(plan.edges)
+    return lru_cache(maxsize=None)(lambda name: graph.reach_from(targets, name))
 
 
 def _is_absent(name: str) -> str:

@@ -225,9 +225,9 @@ class Shop:
         await self.clock.advance(self.service.worker_context.worker_rules.lease.total_seconds() + 1)
 
     async def pass_downtime(self, **time: float) -> None:
-        """Starts another process after so long without one, and runs everything that is ready.
+        """Stops the process, lets the time pass, starts another one and runs everything that is ready.
 
-        Much quicker than `pass_time`: nobody sends a heartbeat meanwhile.
+        Unlike `pass_time`, it passes the time without heartbeats, and is much faster.
         """
         await self._replace_process(timedelta(**time))
         await self.drain()

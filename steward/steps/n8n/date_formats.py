@@ -1,4 +1,4 @@
-"""Reads dates of a given format, as the date steps' option `fromFormat` does: with luxon, in the sandbox."""
+"""Reads the dates of the option `fromFormat` of Date & Time steps, with luxon in the sandbox."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,11 +30,18 @@ def luxon_pattern(pattern: str) -> str | None:
         return ""
     parts: list[str] = []
     for is_literal, token in date_patterns.moment_parts(pattern):
-        part = f"'{token}'" if is_literal and token.isalpha() else token
-        if not is_literal and (part := _LUXON_TOKENS.get(token, "")) == "":
+        part = _literal(token) if is_literal else _LUXON_TOKENS.get(token)
+        if part is None:
             return None
         parts.append(part)
     return "".join(parts)
+
+
+def _literal(text: str) -> str | None:
+    """Returns text as luxon quotes it, so that no letter is read as a token; None for one with a quote."""
+    if "'" in text:
+        return None
+    return f"'{text}'" if any(character.isalpha() for character in text) else text
 
 
 async def with_dates_read(
@@ -43,7 +50,7 @@ async def with_dates_read(
     """Returns the call's parameters of an item, with ISO text for a date that has a format of its own.
 
     `format_of` returns luxon's pattern, or "", and the zone of dates without an offset. Getting the
-    parameters of an item whose date has another form raises ItemFailed.
+    parameters of an item whose date has another format raises ItemFailed.
     """
     requests: dict[int, JsonObject] = {}
     failures: dict[int, ItemFailed] = {}
@@ -67,7 +74,7 @@ async def with_dates_read(
         date = dates.get(index, "")
         if not isinstance(date, str):
             text = str(requests[index]["text"])[:80]
-            raise ItemFailed(f"“{text}” does not have the form that “From Format” names.")
+            raise ItemFailed(f"“{text}” does not have the format that “From Format” names.")
         return Params({**call.params(index).tree, field: date}) if date else call.params(index)
 
     return params

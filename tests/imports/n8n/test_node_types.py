@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from steward.imports.n8n.read import read_value
+from steward.steps.n8n.date_formats import luxon_pattern
 from tests.imports.n8n.one_step import errors_of, outputs_in, outputs_of, workflow_of
 
 PAGE = (
@@ -202,6 +203,25 @@ async def test_dates_are_read_by_the_format_that_the_step_names(
         "dateTime", version, {**parameters, "options": options}, [{"d": "31.12.2024 13:05"}]
     )
     assert item[name] == written
+    failure = await outputs_of(
+        "dateTime", version, {**parameters, "options": options}, [{"d": "2024-12-31 13:05"}]
+    )
+    assert "“2024-12-31 13:05” does not have the format" in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "luxon"),
+    [
+        ("D [de] MMMM", "d 'de' MMMM"),
+        ("YYYY [at noon]", "yyyy 'at noon'"),
+        ("X", ""),
+        ("D [o'clock]", None),
+        ("Do", None),
+    ],
+)
+def test_moment_patterns_are_translated_for_luxon(pattern: str, luxon: str | None) -> None:
+    """Quotes literal text whole, so that none of its letters is read as a token."""
+    assert luxon_pattern(pattern) == luxon
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_reads_that_send_data_are_said_once_a_workflow() -> None:
 async def test_a_step_cannot_read_one_that_only_runs_after_it(
     service: Service, lines: dict[str, list[str]], *, is_error: bool
 ) -> None:
-    """Reports an error that names both steps, unless a circle leads back.
+    """Reports an error that names both steps, unless a loop leads back.
 
     See docs/design/imports-verdict.md#missing-values.
     """

@@ -66,7 +66,7 @@ class DateTimeNode(StepType):
             yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
         from_format = node.literal("options.fromFormat", "")
         if node.version < 2 and from_format and luxon_pattern(str(from_format)) is None:
-            words = "It reads dates by a pattern that is not read here. Give dates as ISO text."
+            words = "Its “From Format” has a token that is not supported. Give dates as ISO text."
             yield StepProblem("error", "parameter", words)
         unknown = (
             date_text.unsupported_token(str(node.literal("customFormat", ""))) if node.version >= 2 else None
@@ -238,6 +238,6 @@ def _older_format(params: Params) -> tuple[str, str]:
     """Returns luxon's pattern of the dates of version 1, and their zone. Raises ItemFailed."""
     pattern = luxon_pattern(params.text("options.fromFormat"))
     if pattern is None:
-        raise ItemFailed("The date pattern “From Format” is not read here. Give dates as ISO text.")
+        raise ItemFailed("“From Format” has a token that is not supported. Give dates as ISO text.")
     is_moved = params.text("action", "format") == "calculate"
     return pattern, "UTC" if is_moved else params.text("options.fromTimezone", "UTC")
