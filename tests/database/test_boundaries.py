@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.source import python_files
+from tests.source import name_of, python_files
 
 # Tables that say to whom a name, a client, an address of events or a store belongs.
 DIRECTORY = {"dir_clients", "dir_endpoints", "dir_integrations", "dir_orgs"}
@@ -58,9 +58,5 @@ async def test_numbers_of_rows_come_from_four_sequences(postgresql_url: str) -> 
 @pytest.mark.parametrize("statement", LOOKED_UP_BY)
 def test_what_belongs_to_no_organization_is_read_and_written_in_one_place(statement: str) -> None:
     """Finds the organization of a client or an address, and adds names, in one file each."""
-    places = {
-        path.as_posix().partition("/steward/")[2]
-        for path in python_files("steward")
-        if statement in path.read_text("utf-8")
-    }
-    assert {f"steward/{place}" for place in places} == LOOKED_UP_BY[statement]
+    places = {name_of(path) for path in python_files("steward") if statement in path.read_text("utf-8")}
+    assert places == LOOKED_UP_BY[statement]
