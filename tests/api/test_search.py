@@ -190,6 +190,10 @@ async def test_runs_are_listed_by_the_store_they_ran_on(desk: Desk) -> None:
     )
     assert await listed(web, integration_id=str(desk.store)) == [run]
     assert await listed(web, integration_id=str(desk.store), mode="live") == []
+    labels = (await web.get(RUNS)).data["store_labels"]
+    assert set(labels) == {run, response.data["run"]["id"]}
+    assert labels[run] == automation["store_label"] != other["store_label"]
+    assert (await web.get(RUNS, q=run)).data["store_labels"] == {run: labels[run]}
     assert await listed(web, integration_id=str(desk.other_store)) == [response.data["run"]["id"]]
     refused = await web.get(RUNS, integration_id=str(desk.store), automation_id=automation["id"])
     assert (refused.status, list(refused.body["errors"])) == (422, ["integration_id"])

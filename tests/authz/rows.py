@@ -326,6 +326,7 @@ SPELLED: dict[str, Spelled] = {
     "GET /app/runs": Spelled(filters=_BOTH),
     "GET /app/search": Spelled(needed=lambda ids: {"q": ids.run_id}),
     "GET /app/runs/{run_id}/decisions": _PLAIN,
+    "GET /app/runs/{run_id}/partly-made": _PLAIN,
     "GET /app/automations/{automation_id}/alerts": _PLAIN,
     "PATCH /app/automations/{automation_id}/alerts": Spelled(body=lambda ids: {"quiet_after": 3}),
 }

@@ -13,6 +13,14 @@ from tests.web.calendars import local, time_of, zone_in_daytime
 from tests.web.conftest import Look
 from tests.web.site import WebSite
 
+# A chip is tall enough for its words, and the last line of its day holds it whole.
+_WHOLE = """() => {
+    const [chip] = document.querySelectorAll('.grid [data-run]');
+    const end = chip?.closest('.ec-day').getBoundingClientRect().bottom;
+    return chip && chip.clientHeight >= 20 && chip.clientHeight >= chip.scrollHeight
+        && chip.getBoundingClientRect().bottom <= end;
+}"""
+
 
 async def test_runs_by_hand_and_strips_of_hourly_ones_stand_in_month_week_and_list(
     looking: Look, web: WebSite
@@ -113,10 +121,15 @@ async def test_on_a_phone_month_and_week_open_at_today(looking: Look, web: WebSi
 
 
 async def test_a_week_follows_the_width_of_the_window(looking: Look, web: WebSite) -> None:
-    """Seven days on a desk, three on a phone, and seven again. See docs/design/web.md#small-screens."""
-    await web.automation("Turned")
+    """Seven days on a desk, three on a phone, and seven again. See docs/design/web.md#small-screens.
+
+    A run just before midnight is as tall as any other, within its day.
+    """
+    late = {"schedule": {"cadence": "daily", "run_at": "23:50"}, "timezone": "Europe/Berlin"}
+    automation = await web.automation("Turned", **late)
     seen = await looking("member")
-    await seen.open("/calendar?view=week")
+    await seen.open(f"/calendar?view=week&automation={automation['id']}")
+    await seen.page.wait_for_function(_WHOLE)
     days = seen.page.locator(".ec-col-head").filter(has_text=re.compile("^(Mon|Tue|Wed|Thu|Fri|Sat|Sun) "))
     await expect(days).to_have_count(7)
     await seen.page.set_viewport_size({"width": 390, "height": 844})

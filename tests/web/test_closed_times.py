@@ -3,6 +3,7 @@
 See docs/design/closed-periods.md#web-app.
 """
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -70,6 +71,12 @@ async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSit
     await expect(page.get_by_text("The run of Every morning is back").first).to_be_visible()
     if size == "desk":
         await _a_run_is_moved_out(seen, owner)
+    else:
+        await seen.open("/calendar?view=month")
+        closed = page.get_by_role("button", name=re.compile(r"closed: Moving house \(no runs\)"))
+        await expect(closed.first).to_be_visible()
+        await expect(page.get_by_role("listitem").filter(has=closed).first).to_have_class(re.compile("runs"))
+        assert await seen.audit() == []
     store = (await owner.call("GET", "/v1/automations/stores"))["stores"][0]["integration_id"]
     await seen.open(f"/connections/{store}")
     await expect(

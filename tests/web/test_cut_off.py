@@ -62,9 +62,9 @@ SCREENS = (
 )
 # One table of each name that the app has, so that none goes unseen because a screen was empty.
 TABLES = {
-    "API credentials", "Approvals waiting", "Audit log", "Automations", "Changes", "Channels",
-    "Closed periods", "Connections", "Decided", "Deliveries", "Failed runs", "Imports", "Next runs", "People",
-    "Runs", "Waiting",
+    "API credentials", "Approvals waiting", "Audit log", "Automations", "Automations that use it", "Changes",
+    "Channels", "Closed periods", "Connections", "Decided", "Deliveries", "Failed runs", "Imports",
+    "Next runs", "People", "Runs", "Waiting",
 }  # fmt: skip
 
 

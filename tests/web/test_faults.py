@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.web.conftest import Look
 from tests.web.shops import hiding
@@ -76,6 +76,19 @@ async def _screens(web: WebSite) -> dict[str, str]:
     }
 
 
+# Screens of lists; the words are of what the tests always have.
+LISTS = {
+    "/": "Last 7 days",
+    "/automations": "Comes back",
+    "/runs": "Comes back",
+    "/approvals": "Comes back",
+    "/connections": "Last good contact",
+    "/people": "visitor@shop.example",
+    "/organization/closed-times": "Open now.",
+    "/account/notifications": "Quiet hours",
+}
+
+
 async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, web: WebSite) -> None:
     """Each screen says that the service cannot be reached, and loads when it is back, without a click."""
     screens = await _screens(web)
@@ -93,19 +106,36 @@ async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, 
         await expect(main.get_by_text("The service cannot be reached.")).to_have_count(0)
 
 
-async def test_screens_that_ask_too_fast_say_when_they_continue(looking: Look, web: WebSite) -> None:
-    """Each screen says that it waits and for how long (429), and loads by itself afterwards."""
-    screens = await _screens(web)
+async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
+    looking: Look, web: WebSite
+) -> None:
+    """Each screen asks to sign in again (401), then says how long it waits (429), and loads by itself."""
+    screens = await _screens(web) | LISTS
     seen = await looking("approver")
     page = seen.page
     await page.clock.install()
     await seen.open("/account")
     slow = page.get_by_role("status").filter(has_text="Too many requests in a short time.")
+    dialog = page.get_by_role("dialog", name="Sign in again")
+    session = await (await page.request.get(f"{seen.origin}/app/session")).json()
+
+    async def sign_in(route: Route) -> None:
+        await route.fulfill(body=json.dumps(session), content_type="application/json")
+
     for path, words in screens.items():
-        await page.route("**/v1/**", _answer_429)
+        await page.route(CALLS, _answer_401)
         await _go(page, path)
+        await expect(dialog).to_be_visible()
+        await page.unroute(CALLS)
+        await page.route(CALLS, _answer_429)
+        # As many sign-ins as there are screens would be too many for the service.
+        await page.route("**/app/session", sign_in)
+        await dialog.get_by_label("Password", exact=True).fill("the password")
+        await dialog.get_by_role("button", name="Sign in").click()
+        await expect(dialog).to_be_hidden()
+        await page.unroute("**/app/session")
         await expect(slow).to_contain_text("Loading goes on by itself within 60 s.")
-        await page.unroute("**/v1/**")
+        await page.unroute(CALLS)
         await page.clock.run_for(61_000)
         await expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
         await expect(slow).to_have_count(0)
@@ -198,6 +228,54 @@ async def test_a_failing_service_keeps_what_was_typed_and_says_what_to_do(
     owner = await web.session_of("owner")
     stored: dict[str, Any] = (await owner.call("GET", f"/v1/automations/{automation['id']}"))["automation"]
     assert stored["schedule"]["run_at"] == "07:35"
+
+
+async def _answer_401(route: Route) -> None:
+    body = {"success": False, "contract_version": 1, "code": "unauthenticated", "message": "Sign in."}
+    await route.fulfill(status=401, body=json.dumps(body), content_type="application/json")
+
+
+async def test_a_page_older_than_the_service_says_so_and_keeps_what_was_typed(looking: Look) -> None:
+    """Code that is missing for a moment is fetched again; code that is gone leads to Load again.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
+    seen = await looking("member")
+    page = seen.page
+    await page.clock.install()
+    await seen.open("/account")
+    heading = page.get_by_role("heading", name="People")
+    updated = page.get_by_role("alert").filter(has_text="Steward was updated")
+    attempts: list[str] = []
+
+    async def missing(route: Route) -> None:
+        attempts.append(route.request.url)
+        await route.fulfill(status=404)
+
+    async def wait_for(shown: Locator) -> None:
+        for _ in range(100):
+            if await shown.is_visible():
+                return
+            await page.clock.run_for(2500)
+        raise AssertionError(attempts)
+
+    await page.route("**/assets/People-*.js", missing, times=1)
+    await _go(page, "/people")
+    await wait_for(heading)
+    assert len(attempts) == 1
+    await expect(updated).to_have_count(0)
+
+    await _go(page, "/account")
+    await page.get_by_label("Current password").fill("typed")
+    await page.route("**/assets/Palette-*.js", missing)
+    await page.keyboard.press("Control+k")
+    await wait_for(updated)
+    await expect(page.get_by_label("Current password")).to_have_value("typed")
+    assert await seen.audit() == []
+    seen.reports.clear()  # the browser reports what it could not fetch
+    await updated.get_by_role("button", name="Load again").click()
+    await expect(updated).to_have_count(0)
+    await expect(page.get_by_label("Current password")).to_have_value("")
 
 
 async def _answer_429(route: Route) -> None:

@@ -13,11 +13,13 @@ from zoneinfo import ZoneInfo
 from playwright.async_api import Request, Route, expect
 
 from steward.model.change import Outcome
+from tests.imports.exports import chain, code
 from tests.processes.running import eventually
 from tests.web.conftest import Look
 from tests.web.looking import cut_off
 from tests.web.shops import hiding
 from tests.web.site import WebSite
+from tests.web.workflows import IMPORTS, store_import
 
 HIDE_TAB = """(hidden) => {
     Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
@@ -28,6 +30,15 @@ TRY_NOW = """() => [...document.querySelectorAll('[role=alert] button')]
     .find((one) => one.textContent.includes('Try now'))?.click()"""
 
 
+async def _run_without_a_store(web: WebSite) -> None:
+    """Runs an imported workflow that needs no connection."""
+    member = await web.session_of("member")
+    stored = await store_import(web, chain(code("Make items", "return []"), name="Storeless"), "Storeless")
+    body = {"name": "Storeless", "schedule": {"cadence": "manual"}}
+    made = await member.call("POST", f"{IMPORTS}/{stored['id']}/automations", body)
+    await web.run(made["automation"]["id"], "storeless", mode="test")
+
+
 async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web: WebSite) -> None:
     """Filters are part of the address, and the list says when nothing matches.
 
@@ -35,12 +46,16 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     """
     automation = await hiding(web, "Listed", ["Listed a"])
     test = await web.run(automation["id"], "listed", mode="test")
+    await _run_without_a_store(web)
     seen = await looking("member")
     page = seen.page
     await seen.open(f"/runs?automation={automation['id']}")
     row = page.get_by_role("table", name="Runs").get_by_role("row").filter(has_text="Listed")
     await expect(row).to_have_count(1)
     await expect(row).to_contain_text("TEST")
+    # All of them ran on one store.
+    store = page.get_by_role("columnheader", name="Store")
+    await expect(store).to_have_count(0)
     await expect(row).to_contain_text(test["summary"]["text"])
     await page.get_by_label("Live or test").select_option("live")
     await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
@@ -56,13 +71,15 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
     async with page.expect_download() as saved:
         await page.get_by_role("button", name="Save the runs as CSV").click()
     lines = (await (await saved.value).path()).read_text("utf-8-sig").splitlines()
-    assert [line for line in lines if line.startswith(test["id"])], lines
+    assert [line for line in lines if line.startswith(f"{test['id']},Listed,The shop,")], lines
     await page.get_by_label("Hour").select_option(f"{(queued.hour + 12) % 24:02}")
     await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
     await seen.open("/runs")
     await expect(row.first).to_be_visible()
     assert await seen.check_looks("runs") == []
     assert await cut_off(seen) == []
+    await expect(store).to_be_visible()
+    await expect(row.first.get_by_role("cell", name="The shop")).to_be_visible()
     await seen.open("/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV")
     await page.get_by_role("link", name="All runs").click()
     await page.get_by_role("link", name="Listed").first.click()

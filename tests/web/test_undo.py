@@ -1,5 +1,7 @@
 """Tests undoing a run: the preview, the approval and the result."""
 
+import sqlite3
+
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
@@ -7,10 +9,18 @@ from tests.web.shops import hidden_products, hiding, set_visibility
 from tests.web.site import WebSite
 
 
+def _fail_in_part(web: WebSite, run: str) -> None:
+    """Stores the run's first change as one whose last write was refused; an earlier one stays made."""
+    file = web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///")
+    with sqlite3.connect(file, timeout=30) as database:
+        database.execute("UPDATE changes SET outcome = 'failed' WHERE run_id = ? AND position = 0", (run,))
+
+
 async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, web: WebSite) -> None:
     """The dialog counts undoable changes, the undo waits, and both runs link to each other.
 
-    Changes of its store are stopped meanwhile, and the approver lets the undo write all the same.
+    A change that failed after a part of it was made is among them. Changes of its store are stopped
+    meanwhile, and the approver lets the undo write all the same.
     """
     automation = await hiding(web, "To undo", ["Undone a", "Undone b"])
     run = await web.run(automation["id"], "to-undo")
@@ -23,6 +33,7 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
     await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
     await web.site.reaches(run["id"], "succeeded")
     assert len(await hidden_products(web)) == len(before) + 2
+    _fail_in_part(web, run["id"])
 
     await page.get_by_role("button", name="Undo…").click()
     question = page.get_by_role("dialog", name="Undo this run?")

@@ -1,14 +1,21 @@
-"""Runs of all automations by more filters than programs have: their store, and words of what they changed."""
+"""Runs of all automations by more filters than programs have, and what of a run was made in part.
 
-from collections.abc import Sequence
+The filters are their store, and words of what they changed.
+"""
+
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+
+import msgspec
 
 from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.schema.answers import Cursor, UlidStr
 from steward.api.schema.fields import QueryInt, SearchText
-from steward.api.v1.runs import RunsAnswer, RunsQuery, filter_of, page_of, record_of_row
+from steward.api.v1.runs import RunRecord, RunsQuery, filter_of, page_of, record_of_row
 from steward.database.engine.base import Row, Tx
-from steward.database.runs import run_lists, search_hits, search_terms
+from steward.database.runs import records as runs
+from steward.database.runs import run_lists, search_hits, search_terms, undos
 from steward.database.runs.run_lists import RunFilter
 from steward.database.runs.search_terms import MAX_RUNS
 from steward.model.account import Role
@@ -29,6 +36,20 @@ class SearchedRunsQuery(RunsQuery):
     q: SearchText | None = None
 
 
+class SearchedRunsAnswer(msgspec.Struct):
+    """A page of runs, and the name of the store of each by the run's id."""
+
+    runs: list[RunRecord]
+    store_labels: Mapping[UlidStr, str]
+    next_cursor: Cursor | None
+
+
+class PartlyMadeAnswer(msgspec.Struct):
+    """The failed changes of a run of which a part was written, in their order; at most 5,000."""
+
+    change_ids: list[UlidStr]
+
+
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/runs`: newest first. An automation and a store at once are refused."""
     query: SearchedRunsQuery = call.query
@@ -37,12 +58,25 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         raise ValidationFailed(errors={"integration_id": ["Choose an automation or a store, not both."]})
     filters = filter_of(query, store=None if store is None else IntegrationId(store))
     if query.q is None:
-        return await page_of(tx, call, filters)
+        page = await page_of(tx, call, filters)
+        return await _with_stores(tx, call, page.runs, page.next_cursor)
     rows, read_to = await _searched(tx, call, query, filters)
-    page = rows[: query.limit]
-    last = page[-1]["id"] if len(rows) > query.limit else read_to
+    shown = rows[: query.limit]
+    last = shown[-1]["id"] if len(rows) > query.limit else read_to
     cursor = None if last is None else paging.next_cursor(call, [last])
-    return RunsAnswer([record_of_row(row) for row in page], cursor)
+    return await _with_stores(tx, call, [record_of_row(row) for row in shown], cursor)
+
+
+async def _with_stores(tx: Tx, call: ApiCall, page: list[RunRecord], cursor: str | None) -> Answer:
+    labels = await run_lists.store_labels(tx, call.actor.org, [RunId(run.id) for run in page])
+    return SearchedRunsAnswer(page, {str(run): label for run, label in labels.items()}, cursor)
+
+
+async def partly_made(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `GET /app/runs/{runId}/partly-made`, which an undo can put back beside what was made whole."""
+    org, run = call.actor.org, RunId(call.ids["run_id"])
+    await runs.automation_of(tx, org, run)
+    return PartlyMadeAnswer([str(change) for change in await undos.partly_made(tx, org, run)])
 
 
 async def _searched(
@@ -109,7 +143,17 @@ OPERATIONS = (
         role=Role.MEMBER,
         query=SearchedRunsQuery,
         function=find,
-        answer=RunsAnswer,
+        answer=SearchedRunsAnswer,
         summary="Search runs",
+    ),
+    Operation(
+        name="runs.list_partly_made",
+        method="GET",
+        path="/app/runs/{run_id}/partly-made",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=partly_made,
+        answer=PartlyMadeAnswer,
+        summary="List the changes of a run that were made in part",
     ),
 )

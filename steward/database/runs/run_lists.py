@@ -60,6 +60,20 @@ async def among(tx: Tx, org: OrgId, run_filter: RunFilter, runs: Sequence[RunId]
     return await tx.all(statement, _args(org, run_filter) | {"runs": list(runs), "limit": limit})
 
 
+async def store_labels(tx: Tx, org: OrgId, runs: Sequence[RunId]) -> dict[RunId, str]:
+    """Returns the name of the store that each run was queued for; without one, its automation's label."""
+    if not runs:
+        return {}
+    rows = await tx.all(
+        "SELECT r.id, coalesce(c.name, a.store_label) AS label FROM runs AS r"
+        " JOIN automations AS a ON a.org_id = r.org_id AND a.id = r.automation_id"
+        " LEFT JOIN connections AS c ON c.org_id = r.org_id AND c.integration_id = r.integration_id"
+        " WHERE r.org_id = :org AND r.id IN (:runs)",
+        {"org": org, "runs": list(runs)},
+    )
+    return {RunId(row["id"]): row["label"] for row in rows}
+
+
 def _args(org: OrgId, run_filter: RunFilter) -> dict[str, object]:
     return {
         "org": org,

@@ -131,6 +131,17 @@ async def undoable_ids(tx: Tx, org: OrgId, run: RunId) -> set[ChangeId]:
     return {ChangeId(row["id"]) for row in rows}
 
 
+async def partly_made(tx: Tx, org: OrgId, run: RunId) -> list[ChangeId]:
+    """Returns the ids of the run's failed changes of which a part was written, in their order."""
+    rows = await tx.all(
+        "SELECT c.id FROM changes AS c"
+        f" WHERE c.org_id = :org AND c.run_id = :run AND c.outcome = 'failed' AND {_DONE}"
+        " ORDER BY c.seq, c.position",
+        {"org": org, "run": run},
+    )
+    return [ChangeId(row["id"]) for row in rows]
+
+
 async def integrations(
     tx: Tx, org: OrgId, run: RunId, chosen: Sequence[ChangeId] | None
 ) -> list[IntegrationId]:

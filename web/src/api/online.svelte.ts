@@ -13,6 +13,9 @@ class Online {
   /** Seconds after which calls that came too fast are made again; 0 while none waits. */
   slow = $state(0);
 
+  /** Steward was updated since this page was opened: a part of it that is wanted is no longer served. */
+  updated = $state(false);
+
   #slowed = 0;
   #tries = 0;
   #timer: ReturnType<typeof setInterval> | undefined;

@@ -46,15 +46,20 @@ export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<str
   return [HEAD, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-const RUN_HEAD = ["Run", "Automation", "State", "Code", "Test", "Started by", "Queued", "Started", "Finished", "Read", "Proposed", "Made", "Left out", "Failed", "Result"];
+export interface ListedRun extends RunRecord {
+  store: string;
+}
+
+const RUN_HEAD = ["Run", "Automation", "Store", "State", "Code", "Test", "Started by", "Queued", "Started", "Finished", "Read", "Proposed", "Made", "Left out", "Failed", "Result"];
 
 /** Runs, one line each, newest first. */
-export function runsCsv(runs: readonly RunRecord[]): string {
+export function runsCsv(runs: readonly ListedRun[]): string {
   const lines = runs.map((run) => {
     const counts = run.summary?.counts;
     return [
       run.id,
       run.automation_name,
+      run.store,
       RUN[run.status]?.words ?? run.status,
       run.code ?? "",
       run.mode === "test" ? "yes" : "",

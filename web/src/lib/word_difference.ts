@@ -1,5 +1,7 @@
 /** Which words of two texts differ; the library that works it out is fetched with the first question. */
 
+import { fetched } from "./fetched";
+
 export interface Part {
   text: string;
   change: "same" | "gone" | "new";
@@ -9,7 +11,7 @@ const MAX_MS = 300;
 
 /** The parts of both texts in order; two texts that are too far apart are told whole. */
 export async function wordDifference(before: string, after: string): Promise<Part[]> {
-  const { diffWordsWithSpace } = await import("diff/lib/diff/word.js");
+  const { diffWordsWithSpace } = await fetched(() => import("diff/lib/diff/word.js"));
   const parts = diffWordsWithSpace(before, after, { timeout: MAX_MS });
   if (!parts) return whole(before, after);
   return parts.map(({ value, added, removed }) => ({ text: value, change: added ? "new" : removed ? "gone" : "same" }));

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { OccurrenceRecord, RunRecord, ScheduleRecord } from "../../api/schema";
 import { huesOf } from "../../lib/hues";
-import { atTime, chipsOf, onDay, rowOf, tallyWords, ticksOf, worstOf } from "./entries";
+import { atTime, chipsOf, drawnFrom, onDay, rowOf, tallyWords, ticksOf, worstOf } from "./entries";
 import { keyOf } from "./key";
 import { movedSchedule } from "./later";
 import { rangeOf, ends, spanOf, stepped, titleOf } from "./range";
@@ -51,6 +51,14 @@ describe("chips", () => {
       // One that runs each hour is a strip on its last day too, where few runs are left.
       expect(chipsOf(three, ZONE, view, new Set(["A"])).map(({ kind }) => kind)).toEqual(["strip"]);
     }
+  });
+
+  it("have room at the end of a day, where they count as beside each other", () => {
+    expect(["2026-11-23T23:57", "2026-11-23T23:30", "2026-11-23T00:05"].map(drawnFrom)).toEqual([
+      "2026-11-23T23:30", "2026-11-23T23:30", "2026-11-23T00:05",
+    ]);
+    const late = ["22:05", "22:10", "22:57"].map((time, at) => row(`2026-11-23T${time}:00.000Z`, { automation_id: `A${at}` }));
+    expect(chipsOf(late, ZONE, "week").map(({ kind, wall }) => [kind, wall.slice(11)])).toEqual([["run", "23:05"], ["more", "23:10"]]);
   });
 
   it("sum a day up by what asks for a person most", () => {

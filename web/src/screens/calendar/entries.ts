@@ -30,6 +30,7 @@ const MAX_PER_DAY = 8;
 const MAX_SIDE_BY_SIDE = 2;
 /** A chip of the week is half an hour tall. */
 export const CHIP_MIN = 30;
+const LAST_START = "23:30";
 
 /** A run that no schedule started, as a row of the calendar. */
 export function rowOf(run: RunRecord): CalendarRow {
@@ -38,6 +39,11 @@ export function rowOf(run: RunRecord): CalendarRow {
     timezone: "", slot_at: run.queued_at, run_at: run.started_at ?? run.queued_at, state: "queued", reason: null, run_id: run.id, run_status: run.status,
     moved_from: null, version: 0, projected: false, origin: run.started_by === "event" ? "event" : "hand", test: run.mode === "test",
   };
+}
+
+/** Where a chip of the week begins: the day's last half hour has room for it whole. */
+export function drawnFrom(wall: string): string {
+  return wall.slice(11) > LAST_START ? `${wall.slice(0, 11)}${LAST_START}` : wall;
 }
 
 /** How a run stands: its own status once there is one. */
@@ -95,7 +101,7 @@ export function chipsOf(rows: readonly CalendarRow[], zone: Zone, view: View, of
 function weekDay(day: string, chips: readonly Chip[], most: number): Chip[] {
   const placed: Chip[] = [];
   for (const chip of [...chips].sort((a, b) => (a.wall < b.wall ? -1 : a.wall > b.wall ? 1 : 0))) {
-    const beside = placed.filter(({ wall }) => minutesBetween(wall, chip.wall) < CHIP_MIN);
+    const beside = placed.filter(({ wall }) => minutesBetween(drawnFrom(wall), drawnFrom(chip.wall)) < CHIP_MIN);
     if (beside.length < most) placed.push(chip);
     else {
       const last = placed.pop()!;

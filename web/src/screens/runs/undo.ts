@@ -5,17 +5,22 @@ import { count } from "../../lib/words";
 
 const WRITTEN: ReadonlySet<string> = new Set(["applied", "unknown"]);
 
+/** Whether a change was made, or may have been, wholly or in part. `partly`: failed ones of which a part was made. */
+function isWritten({ id, outcome }: ChangeRecord, partly: ReadonlySet<string>): boolean {
+  return WRITTEN.has(outcome) || partly.has(id);
+}
+
 /** The changes that were made, or may have been, and can be put back. */
-export function undoableOf(changes: readonly ChangeRecord[]): ChangeRecord[] {
-  return changes.filter(({ reversible, outcome }) => reversible && WRITTEN.has(outcome));
+export function undoableOf(changes: readonly ChangeRecord[], partly: ReadonlySet<string>): ChangeRecord[] {
+  return changes.filter((change) => change.reversible && isWritten(change, partly));
 }
 
 /** Why the others that were made cannot be, with how many of each; the most frequent first. */
-export function reasonsOf(changes: readonly ChangeRecord[]): [string, number][] {
+export function reasonsOf(changes: readonly ChangeRecord[], partly: ReadonlySet<string>): [string, number][] {
   const counts = new Map<string, number>();
-  for (const { reversible, outcome, undo_words } of changes) {
-    if (reversible || !WRITTEN.has(outcome)) continue;
-    const words = undo_words ?? "It cannot be undone.";
+  for (const change of changes) {
+    if (change.reversible || !isWritten(change, partly)) continue;
+    const words = change.undo_words ?? "It cannot be undone.";
     counts.set(words, (counts.get(words) ?? 0) + 1);
   }
   return [...counts].sort(([, one], [, other]) => other - one);
