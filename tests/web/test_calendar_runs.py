@@ -16,7 +16,7 @@ from tests.web.site import WebSite
 # A chip is tall enough for its words, and the last line of its day holds it whole.
 _WHOLE = """() => {
     const [chip] = document.querySelectorAll('.grid [data-run]');
-    const end = chip?.closest('.ec-day').getBoundingClientRect().bottom;
+    const end = chip?.closest('.ec-body').getBoundingClientRect().bottom;
     return chip && chip.clientHeight >= 20 && chip.clientHeight >= chip.scrollHeight
         && chip.getBoundingClientRect().bottom <= end;
 }"""

@@ -72,6 +72,7 @@ async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSit
     if size == "desk":
         await _a_run_is_moved_out(seen, owner)
     else:
+        await page.set_viewport_size({"width": 390, "height": 844})
         await seen.open("/calendar?view=month")
         closed = page.get_by_role("button", name=re.compile(r"closed: Moving house \(no runs\)"))
         await expect(closed.first).to_be_visible()
