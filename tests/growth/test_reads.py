@@ -42,6 +42,7 @@ NOT_READ = {
 BOUNDED = {
     ("/app/audit/export", ""),
     (f"{PREFIX}/runs/{{run_id}}/changes", "outcome"),
+    ("/app/runs/{run_id}/partly-made", ""),
     (f"{PREFIX}/approvals/{{approval_id}}", ""),
     (f"{PREFIX}/occurrences", "integration_id"),
 }
