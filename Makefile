@@ -51,7 +51,7 @@ help: ## this list
 setup: $(DEV) $(READABLE) ## install everything for running, testing and changing Steward into .venv
 	@echo "Steward is installed in $(VENV)"
 
-demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
+demo: $(WEB) $(READABLE) ## the service beside fake platforms, with sample data (more: make demo ARGS="--reset")
 	@exec $(PY) -m steward demo $(ARGS)
 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
@@ -183,7 +183,7 @@ pins: ## lock the newest allowed dependencies again, with hashes
 postgres: $(DEV)
 	@$(PY) -m tests.postgres_server
 
-shopify-schema: $(SHOPIFY) ## Shopify's own schema, which tests validate against and the pretend store is built on
+shopify-schema: $(SHOPIFY) ## Shopify's own schema, which tests validate against and the fake store is built on
 
 # Of the package that carries it nothing is installed or run: its schema files alone are unpacked, and are
 # those whose hashes are kept.

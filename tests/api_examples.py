@@ -87,7 +87,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="steward-examples-") as folder:
         record = asyncio.run(_record(Path(folder)))
     text = json.dumps(record, indent=1, ensure_ascii=False)
-    # The port of the pretend world differs each time.
+    # The port of the fake platforms differs each time.
     FILE.write_text(re.sub(r"127\.0\.0\.1:(?!8400)\d+", "127.0.0.1:18401", text) + "\n", "utf-8")
 
 

@@ -90,7 +90,7 @@ def test_only_these_import_it(module: str) -> None:
 
 @pytest.mark.parametrize("folder", ["steward/fake_platforms/", "steward/sandbox/", "clients/python/"])
 def test_strangers_share_no_code_with_the_service(folder: str) -> None:
-    """The pretend world, the confined code and the client know nothing of us.
+    """The fake platforms, the sandbox and the client import nothing of the service.
 
     See docs/guides/contributors.md#layers.
     """

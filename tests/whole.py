@@ -1,4 +1,4 @@
-"""The whole service in process: the cast over HTTP, the pretend world connected, and a worker."""
+"""The whole service in process: the cast over HTTP, the fake platforms connected, and a worker."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ async def open_whole(
 ) -> Whole:
     """A fresh one over a fresh database; the stranger's organization has nothing connected.
 
-    `around` puts more beside the pretend world.
+    `around` puts more beside the fake platforms.
     """
     opened = await open_shop(database_url, clock, folder, around=around)
     lines: list[str] = []
@@ -57,7 +57,7 @@ async def open_whole(
 
 @pytest.fixture
 async def whole(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Whole]:
-    """The service beside the pretend world, once on each engine."""
+    """The service beside the fake platforms, once on each engine."""
     opened = await open_whole(database_url, clock, tmp_path)
     yield opened
     await opened.close()

@@ -1,4 +1,4 @@
-"""Approved changes of two parts applied a second: products hidden and tagged in the pretend shop.
+"""Approved changes of two parts applied a second: products hidden and tagged in the fake shop.
 
 The shop runs in a process of its own, `python -m bench.cases.applying PRODUCTS`, a fresh one each round.
 """
@@ -65,7 +65,7 @@ async def on_postgres(place: Place) -> AsyncIterator[Opened]:
 
 @contextlib.asynccontextmanager
 async def shop_of(count: int) -> AsyncIterator[Mapping[str, Any]]:
-    """A pretend shop of `count` products in another process; its address and keys."""
+    """A fake shop of `count` products in another process; its address and keys."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.cases.applying", str(count)), stdout=asyncio.subprocess.PIPE
     )

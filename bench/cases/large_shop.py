@@ -67,7 +67,7 @@ _ENDED = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.
 
 @contextlib.asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[Opened]:
-    """The pretend shop in a process of its own; each round is a fresh process of the service."""
+    """The fake shop in a process of its own; each round is a fresh process of the service."""
     async with _shops(place.size(PRODUCTS, PRODUCTS), 1) as described:
         yield Opened(partial(_round, HIDING, described))
 

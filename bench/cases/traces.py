@@ -35,7 +35,7 @@ Ready = Callable[[House], Awaitable[Sequence[Automation]]]
 
 @contextlib.asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[Opened]:
-    """A pretend shop and a collector, each in a process of its own; every round has a fresh database."""
+    """A fake shop and a collector, each in a process of its own; every round has a fresh database."""
     async with shop_of(PRODUCTS) as shop, _collector() as traces_url:
         measure = partial(_round, place.folder, traces_url)
         host = {"allow_private_hosts": shop["url"].removeprefix("http://")}

@@ -98,7 +98,7 @@ async def _sandbox(options: DemoOptions) -> AsyncIterator[Mapping[str, Any]]:
         assert child.stdout is not None
         line = await child.stdout.readline()
         if not line or "url" not in json.loads(line):
-            raise CannotServe(f"The pretend world could not start on port {options.port + 1}.")
+            raise CannotServe(f"The fake platforms could not start on port {options.port + 1}.")
         yield json.loads(line)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -108,7 +108,7 @@ async def _sandbox(options: DemoOptions) -> AsyncIterator[Mapping[str, Any]]:
 
 def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
     address = f"http://{options.host}:{options.port}"
-    pretend = f"{options.host}:{options.port + 1}"
+    fake_host = f"{options.host}:{options.port + 1}"
     sheets = sandbox["spreadsheet"]
     return read(
         {
@@ -121,9 +121,9 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
             "STEWARD_SPREAD_MAX": "0",
             "STEWARD_LOG_LEVEL": "warning",
             "STEWARD_LOG_FORMAT": "text",
-            "STEWARD_ALLOW_PRIVATE_HOSTS": f"{pretend},{urlsplit(sandbox['mail']['smtp_url']).netloc}",
-            "STEWARD_TEAMS_HOSTS": pretend,
-            "STEWARD_SLACK_HOSTS": pretend,
+            "STEWARD_ALLOW_PRIVATE_HOSTS": f"{fake_host},{urlsplit(sandbox['mail']['smtp_url']).netloc}",
+            "STEWARD_TEAMS_HOSTS": fake_host,
+            "STEWARD_SLACK_HOSTS": fake_host,
             "STEWARD_SMTP_URL": sandbox["mail"]["smtp_url"],
             "STEWARD_MAIL_FROM": "Steward <steward@demo.example>",
             "STEWARD_GOOGLE_SHEETS_URL": sheets["sheets_url"],
@@ -206,7 +206,7 @@ async def _accounts(service: app.WiredProcess) -> tuple[dict[str, Any], list[dic
 async def _connect(
     service: app.WiredProcess, owner: Actor, sandbox: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Connections of every kind there is to the pretend world."""
+    """Connects one account of every kind to the fake platforms."""
     shop, sheets = sandbox["woocommerce"], sandbox["spreadsheet"]
     account = {"service_account": sheets["service_account"]}
     accounts: list[tuple[str, str, dict[str, Any]]] = [
@@ -332,7 +332,7 @@ def in_words(facts: Mapping[str, Any]) -> str:
     token, run = _taking('["access_token"]'), _taking('["data"]["run"]["id"]')
     lines = [
         "",
-        f"Steward is ready at {base}, beside a pretend shop at {facts['sandbox_url']}.",
+        f"Steward is ready at {base}, beside a sample shop at {facts['sandbox_url']}.",
         "",
         "Sign in:",
         *(

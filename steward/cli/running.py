@@ -39,7 +39,7 @@ async def _run_worker(args: CliArgs) -> None:
 
 
 async def _run_demo(args: CliArgs) -> None:
-    """The service beside a pretend world, until a signal; takes no settings but its arguments."""
+    """The service beside the fake platforms, until a signal; takes no settings but its arguments."""
     options = args.options
     chosen = DemoOptions(options.host, options.port, Path(options.dir), options.reset)
     try:
@@ -49,7 +49,7 @@ async def _run_demo(args: CliArgs) -> None:
 
 
 async def _run_sandbox(args: CliArgs) -> None:
-    """The pretend outside world, until a signal."""
+    """Serves the fake platforms until a signal."""
     options = args.options
     try:
         slow = span(options.slow) if options.slow else None

@@ -153,7 +153,7 @@ def rendered(state: PlatformState) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Pretend shop</title><style>{_STYLE}</style></head><body><h1>Pretend outside world</h1>"
+        f"<title>Sample shop</title><style>{_STYLE}</style></head><body><h1>Fake platforms</h1>"
         f'<p class="note">Seed {state.seed}. Nothing here is real; all is forgotten when it ends.</p>'
         f"<nav>{links}</nav><main>"
         + _shop(state)

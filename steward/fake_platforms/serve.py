@@ -62,7 +62,7 @@ def refuse_production() -> None:
     """Raises RuntimeError when STEWARD_ENV is production."""
     if os.environ.get("STEWARD_ENV") == "production":
         raise RuntimeError(
-            "The sandbox is a pretend outside world and does not start where STEWARD_ENV is production."
+            "The fake platforms of `steward sandbox` do not start where STEWARD_ENV is production."
         )
 
 

@@ -319,7 +319,7 @@ async def _drop(scope: Message, receive: Receive) -> None:
     """Closes the connection without an answer: through the server, or in process by an error."""
     close = scope.get("extensions", {}).get(DROP) if scope.get("extensions") else None
     if close is None:
-        raise ConnectionDropped("the pretend world closed the connection without answering")
+        raise ConnectionDropped("the fake platforms closed the connection without answering")
     close()
     while (await receive())["type"] != "http.disconnect":
         continue

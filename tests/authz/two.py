@@ -1,4 +1,4 @@
-"""Provides two organizations with one of everything, behind one service and beside pretend platforms."""
+"""Provides two organizations with one of everything, behind one service and beside fake platforms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -139,7 +139,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
 
 
 def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
-    """Returns connectors and vault over pretend platforms as app.py makes them, and the templates."""
+    """Returns connectors and vault over fake platforms as app.py makes them, and the templates."""
     sheet = outside.described()["spreadsheet"]
     hosts = frozenset([OUTSIDE])
     register = SecretRegister()

@@ -15,7 +15,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @pytest.fixture
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """Provides a service beside the pretend shop."""
+    """Provides a service beside the fake shop."""
     opened = await open_shop(database_url, clock, tmp_path)
     await connect_all(opened)
     yield opened

@@ -23,7 +23,7 @@ HOURS = 72
 
 @pytest.fixture
 async def ears(whole: Whole) -> Ears:
-    """Provides the service beside the pretend shop, whose webhooks lead to it."""
+    """Provides the service beside the fake shop, whose webhooks lead to it."""
     return await open_ears(whole)
 
 

@@ -28,7 +28,7 @@ TEMPLATE: dict[str, Any] = {
 
 @pytest.fixture
 async def ears(whole: Whole) -> Ears:
-    """Provides the service beside the pretend shop, whose webhooks lead to it."""
+    """Provides the service beside the fake shop, whose webhooks lead to it."""
     return await open_ears(whole)
 
 

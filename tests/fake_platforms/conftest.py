@@ -1,4 +1,4 @@
-"""Provides pretend platforms of seed 1 at a fixed time, and clients of them without a socket."""
+"""Provides fake platforms of seed 1 at a fixed time, and clients of them without a socket."""
 
 from collections.abc import AsyncIterator
 
@@ -15,27 +15,27 @@ URL = "https://shop.example"
 
 @pytest.fixture
 def receiver() -> Receiver:
-    """Provides the receiver of the pretend shop's webhooks."""
+    """Provides the receiver of the fake shop's webhooks."""
     return Receiver()
 
 
 @pytest.fixture
-def pretend(clock: FakeClock, receiver: Receiver) -> FakePlatforms:
-    """Provides new pretend platforms."""
+def platforms(clock: FakeClock, receiver: Receiver) -> FakePlatforms:
+    """Provides new fake platforms."""
     return world.create(1, URL, clock.now, deliver=receiver.transport())
 
 
 @pytest.fixture
-async def shop(pretend: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
+async def shop(platforms: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
     """Provides a client of the shop with the key that may read and write."""
-    pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
+    pair = (platforms.state.keys.consumer_key, platforms.state.keys.consumer_secret)
     base = f"{URL}/wp-json/wc/v3/"
-    async with httpx.AsyncClient(transport=pretend.transport(), base_url=base, auth=pair) as client:
+    async with httpx.AsyncClient(transport=platforms.transport(), base_url=base, auth=pair) as client:
         yield client
 
 
 @pytest.fixture
-async def outside(pretend: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
+async def outside(platforms: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
     """Provides a client without any key."""
-    async with httpx.AsyncClient(transport=pretend.transport(), base_url=URL) as client:
+    async with httpx.AsyncClient(transport=platforms.transport(), base_url=URL) as client:
         yield client

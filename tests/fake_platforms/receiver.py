@@ -1,4 +1,4 @@
-"""Takes the pretend shop's webhooks in place of Steward."""
+"""Takes the fake shop's webhooks in place of Steward."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Loads the state that a recording shows into a pretend shop, from the recorded answers alone."""
+"""Loads the state that a recording shows into a fake shop, from the recorded answers alone."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Replays recorded exchanges of a real shop against the pretend one and reports where they differ."""
+"""Replays recorded exchanges of a real shop against the fake one and reports where they differ."""
 
 import asyncio
 import json
@@ -39,9 +39,9 @@ def out_of_scope(exchange: Row) -> str | None:
     body = response.get("body")
     code = body.get("code") if isinstance(body, dict) else None
     if "/wc/v3/" in request["path"] and not _OFFERED.search(request["path"]) and code != "rest_no_route":
-        return "the pretend shop does not have this resource (contract 9.1 does not list it)"
+        return "the fake shop does not have this resource (contract 9.1 does not list it)"
     if exchange["scheme"] == "http" and exchange["auth"] in _RIGHTS:
-        return "the pretend shop takes Basic over http on purpose (contract 9.1)"
+        return "the fake shop takes Basic over http on purpose (contract 9.1)"
     if response["status"] >= 500 and (code == "wp_die" or not isinstance(body, dict)):
         return "a state of the shop's machine, not of its data; a fault stands for it (contract 9.2)"
     return None
@@ -148,7 +148,7 @@ def _differences(exchange: Row, answer: httpx.Response) -> list[str]:
 
 
 class _Replay:
-    """Replays one exchange file against one new pretend shop."""
+    """Replays one exchange file against one new fake shop."""
 
     def __init__(self, recording: Recording, name: str) -> None:
         self.content = recording.files[name]
@@ -252,7 +252,7 @@ async def _replayed(folder: Path) -> list[Row]:
 def replay(folder: Path) -> list[Row]:
     """Replays every exchange and delivery of a folder and returns a row for each.
 
-    A row holds file, id, why the pretend shop was not asked, and the differences from the shop's and the
+    A row holds file, id, why the fake shop was not asked, and the differences from the shop's and the
     connector's side. The shop's side compares status, error code, keys and types, and the values of
     written fields; the connector's side compares error, record and outcomes (connector_view.py).
     """

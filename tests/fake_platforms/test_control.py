@@ -21,14 +21,14 @@ async def _state(outside: httpx.AsyncClient) -> dict[str, Any]:
 
 
 async def test_the_fake_platforms_list_all_that_a_connection_needs(
-    outside: httpx.AsyncClient, pretend: FakePlatforms
+    outside: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Returns address, seed and the credentials of every service.
 
     See docs/design/fake-platforms.md#control.
     """
     described = (await outside.get("/sandbox")).json()
-    assert described == pretend.described()
+    assert described == platforms.described()
     assert list(described) == [
         "url",
         "seed",
@@ -73,8 +73,8 @@ async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, c
 
     See docs/design/fake-platforms.md#services.
     """
-    pretend = world.create(seed, "https://shop.example", clock.now)
-    shop, book = pretend.state.shop, pretend.state.google.books["sheet-prices"]
+    platforms = world.create(seed, "https://shop.example", clock.now)
+    shop, book = platforms.state.shop, platforms.state.google.books["sheet-prices"]
     head, *rows = book.tab("Prices").values()
     assert (head, len(rows)) == (["SKU", "Price"], 20)
     counts = {"other": 0, "equal": 0, "unknown": 0, "empty": 0}
@@ -89,7 +89,7 @@ async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, c
             counts["equal" if price == row[1] else "other"] += 1
             assert abs(row[1] - price) <= price * 0.2 + 1e-9
     assert counts == {"other": 10, "equal": 8, "unknown": 1, "empty": 1}
-    lines = pretend.state.store.buckets["supplier"]["stock.csv"].content.decode().splitlines()
+    lines = platforms.state.store.buckets["supplier"]["stock.csv"].content.decode().splitlines()
     known_lines = [line for line in lines[1:] if list(shop.with_sku(line.partition(",")[0]))]
     assert (len(lines), len(known_lines)) == (41, 38)
 
@@ -101,8 +101,8 @@ async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock)
     """
 
     async def whole(seed: int) -> tuple[Any, Any]:
-        pretend = world.create(seed, "https://shop.example", clock.now)
-        transport = pretend.transport()
+        platforms = world.create(seed, "https://shop.example", clock.now)
+        transport = platforms.transport()
         async with httpx.AsyncClient(transport=transport, base_url="https://shop.example") as client:
             return (await client.get("/sandbox")).json(), await _state(client)
 
@@ -113,13 +113,13 @@ async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock)
 
 
 async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
-    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, platforms: FakePlatforms, clock: FakeClock
 ) -> None:
     """Restores data, ledger, faults, inboxes and webhooks, or starts with another seed.
 
     A wrong seed is 400. See docs/design/fake-platforms.md#control.
     """
-    before, described = await _state(outside), pretend.described()
+    before, described = await _state(outside), platforms.described()
     await shop.post("products", json={"name": "New"})
     await shop.post("webhooks", json={"topic": "order.created", "delivery_url": "https://x.example/"})
     await outside.post("/sandbox/faults", json={"kind": "status", "status": 500})
@@ -178,7 +178,7 @@ async def test_a_write_is_entered_with_what_it_changed(
 
 
 async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
-    shop: httpx.AsyncClient, pretend: FakePlatforms
+    shop: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Records the product whose stock an order takes beside the order.
 
@@ -187,7 +187,7 @@ async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
     line = {"product_id": product["id"], "quantity": 1}
     response = await shop.post("orders", json={"status": "processing", "line_items": [line]})
-    order, stock = pretend.state.ledger.writes()[0]["objects"]
+    order, stock = platforms.state.ledger.writes()[0]["objects"]
     assert (order["type"], order["id"], order["before"]) == ("order", response.json()["id"], {})
     assert (stock["type"], stock["id"]) == ("product", product["id"])
     assert stock["before"]["stock_quantity"] == stock["after"]["stock_quantity"] + 1
@@ -209,7 +209,7 @@ async def test_refused_writes_are_entered_and_token_requests_are_not(
 
 
 async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
-    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Filters by number, service, reads and limit; the totals count every request.
 
@@ -217,7 +217,7 @@ async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
     """
     await shop.get("products/1")
     await shop.put("products/1", json={"regular_price": "1.00"})
-    await outside.post(pretend.described()["teams"]["webhook_url"], json={"type": "message", "text": "x"})
+    await outside.post(platforms.described()["teams"]["webhook_url"], json={"type": "message", "text": "x"})
 
     async def seqs(**query: Any) -> list[int]:
         answer = (await outside.get("/sandbox/ledger", params=query)).json()
@@ -240,7 +240,7 @@ async def test_unknown_control_paths_answer_404_with_a_message(outside: httpx.As
 
 
 async def test_the_page_shows_everything_and_runs_nothing(
-    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Shows data, messages and faults on the page, with markup of the services escaped.
 
@@ -248,7 +248,7 @@ async def test_the_page_shows_everything_and_runs_nothing(
     """
     await shop.put("products/1", json={"name": "<script>alert(1)</script>"})
     message = {"type": "message", "text": "<img src=x onerror=alert(1)>"}
-    await outside.post(pretend.described()["teams"]["webhook_url"], json=message)
+    await outside.post(platforms.described()["teams"]["webhook_url"], json=message)
     await outside.post("/sandbox/faults", json={"kind": "status", "status": 500, "path": "/<b>"})
     page = await outside.get("/")
     assert page.headers["content-type"] == "text/html; charset=UTF-8"

@@ -24,7 +24,7 @@ PRODUCT = "/wp-json/wc/v3/products/1"
 
 
 class Served:
-    """Serves pretend platforms on a loopback port, in a thread."""
+    """Serves fake platforms on a loopback port, in a thread."""
 
     def __init__(self) -> None:
         self._socket = serve.listening("127.0.0.1", 0)
@@ -270,17 +270,17 @@ def test_webhooks_leave_over_the_network(served: Served) -> None:
 @pytest.mark.anyio
 async def test_in_one_process_a_drop_is_an_error_of_its_own() -> None:
     """Raises httpx.ReadError through the platforms' transport, and ConnectionDropped through plain ASGI."""
-    pretend: FakePlatforms = world.create(1, "http://x.example")
-    pretend.state.faults.make({"kind": "drop_before", "count": -1})
+    platforms: FakePlatforms = world.create(1, "http://x.example")
+    platforms.state.faults.make({"kind": "drop_before", "count": -1})
     for transport, error in (
-        (pretend.transport(), httpx.ReadError),
-        (httpx.ASGITransport(pretend.app), ConnectionDropped),
+        (platforms.transport(), httpx.ReadError),
+        (httpx.ASGITransport(platforms.app), ConnectionDropped),
     ):
         async with httpx.AsyncClient(transport=transport, base_url="http://x.example") as client:
             with pytest.raises(error):
                 await client.put(PRODUCT, json={})
     assert issubclass(ConnectionDropped, ConnectionError)
-    assert [entry["answered"] for entry in pretend.state.ledger.writes()] == [None, None]
+    assert [entry["answered"] for entry in platforms.state.ledger.writes()] == [None, None]
 
 
 def test_a_production_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

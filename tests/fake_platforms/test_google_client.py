@@ -1,4 +1,4 @@
-"""Tests the pretend spreadsheets with Google's own client, as a second opinion beside the connector."""
+"""Tests the fake spreadsheets with Google's own client, as a second opinion beside the connector."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ SCOPE = "https://www.googleapis.com/auth/spreadsheets"
 
 @pytest.fixture
 async def served() -> AsyncIterator[FakePlatforms]:
-    """Provides pretend platforms on a socket."""
+    """Provides fake platforms on a socket."""
     bound = serve.listening("127.0.0.1", 0)
     world = create(1, serve.address(bound), SystemClock().now)
     ready = asyncio.Event()

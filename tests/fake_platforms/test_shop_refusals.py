@@ -227,19 +227,19 @@ async def test_a_wrong_base_path_is_answered_by_a_page(outside: httpx.AsyncClien
     assert answer.headers["content-type"].startswith("text/html")
 
 
-async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
+async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, platforms: FakePlatforms) -> None:
     """Serves the paths below index.php too.
 
     With plain permalinks only the query selects a route, without a key.
     """
-    keys = pretend.state.keys
+    keys = platforms.state.keys
     pair = (keys.consumer_key, keys.consumer_secret)
     assert (await outside.get("/index.php/wp-json/wc/v3/products", auth=pair)).status_code == 200
     index = await outside.get("/", params={"rest_route": "/"})
     assert "wc/v3" in index.json()["namespaces"]
     unknown = await outside.get("/", params={"rest_route": "/wc/v3/nothing"})
     assert await _status_and_code(unknown) == (404, "rest_no_route")
-    pretend.state.shop.plain_permalinks = True
+    platforms.state.shop.plain_permalinks = True
     assert (await outside.get("/wp-json/")).headers["content-type"].startswith("text/html")
     listing = await outside.get("/", params={"rest_route": "/wc/v3/products"}, auth=pair)
     assert await _status_and_code(listing) == (401, "woocommerce_rest_cannot_view")
@@ -282,13 +282,13 @@ async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
 
 
 async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
-    shop: httpx.AsyncClient, pretend: FakePlatforms
+    shop: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Refuses a name that is empty after cleaning, and drops four-byte characters if the shop stores none."""
     assert await _status_and_code(await shop.post("products/tags", json={"name": "<b></b>"})) == (
         400,
         "empty_term_name",
     )
-    pretend.state.shop.holds_four_bytes = False
+    platforms.state.shop.holds_four_bytes = False
     response = await shop.post("products/tags", json={"name": "Hot \N{FIRE}"})
     assert response.json()["name"] == "Hot"

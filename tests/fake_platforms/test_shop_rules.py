@@ -1,4 +1,4 @@
-"""Tests keys, rights, limits and oddities of the pretend shop. See docs/design/fake-platforms.md#services."""
+"""Tests keys, rights, limits and oddities of the fake shop. See docs/design/fake-platforms.md#services."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,13 +18,13 @@ async def _first(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
 
 
 async def test_a_wrong_secret_is_reported_and_an_unknown_key_reveals_nothing(
-    pretend: FakePlatforms, outside: httpx.AsyncClient
+    platforms: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
     """Answers a wrong secret and an unknown key with the codes of the recording.
 
     See docs/design/fake-platforms.md#services.
     """
-    path, key = "/wp-json/wc/v3/products", pretend.state.keys.consumer_key
+    path, key = "/wp-json/wc/v3/products", platforms.state.keys.consumer_key
     wrong = await outside.get(path, auth=(key, "cs_wrong"))
     unknown = await outside.get(path, auth=("ck_wrong", "cs_wrong"))
     assert [wrong.status_code, unknown.status_code] == [401, 401]
@@ -33,30 +33,30 @@ async def test_a_wrong_secret_is_reported_and_an_unknown_key_reveals_nothing(
 
 
 async def test_a_read_only_key_reads_but_does_not_write(
-    pretend: FakePlatforms, outside: httpx.AsyncClient
+    platforms: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
     """Refuses every write with a read-only key as 401, also an empty batch.
 
     See docs/design/fake-platforms.md#services.
     """
-    keys = pretend.state.keys
+    keys = platforms.state.keys
     pair = (keys.read_only_key, keys.read_only_secret)
     assert (await outside.get("/wp-json/wc/v3/products", auth=pair)).status_code == 200
     for path in ("products/1", "products/batch"):
         refused = await outside.post(f"/wp-json/wc/v3/{path}", json={}, auth=pair)
         assert refused.status_code == 401
         assert refused.json()["code"] == "woocommerce_rest_authentication_error"
-    assert [row["applied"] for row in pretend.state.ledger.writes()] == [False, False]
+    assert [row["applied"] for row in platforms.state.ledger.writes()] == [False, False]
 
 
 async def test_the_shop_takes_basic_authentication_over_plain_http(
-    pretend: FakePlatforms, outside: httpx.AsyncClient
+    platforms: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
     """Accepts basic authentication over http, unlike a real shop.
 
     See docs/design/fake-platforms.md#services.
     """
-    pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
+    pair = (platforms.state.keys.consumer_key, platforms.state.keys.consumer_secret)
     answer = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
     assert answer.status_code == 200
 
@@ -78,7 +78,7 @@ async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int,
 
 
 async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
-    shop: httpx.AsyncClient, pretend: FakePlatforms
+    shop: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Answers 413 to a batch of 101 items and writes nothing. See docs/design/fake-platforms.md#services."""
     item = {"id": (await _first(shop))["id"], "regular_price": "3.00"}
@@ -88,7 +88,7 @@ async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
     assert (await _first(shop))["regular_price"] != "3.00"
     done = await shop.post("products/batch", json={"update": [item] * 100})
     assert len(done.json()["update"]) == 100
-    assert [row["applied"] for row in pretend.state.ledger.writes()] == [False, True]
+    assert [row["applied"] for row in platforms.state.ledger.writes()] == [False, True]
 
 
 async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: httpx.AsyncClient) -> None:
@@ -219,13 +219,13 @@ async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
 
 @pytest.mark.parametrize("own_tables", [False, True])
 async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_its_own(
-    shop: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock, own_tables: bool
+    shop: httpx.AsyncClient, platforms: FakePlatforms, clock: FakeClock, own_tables: bool
 ) -> None:
     """Changes an order's modified time for metadata alone only when orders have their own tables.
 
     See docs/design/connectors.md#woocommerce.
     """
-    pretend.state.shop.orders_in_own_tables = own_tables
+    platforms.state.shop.orders_in_own_tables = own_tables
     order = (await shop.get("orders")).json()[0]
     await clock.advance(5)
     body = {"meta_data": [{"key": "steward_tags", "value": ["x"]}]}
@@ -340,10 +340,10 @@ async def test_a_page_past_the_end_is_empty_and_links_lead_to_the_neighbours(
 
 
 async def test_five_thousand_products_can_be_loaded_and_paged(
-    shop: httpx.AsyncClient, pretend: FakePlatforms
+    shop: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Lists each of 5,000 products once over all pages."""
-    pretend.load_products(5000)
+    platforms.load_products(5000)
     seen: list[int] = []
     for page in range(1, 51):
         query = {"per_page": 100, "page": page, "orderby": "id", "order": "asc", "_fields": "id,sku"}
@@ -352,4 +352,4 @@ async def test_five_thousand_products_can_be_loaded_and_paged(
         seen += [row["id"] for row in answer.json()]
     assert len(set(seen)) == 5000
     assert seen == sorted(seen)
-    assert len(pretend.state.shop.variations) == 1500
+    assert len(platforms.state.shop.variations) == 1500

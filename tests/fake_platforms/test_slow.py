@@ -1,4 +1,4 @@
-"""Tests the pretend shop's slowness, set at the start or on the control surface, for every caller."""
+"""Tests the fake shop's slowness, set at the start or on the control surface, for every caller."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ class Waited:
 def served(
     waited: Callable[[float], Awaitable[None]], slow: Slowness | None = None
 ) -> tuple[FakePlatforms, Any]:
-    """Returns pretend platforms and a client of their shop."""
+    """Returns fake platforms and a client of their shop."""
     world = create(1, URL, lambda: NOW, slow=slow, sleep=waited)
     keys = world.described()["woocommerce"]
     auth = (keys["consumer_key"], keys["consumer_secret"])

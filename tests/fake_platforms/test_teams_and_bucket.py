@@ -1,4 +1,4 @@
-"""Tests the pretend Teams workflow and the pretend bucket. See docs/design/fake-platforms.md#services."""
+"""Tests the fake Teams workflow and the fake bucket. See docs/design/fake-platforms.md#services."""
 
 import hashlib
 import re
@@ -30,38 +30,38 @@ def _message(card: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "attachments": [{"contentType": kind, "contentUrl": None, "content": card}]}
 
 
-async def test_a_card_is_accepted_and_kept(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
+async def test_a_card_is_accepted_and_kept(outside: httpx.AsyncClient, platforms: FakePlatforms) -> None:
     """Answers 202, and keeps the card, its text and its mark.
 
     See docs/design/fake-platforms.md#services and docs/design/fake-platforms.md#control.
     """
-    address = pretend.described()["teams"]["webhook_url"]
+    address = platforms.described()["teams"]["webhook_url"]
     answer = await outside.post(address, json=_message(CARD))
     assert (answer.status_code, answer.content) == (202, b"")
     (message,) = (await outside.get("/sandbox/teams/ops")).json()["messages"]
     assert (message["card"], message["text"]) == (CARD, "Two prices changed\nRun: 7")
-    entry = pretend.state.ledger.writes()[0]
+    entry = platforms.state.ledger.writes()[0]
     assert (entry["service"], entry["marks"], entry["applied"]) == ("teams", ["mark-1"], True)
 
 
 async def test_a_wrong_signature_and_an_unknown_workflow_are_refused(
-    outside: httpx.AsyncClient, pretend: FakePlatforms
+    outside: httpx.AsyncClient, platforms: FakePlatforms
 ) -> None:
     """Answers 401 to a wrong signature, 404 to an unknown workflow, and keeps no message.
 
     See docs/design/fake-platforms.md#services.
     """
-    address = pretend.described()["teams"]["webhook_url"]
+    address = platforms.described()["teams"]["webhook_url"]
     assert (await outside.post(address + "x", json=_message(CARD))).status_code == 401
     assert (await outside.post("/teams/workflows/other?sig=x", json={})).status_code == 404
     assert (await outside.get("/sandbox/teams/other")).status_code == 404
-    assert pretend.state.teams.inbox == {"ops": []}
-    assert not any(entry["applied"] for entry in pretend.state.ledger.writes())
+    assert platforms.state.teams.inbox == {"ops": []}
+    assert not any(entry["applied"] for entry in platforms.state.ledger.writes())
 
 
 @pytest.mark.parametrize(("over", "status"), [(0, 202), (1, 413)])
 async def test_a_message_may_have_28_kilobytes(
-    outside: httpx.AsyncClient, pretend: FakePlatforms, over: int, status: int
+    outside: httpx.AsyncClient, platforms: FakePlatforms, over: int, status: int
 ) -> None:
     """Accepts a body of 28 KiB and answers 413 to one byte more.
 
@@ -69,15 +69,15 @@ async def test_a_message_may_have_28_kilobytes(
     """
     start = b'{"type": "message", "text": "'
     body = start + b"x" * (28 * 1024 + over - len(start) - 2) + b'"}'
-    answer = await outside.post(pretend.described()["teams"]["webhook_url"], content=body)
+    answer = await outside.post(platforms.described()["teams"]["webhook_url"], content=body)
     assert answer.status_code == status
 
 
 class _Signer:
     """Signs requests as a client of the bucket does, independently of the server's code."""
 
-    def __init__(self, pretend: FakePlatforms, clock: FakeClock) -> None:
-        self.bucket = pretend.described()["cloud_s3"]
+    def __init__(self, platforms: FakePlatforms, clock: FakeClock) -> None:
+        self.bucket = platforms.described()["cloud_s3"]
         self.clock = clock
 
     def request(
@@ -112,13 +112,13 @@ def test_the_signature_is_that_of_the_published_example() -> None:
 
 
 async def test_the_suppliers_file_is_read_with_its_tag_and_time(
-    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
+    outside: httpx.AsyncClient, platforms: FakePlatforms, clock: FakeClock
 ) -> None:
     """Returns 40 rows, two of them not in the shop, with the same ETag and Last-Modified for GET and HEAD.
 
     See docs/design/fake-platforms.md#services.
     """
-    signer = _Signer(pretend, clock)
+    signer = _Signer(platforms, clock)
     answer = await outside.send(signer.request("GET", "/s3/supplier/stock.csv"))
     head = await outside.send(signer.request("HEAD", "/s3/supplier/stock.csv"))
     assert answer.headers["etag"] == head.headers["etag"] == f'"{hashlib.md5(answer.content).hexdigest()}"'
@@ -126,7 +126,7 @@ async def test_the_suppliers_file_is_read_with_its_tag_and_time(
     assert (head.content, head.headers["content-length"]) == (b"", str(len(answer.content)))
     lines = answer.text.splitlines()
     assert lines[0] == "sku,stock,price,cost"
-    shop = pretend.state.shop
+    shop = platforms.state.shop
     unknown = [line for line in lines[1:] if not list(shop.with_sku(line.partition(",")[0]))]
     assert (len(lines) - 1, len(unknown)) == (40, 2)
 
@@ -141,7 +141,7 @@ async def test_the_suppliers_file_is_read_with_its_tag_and_time(
 )
 async def test_a_request_signed_otherwise_is_refused(
     outside: httpx.AsyncClient,
-    pretend: FakePlatforms,
+    platforms: FakePlatforms,
     clock: FakeClock,
     change: dict[str, str],
     status: int,
@@ -151,20 +151,20 @@ async def test_a_request_signed_otherwise_is_refused(
 
     See docs/design/fake-platforms.md#services.
     """
-    answer = await outside.send(_Signer(pretend, clock).request("GET", "/s3/supplier/stock.csv", **change))
+    answer = await outside.send(_Signer(platforms, clock).request("GET", "/s3/supplier/stock.csv", **change))
     assert answer.status_code == status
     assert f"<Code>{code}</Code>" in answer.text
 
 
 async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
-    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
+    outside: httpx.AsyncClient, platforms: FakePlatforms, clock: FakeClock
 ) -> None:
     """Refuses a request without a signature, for another path, or older than 15 minutes.
 
     See docs/design/fake-platforms.md#services.
     """
     assert (await outside.get("/s3/supplier/stock.csv")).status_code == 403
-    signed = _Signer(pretend, clock).request("GET", "/s3/supplier/stock.csv")
+    signed = _Signer(platforms, clock).request("GET", "/s3/supplier/stock.csv")
     moved = httpx.Request("GET", "https://shop.example/s3/supplier/other.csv", headers=signed.headers)
     assert "SignatureDoesNotMatch" in (await outside.send(moved)).text
     await clock.advance(timedelta(minutes=15).total_seconds() + 1)
@@ -172,15 +172,15 @@ async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
 
 
 async def test_a_list_is_given_in_pages_and_by_prefix(
-    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
+    outside: httpx.AsyncClient, platforms: FakePlatforms, clock: FakeClock
 ) -> None:
     """Lists names in pages and by prefix, also names that need escaping.
 
     See docs/design/fake-platforms.md#services.
     """
     for number in range(5):
-        pretend.state.store.put("supplier", f"in/päckchen & {number}.csv", b"x")
-    signer, keys, token = _Signer(pretend, clock), [], ""
+        platforms.state.store.put("supplier", f"in/päckchen & {number}.csv", b"x")
+    signer, keys, token = _Signer(platforms, clock), [], ""
     while True:
         query = {"list-type": "2", "prefix": "in/", "max-keys": "2"}
         query |= {"continuation-token": token} if token else {}
@@ -198,29 +198,29 @@ async def test_a_list_is_given_in_pages_and_by_prefix(
 
 
 async def test_a_replaced_file_is_noticed_by_its_tag(
-    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
+    outside: httpx.AsyncClient, platforms: FakePlatforms, clock: FakeClock
 ) -> None:
     """Answers 412 to If-Match after the file was replaced. See docs/design/connectors.md#s3."""
-    signer = _Signer(pretend, clock)
+    signer = _Signer(platforms, clock)
     tag = (await outside.send(signer.request("HEAD", "/s3/supplier/stock.csv"))).headers["etag"]
     again = signer.request("GET", "/s3/supplier/stock.csv")
     again.headers["if-match"] = tag
     assert (await outside.send(again)).status_code == 200
-    pretend.state.store.put("supplier", "stock.csv", b"sku\n")
+    platforms.state.store.put("supplier", "stock.csv", b"sku\n")
     assert (await outside.send(again)).status_code == 412
 
 
 async def test_nothing_can_be_written_to_the_bucket(
-    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
+    outside: httpx.AsyncClient, platforms: FakePlatforms, clock: FakeClock
 ) -> None:
     """Answers 403 to every write, and records it as not applied.
 
     See docs/design/fake-platforms.md#services.
     """
-    signer = _Signer(pretend, clock)
+    signer = _Signer(platforms, clock)
     for method in ("PUT", "DELETE", "POST"):
         assert (await outside.send(signer.request(method, "/s3/supplier/stock.csv"))).status_code == 403
-    entries = pretend.state.ledger.writes()
+    entries = platforms.state.ledger.writes()
     assert [(entry["service"], entry["applied"], entry["answered"]) for entry in entries] == [
         ("s3", False, 403)
     ] * 3

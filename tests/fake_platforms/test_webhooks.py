@@ -1,4 +1,4 @@
-"""Tests webhooks of the pretend shop: pings, deliveries, signatures, failures and events on request.
+"""Tests webhooks of the fake shop: pings, deliveries, signatures, failures and events on request.
 
 See docs/design/fake-platforms.md#process.
 """
@@ -77,7 +77,7 @@ async def test_the_secret_is_never_given_back(shop: httpx.AsyncClient) -> None:
 
 
 async def test_a_delivery_is_signed_over_its_exact_bytes(
-    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
+    shop: httpx.AsyncClient, platforms: FakePlatforms, receiver: Receiver
 ) -> None:
     """Signs the exact bytes and names topic, resource, event, webhook and source in headers.
 
@@ -86,7 +86,7 @@ async def test_a_delivery_is_signed_over_its_exact_bytes(
     number = await _listen(shop, "product.updated")
     product = (await shop.get("products")).json()[0]
     await shop.put(f"products/{product['id']}", json={"regular_price": "8.00"})
-    await pretend.settle()
+    await platforms.settle()
     (sent,) = receiver.deliveries
     assert sent.headers["x-wc-webhook-signature"] == _signed(sent.content)
     assert sent.headers["x-wc-webhook-topic"] == "product.updated"
@@ -98,7 +98,7 @@ async def test_a_delivery_is_signed_over_its_exact_bytes(
 
 
 async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
-    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver, clock: FakeClock
+    shop: httpx.AsyncClient, platforms: FakePlatforms, receiver: Receiver, clock: FakeClock
 ) -> None:
     """Gives deliveries of one webhook in one second the same delivery id.
 
@@ -109,13 +109,13 @@ async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
     for number, wait in ((first, 0), (second, 0), (first, 1)):
         await clock.advance(wait)
         await shop.put(f"products/{number}", json={"regular_price": "8.00"})
-        await pretend.settle()
+        await platforms.settle()
     ids = [request.headers["x-wc-webhook-delivery-id"] for request in receiver.deliveries]
     assert ids[0] == ids[1] != ids[2]
 
 
 async def test_an_order_that_takes_stock_also_sends_a_product_event(
-    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
+    shop: httpx.AsyncClient, platforms: FakePlatforms, receiver: Receiver
 ) -> None:
     """Delivers order.created and order.updated with the same body, and product.updated for the stock.
 
@@ -126,13 +126,13 @@ async def test_an_order_that_takes_stock_also_sends_a_product_event(
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
     line = {"product_id": product["id"], "quantity": 1}
     await shop.post("orders", json={"status": "processing", "line_items": [line]})
-    await pretend.settle()
+    await platforms.settle()
     assert receiver.topics() == ["order.created", "order.updated", "product.updated"]
     assert receiver.deliveries[0].content == receiver.deliveries[1].content
 
 
 async def test_trashing_sends_the_id_alone_and_deleting_sends_nothing(
-    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
+    shop: httpx.AsyncClient, platforms: FakePlatforms, receiver: Receiver
 ) -> None:
     """Delivers the id alone when an object is trashed.
 
@@ -146,7 +146,7 @@ async def test_trashing_sends_the_id_alone_and_deleting_sends_nothing(
     for path in (f"products/{product}", f"orders/{order}"):
         await shop.delete(path)
         await shop.delete(path, params={"force": "true"})
-    await pretend.settle()
+    await platforms.settle()
     delivered = [
         (request.headers["x-wc-webhook-topic"], json.loads(request.content))
         for request in receiver.deliveries
@@ -156,7 +156,7 @@ async def test_trashing_sends_the_id_alone_and_deleting_sends_nothing(
 
 
 async def test_a_changed_variation_is_reported_as_a_product_update(
-    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
+    shop: httpx.AsyncClient, platforms: FakePlatforms, receiver: Receiver
 ) -> None:
     """Delivers the variation with its parent's number as product.updated.
 
@@ -166,7 +166,7 @@ async def test_a_changed_variation_is_reported_as_a_product_update(
     parent = (await shop.get("products", params={"type": "variable"})).json()[0]
     variation_id = parent["variations"][0]
     await shop.put(f"products/{parent['id']}/variations/{variation_id}", json={"regular_price": "9.00"})
-    await pretend.settle()
+    await platforms.settle()
     body = json.loads(receiver.deliveries[0].content)
     assert (body["id"], body["type"], body["parent_id"]) == (variation_id, "variation", parent["id"])
 
@@ -237,7 +237,7 @@ class _Silent(httpx.AsyncBaseTransport):
 async def test_a_receiver_that_does_not_answer_in_time_has_failed(
     shop: httpx.AsyncClient,
     outside: httpx.AsyncClient,
-    pretend: FakePlatforms,
+    platforms: FakePlatforms,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Records a delivery without a status after the timeout of 5 s, which is shortened here.
@@ -247,7 +247,7 @@ async def test_a_receiver_that_does_not_answer_in_time_has_failed(
     assert deliveries.TIMEOUT_SECONDS == 5.0
     await _listen(shop, "product.updated")
     monkeypatch.setattr(deliveries, "TIMEOUT_SECONDS", 0.01)
-    pretend.set_webhook_transport(_Silent())
+    platforms.set_webhook_transport(_Silent())
     (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
     assert delivery["status"] is None
 

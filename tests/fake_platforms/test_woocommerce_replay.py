@@ -1,4 +1,4 @@
-"""Tests that the pretend shop answers as the recorded real one did. See docs/design/connectors.md#tests."""
+"""Tests that the fake shop answers as the recorded real one did. See docs/design/connectors.md#tests."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.fake_platforms import connector_view, replay
 
 
 def test_every_recorded_exchange_and_delivery_agrees() -> None:
-    """Every recorded answer agrees with the pretend shop and with the connector's view of it.
+    """Every recorded answer agrees with the fake shop and with the connector's view of it.
 
     See docs/design/connectors.md#tests.
     """

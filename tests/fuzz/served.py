@@ -24,7 +24,7 @@ from tests.service import BASE_URL
 
 T = TypeVar("T")
 # The document describes what is under /v1; the web app's own operations are described as if they were.
-PRETENDED = "/v1"
+V1 = "/v1"
 
 
 def described() -> dict[str, Any]:
@@ -32,9 +32,7 @@ def described() -> dict[str, Any]:
 
     Who may call is left out: tests/authz asks that.
     """
-    rows = [
-        row if row.path.startswith("/v1/") else replace(row, path=PRETENDED + row.path) for row in OPERATIONS
-    ]
+    rows = [row if row.path.startswith("/v1/") else replace(row, path=V1 + row.path) for row in OPERATIONS]
     document = openapi.document(rows, BASE_URL, version="0", under=("/v1/",))
     for path in document["paths"].values():
         for operation in path.values():
@@ -50,7 +48,7 @@ def row_of(method: str, path: str) -> Operation:
 
 def actual(path: str) -> str:
     """The path as served."""
-    return path.removeprefix(PRETENDED) if path.startswith(f"{PRETENDED}/app") else path
+    return path.removeprefix(V1) if path.startswith(f"{V1}/app") else path
 
 
 class Served:

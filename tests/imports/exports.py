@@ -1,4 +1,4 @@
-"""Builds n8n exports for tests, and stores and automates them beside the pretend shop."""
+"""Builds n8n exports for tests, and stores and automates them beside the fake shop."""
 
 import itertools
 import json

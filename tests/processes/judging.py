@@ -1,4 +1,4 @@
-"""Provides a run with thirty approved changes, and judges it by the ledger of the pretend platforms."""
+"""Provides a run with thirty approved changes, and judges it by the ledger of the fake platforms."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Starts, kills and restarts real processes: the service and the pretend platforms on loopback."""
+"""Starts, kills and restarts real processes: the service and the fake platforms on loopback."""
 
 import asyncio
 import contextlib
@@ -164,13 +164,13 @@ class Site:
             cursor = f"&cursor={page['next_cursor']}"
 
     async def ledger(self, after: int = 0) -> list[dict[str, Any]]:
-        """Returns the writes that the pretend platforms saw."""
+        """Returns the writes that the fake platforms saw."""
         answer = await self.world.get("/sandbox/ledger", params={"after": after, "limit": 10_000})
         entries: list[dict[str, Any]] = answer.json()["entries"]
         return entries
 
     async def fault(self, **fault: Any) -> None:
-        """Adds a fault to the pretend platforms."""
+        """Adds a fault to the fake platforms."""
         answer = await self.world.post("/sandbox/faults", json=fault)
         assert answer.status_code == 201, answer.text
 
@@ -187,7 +187,7 @@ class Site:
 async def open_site(
     database_url: str, folder: Path, *, private_hosts: Sequence[str] = (), **settings: str
 ) -> AsyncIterator[Site]:
-    """Starts pretend platforms, database, service and a connected shop, and ends all of them afterwards."""
+    """Starts fake platforms, database, service and a connected shop, and ends all of them afterwards."""
     _, sandbox = await asyncio.gather(
         migrate(database_url, CLOCK.now()), start("sandbox", "--port", "0", env={})
     )

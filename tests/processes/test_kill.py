@@ -48,7 +48,7 @@ async def served(site_url: str, tmp_path_factory: pytest.TempPathFactory) -> Asy
 
 @pytest.fixture
 async def site(served: Site) -> Site:
-    """Provides the site with the pretend platforms reset to their start."""
+    """Provides the site with the fake platforms reset to their start."""
     await served.world.post("/sandbox/reset", json={})
     return served
 

@@ -1,4 +1,4 @@
-"""Provides a service beside a pretend WooCommerce shop and a pretend Shopify store."""
+"""Provides a service beside a fake WooCommerce shop and a fake Shopify store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Provides each test of a template with a service and both pretend stores."""
+"""Provides each test of a template with a service and both fake stores."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Puts the same products into either pretend store and reads what runs changed.
+"""Puts the same products into either fake store and reads what runs changed.
 
 Changes are told in words that both platforms share: labels of objects and fields.
 """
@@ -82,7 +82,7 @@ class Twin:
 
     @property
     def fake(self) -> ShopifyFake:
-        """Returns the pretend Shopify store."""
+        """Returns the fake Shopify store."""
         return self.both.store
 
     @property
@@ -279,7 +279,7 @@ class Twin:
 
 
 def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
-    """Replaces the products of the pretend WooCommerce shop by these."""
+    """Replaces the products of the fake WooCommerce shop by these."""
     woo = shop.world.state.shop
     woo.products.clear()
     woo.variations.clear()
@@ -341,7 +341,7 @@ def _term(woo: Any, kind: str, name: str) -> dict[str, Any]:
 
 
 def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:
-    """Replaces the products of the pretend Shopify store by these, all at its first location."""
+    """Replaces the products of the fake Shopify store by these, all at its first location."""
     for kind in ("InventoryLevel", "InventoryItem", "ProductVariant", "Product"):
         for row in fake.of(kind):
             del fake.rows[row["id"]]

@@ -75,18 +75,16 @@ async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int
     hours_ago = [(clock.now() - timedelta(hours=hours), state, total) for hours, state, total in sold]
     bought = [Bought(moment, (("Cup 1", 1, total),), state) for moment, state, total in hours_ago]
     if platform == "woocommerce":
-        pretend_platform = outside(clock)
-        woo = pretend_platform.world.state.shop
-        fill_woocommerce(SimpleNamespace(world=pretend_platform.world), goods)  # type: ignore[arg-type]
+        fakes = outside(clock)
+        woo = fakes.world.state.shop
+        fill_woocommerce(SimpleNamespace(world=fakes.world), goods)  # type: ignore[arg-type]
         in_woocommerce(woo, bought)
         for index, row in enumerate(woo.orders.values()):
             row["customer_id"] = list(woo.customers)[index % 2]
-        shop = pretend_platform.connection("woocommerce")
+        shop = fakes.connection("woocommerce")
         changes = dict(shop.connector.writes)
         own_connection = connection("woocommerce", SHOP)
-        return Ground(
-            own_connection, shop.reader(), changes, pretend_platform.outbound, clock, woo=woo, shop=shop
-        )
+        return Ground(own_connection, shop.reader(), changes, fakes.outbound, clock, woo=woo, shop=shop)
     fake = ShopifyFake(now=clock.now)
     bench = Bench(clock, fake)
     fill_shopify(fake, goods)

@@ -1,4 +1,4 @@
-"""Runs the steps of an order template beside a pretend store of orders."""
+"""Runs the steps of an order template beside a fake store of orders."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Puts the same orders into both pretend stores, for expectations that hold on both."""
+"""Puts the same orders into both fake stores, for expectations that hold on both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

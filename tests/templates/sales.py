@@ -1,4 +1,4 @@
-"""Puts the same orders and customers into either pretend store and reads them in shared words."""
+"""Puts the same orders and customers into either fake store and reads them in shared words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

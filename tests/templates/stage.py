@@ -1,4 +1,4 @@
-"""Runs a template's steps beside pretend accounts, for tests of templates.
+"""Runs a template's steps beside fake accounts, for tests of templates.
 
 Shop, sheet and channel are fakes of accounts; the real connectors plan the changes. Every output goes
 through JSON between steps, as when another worker continues a run.

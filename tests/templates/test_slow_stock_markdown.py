@@ -110,7 +110,7 @@ def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
 
 @dataclass
 class Selling(Shop):
-    """Adds orders to the pretend shop."""
+    """Adds orders to the fake shop."""
 
     orders: list[Order] = field(default_factory=list)
 

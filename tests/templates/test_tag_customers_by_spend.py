@@ -77,7 +77,7 @@ async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: M
 
 @dataclass
 class Shop(Orders):
-    """Adds customers to the pretend store of orders."""
+    """Adds customers to the fake store of orders."""
 
     people: list[Customer] = field(default_factory=list)
     ops: list[str] = field(default_factory=list)

@@ -30,7 +30,7 @@ NOBODY = "Nobody can sign in yet. On the machine that runs Steward: steward init
 
 @pytest.fixture
 async def fresh(web: WebSite, tmp_path: Path) -> AsyncIterator[WebSite]:
-    """Provides a served installation without an organization; the shared pretend shop is beside it."""
+    """Provides a served installation without an organization; the shared fake shop is beside it."""
     listen = f"127.0.0.1:{free_port()}"
     env = {
         **web.site.env,

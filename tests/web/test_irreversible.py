@@ -22,7 +22,7 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     run = await web.run(automation["id"], "cancel-unpaid")
     changes = await web.site.changes(run["id"])
     number = len(changes)
-    assert number > 2, "the pretend shop has hardly an unpaid order"
+    assert number > 2, "the fake shop has hardly an unpaid order"
     seen = await looking("approver")
     page = seen.page
     sent: list[str] = []

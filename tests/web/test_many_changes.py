@@ -24,7 +24,7 @@ from tests.web.site import WebSite, open_web_site
 MANY = int(os.environ.get("WEB_CHANGES", "1000"))
 LAST_TEN = f"Product {MANY // 10 - 1:03}"
 MAX_ROWS = 80
-# A pretend shop writes some hundred products a second; a busy machine takes a while for thousands.
+# A fake shop writes some hundred products a second; a busy machine takes a while for thousands.
 WRITTEN_WITHIN = 600
 
 

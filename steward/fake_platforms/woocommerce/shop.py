@@ -39,7 +39,7 @@ class FakeShop:
         self.url = url
         self.now = now
         self.zone = ZoneInfo(zone)
-        self.title = "Pretend shop"
+        self.title = "Sample shop"
         self.orders_in_own_tables = False
         self.version = (11, 0, 1)
         self.plain_permalinks = False

@@ -1,4 +1,4 @@
-"""A pretend Shopify, built on the platform's own schema, for every test that needs a store of that kind.
+"""A fake Shopify, built on the platform's own schema, for every test that needs a store of that kind.
 
 How to use it in one process:
 

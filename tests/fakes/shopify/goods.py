@@ -1,4 +1,4 @@
-"""What stands in the pretend store: rows named as the schema names them, and how tests put them there."""
+"""What stands in the fake store: rows named as the schema names them, and how tests put them there."""
 
 import random
 from collections.abc import Callable

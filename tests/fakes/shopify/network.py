@@ -1,4 +1,4 @@
-"""Puts pretend stores beside another pretend world: one transport, told apart by host."""
+"""Puts fake stores beside other fake platforms: one transport, told apart by host."""
 
 import httpx
 

@@ -1,4 +1,4 @@
-"""The pretend store as an ASGI application: tokens, documents, results, faults, its ledger and deliveries."""
+"""The fake store as an ASGI application: tokens, documents, results, faults, its ledger and deliveries."""
 
 import base64
 import hashlib
@@ -161,7 +161,7 @@ class ShopifyFake(Goods):
             entry, done, answered=None if fault and fault.kind == "drop_after" else answer.status_code
         )
         if fault is not None and fault.kind == "drop_after":
-            raise ConnectionDropped("the pretend store closed the connection without answering")
+            raise ConnectionDropped("the fake store closed the connection without answering")
         if fault is not None and fault.kind == "status_after":
             return self._failed(entry, fault, version)
         return answer
@@ -195,7 +195,7 @@ class ShopifyFake(Goods):
     def _failed(self, entry: LedgerEntry, fault: InjectedFault, version: str) -> Response:
         if fault.kind == "drop_before":
             self.ledger.complete(entry, None, answered=None)
-            raise ConnectionDropped("the pretend store closed the connection without answering")
+            raise ConnectionDropped("the fake store closed the connection without answering")
         status = 429 if fault.kind == "throttle" else fault.status or 500
         entry.answered = status
         headers = {"retry-after": str(fault.retry_after)} if fault.kind == "throttle" else {}

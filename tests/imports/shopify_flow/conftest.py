@@ -1,4 +1,4 @@
-"""Provides a service beside the pretend Shopify store, for tests of flows that run."""
+"""Provides a service beside the fake Shopify store, for tests of flows that run."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Provides a service beside the pretend Shopify store, for flows that events or people start."""
+"""Provides a service beside the fake Shopify store, for flows that events or people start."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field

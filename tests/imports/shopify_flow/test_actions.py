@@ -1,4 +1,4 @@
-"""Runs every action of flows beside the pretend store: each is approved and made exactly once."""
+"""Runs every action of flows beside the fake store: each is approved and made exactly once."""
 
 import json
 from collections import Counter

@@ -66,7 +66,7 @@ class TrainingCustomersNode(StepType):
 
 
 class TrainingMessengerNode(StepType):
-    """Messages that n8n's course only pretends to send."""
+    """Messages that n8n's course only simulates sending."""
 
     types = ("n8nTrainingCustomerMessenger",)
     field_use = FieldUse.REPLACES_ITEMS

@@ -1,4 +1,4 @@
-"""Runs templates through the real connectors over HTTP against the pretend platforms."""
+"""Runs templates through the real connectors over HTTP against the fake platforms."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -17,7 +17,7 @@ from tests.templates.stage import SHEET, SHOP, TEAMS, Stage, connection
 
 
 class World:
-    """Holds the pretend platforms, with stages whose shop and sheet are read by the connectors."""
+    """Holds the fake platforms, with stages whose shop and sheet are read by the connectors."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.outside: Outside = outside(clock)
@@ -26,7 +26,7 @@ class World:
         self.teams = self.outside.connection("teams")
 
     def stage(self, template: Any, **inputs: Any) -> Stage:
-        """Returns a stage on the pretend shop."""
+        """Returns a stage on the fake shop."""
         return Stage(
             template,
             inputs,
@@ -48,7 +48,7 @@ class World:
 
 @pytest.fixture
 async def world(clock: FakeClock) -> AsyncIterator[World]:
-    """Provides new pretend platforms."""
+    """Provides new fake platforms."""
     new_world = World(clock)
     yield new_world
     await new_world.outside.outbound.aclose()
