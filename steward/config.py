@@ -26,7 +26,7 @@ class SettingsError(Exception):
 
 
 class Environment(StrEnum):
-    """What the service is run for."""
+    """The purpose for which the service is run."""
 
     PRODUCTION = "production"
     DEMO = "demo"
@@ -41,19 +41,19 @@ class HostPort(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How a value is written: the words for its range, and its reader, which raises ValueError outside it."""
+    """The form of a value: the words for its range, and its parser, which raises ValueError."""
 
     words: str
     read: Callable[[str], object]
     in_test: "Form | None" = None
 
     def for_environment(self, environment: Environment) -> "Form":
-        """The form that holds in this environment: some lower bounds fall in tests."""
+        """Returns the form that holds in this environment: some lower bounds fall in tests."""
         return self.in_test if self.in_test and environment is Environment.TEST else self
 
 
 class SettingSpec(NamedTuple):
-    """What is known of a variable beside its name: the metadata of a field of Settings."""
+    """The metadata of a field of Settings, besides its name."""
 
     form: Form
     default: str | None
@@ -207,7 +207,7 @@ def _master_key(text: str) -> tuple[str, bytes]:
 
 
 def _items(text: str, item: Callable[[str], T]) -> tuple[T, ...]:
-    """The items of a comma separated list, each once; an empty text is an empty list."""
+    """Returns the items of a comma separated list, each once; an empty text is an empty list."""
     items = tuple(item(part.strip()) for part in text.split(",")) if text.strip() else ()
     if len(set(items)) != len(items):
         raise ValueError
@@ -507,7 +507,7 @@ def _unknown(environ: Mapping[str, str]) -> list[str]:
 
 
 def _text_of(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
-    """The text of one setting: its variable, the file it names, or its default."""
+    """Returns the text of one setting: its variable, the file it names, or its default."""
     name, spec = variable(setting.name), spec_of(setting)
     text, file = environ.get(name), environ.get(f"{name}_FILE") if spec.secret else None
     if text is not None and file is not None:

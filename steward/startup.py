@@ -136,7 +136,7 @@ def close_files(settings: Settings) -> list[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a path exists; also False where this account may not look."""
+    """Returns whether a path exists; also False where this account may not look."""
     try:
         return path.exists()
     except PermissionError:

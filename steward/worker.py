@@ -70,7 +70,7 @@ class WorkerRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerContext(RunContext):
-    """What the periodic tasks depend on: what runs need, and what the process alone does.
+    """The dependencies of the periodic tasks: those of runs, and those of the process alone.
 
     Only this file and the wiring know it whole: each task passes on what its functions use.
     """

@@ -61,7 +61,7 @@ class AcceptInvitation:
 
 @dataclass(frozen=True, slots=True)
 class _InvitationOffer:
-    """What a link offers: the invited e-mail address, its account, if any, and the organization."""
+    """The invited e-mail address of a link, its account, if any, and the organization."""
 
     email: str
     account: PersonWithPassword | None

@@ -49,7 +49,7 @@ class LoggedIn:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """One reading of the credentials with the stored login record, if any."""
+    """A reading of the credentials with the stored login record, if any."""
 
     client_id: str
     secret: str

@@ -17,7 +17,7 @@ def create(
     raw_operations: Sequence[RawOperation] = RAW_OPERATIONS,
     pages: Pages | None = None,
 ) -> RequestHandler:
-    """The API as an ASGI application; `pages` answers the web app's own pages and files."""
+    """Returns the API as an ASGI application; `pages` answers the web app's own pages and files."""
     row = RawOperation("GET", "/openapi.json", _Document(operations), "This document")
     return RequestHandler(context, operations, [*raw_operations, row], pages=pages)
 

@@ -16,7 +16,7 @@ _HTTP_ACCOUNT = "http_api"
 
 
 async def bindable(tx: Tx, org: OrgId, plan: Plan) -> list[JsonObject]:
-    """The steps that need a connection of their own, in plan order; the store is the automation's.
+    """Returns the steps that need a connection of their own, in plan order; the store is the automation's.
 
     `proposed` is the one connected account that fits the step; null when none does, or several do.
     """
@@ -54,7 +54,7 @@ def _hosts_of(step: PlanStep) -> tuple[str, ...]:
 
 
 def _fits(connection: Connection, hosts: Sequence[str]) -> bool:
-    """Whether an account of an HTTP API is for one of the step's hosts; other kinds always fit."""
+    """Returns whether an account of an HTTP API is for one of the step's hosts; other kinds always fit."""
     if connection.kind != _HTTP_ACCOUNT:
         return True
     settings = connection.facts.get("settings")

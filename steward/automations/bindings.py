@@ -79,12 +79,12 @@ def _is_account(bound: JsonValue) -> bool:
 
 
 def bindings_of(bound: JsonObject) -> JsonObject:
-    """Of the connections of steps, those of the interface's closed kinds."""
+    """Returns the connections of steps whose kinds have fields of their own in the interface."""
     return {name: binding for name, binding in bound.items() if not _is_account(binding)}
 
 
 def accounts_of(bound: JsonObject) -> JsonObject:
-    """Of the connections of steps, those of all other kinds, as answered."""
+    """Returns the connections of steps of all other kinds, as answered."""
     return {
         name: {"integration_id": account["integration_id"]}
         for name, account in bound.items()
@@ -114,7 +114,7 @@ def _why_no_account(
 
 
 def _account_kinds(step: PlanStep) -> tuple[str, ...]:
-    """The kinds of connection that a step is bound to by `accounts`."""
+    """Returns the kinds of connection that a step is bound to by `accounts`."""
     return tuple(kind for kind in bound_kinds(step) if kind not in STEP_NEEDS)
 
 

@@ -32,7 +32,7 @@ async def choose(
     own_import: str | None,
     requested: Mapping[str, Any],
 ) -> JsonObject:
-    """The kept plan with the chosen workflows in it; faults are named by step.
+    """Returns the stored plan with the chosen workflows in it; reports faults by step.
 
     `requested` has an import for each path: the step's name, below a chosen workflow behind its caller's.
     """
@@ -98,7 +98,7 @@ async def _plan_of(tx: Tx, org: OrgId, import_id: str) -> ChosenPlan | None:
 
 
 def _refused(plan: JsonObject, chosen: Mapping[str, ChosenPlan]) -> Mapping[str, str]:
-    """Why workflows cannot run inside their steps, by path."""
+    """Returns by path why workflows cannot run inside their steps."""
     refused: dict[str, str] = {}
     plans = {path: plan_json.from_json(part.plan) for path, part in chosen.items()}
     with_chosen(plan_json.from_json(plan_json.with_chosen(plan, {})), plans, refused=refused)
@@ -106,7 +106,7 @@ def _refused(plan: JsonObject, chosen: Mapping[str, ChosenPlan]) -> Mapping[str,
 
 
 async def callable_steps(tx: Tx, org: OrgId, stored: JsonObject) -> list[JsonObject]:
-    """The steps that call a workflow of another file, with the chosen and the proposed one.
+    """Returns the steps that call a workflow of another file, with the chosen and the proposed one.
 
     `proposed` is the one import of the name that the file has for the called workflow; null when none or
     several have it.
@@ -138,7 +138,7 @@ async def callable_steps(tx: Tx, org: OrgId, stored: JsonObject) -> list[JsonObj
 
 
 def _step_at(plan: Plan, path: str) -> PlanStep:
-    """The step at a path of `chosen_calls`."""
+    """Returns the step at a path of `chosen_calls`."""
     for step in plan.steps:
         if step.name == path:
             return step

@@ -134,12 +134,12 @@ async def _supersede(tx: Tx, after: Automation, plan: JsonObject | None) -> None
 
 
 def _start_of(automation: Automation) -> tuple[object, ...]:
-    """What its slots follow from: when any of it changes, they begin again (R15)."""
+    """Returns what the slots depend on: when any part changes, they begin again (R15)."""
     return automation.state, automation.schedule, automation.timezone, automation.trigger.to_json()
 
 
 def _state(before: Automation, changed: Automation) -> AutomationState:
-    """The state after an update."""
+    """Returns the state after an update."""
     is_manual = changed.schedule.cadence is Cadence.MANUAL
     is_event = isinstance(changed.trigger, EventTrigger)
     if before.state is AutomationState.DRAFT and not is_manual:
@@ -206,7 +206,7 @@ def _check_template_shapes(
 
 
 def _check_workflow_shapes(faults: RequestErrors, command: UpdateCommand, changed: Automation) -> Automation:
-    """A workflow has no inputs, no template's version, and reads no connections but its bindings."""
+    """Checks that a workflow has no inputs or template version and reads only its bound connections."""
     if command.inputs:
         faults.add("inputs", "An imported workflow has no inputs.")
     if command.connections:
@@ -389,7 +389,7 @@ async def _newest_plan(tx: Tx, automation: Automation) -> Plan:
 def _changed(
     needed: Mapping[str, list[IntegrationId]], before: Automation, changed: Automation
 ) -> dict[str, list[IntegrationId]]:
-    """Of the connections the given fields name, those of fields that really change.
+    """Returns the connections of the given fields whose value really changes.
 
     A body that changes nothing answers 200, also while a store is not connected.
     """

@@ -40,21 +40,21 @@ BY_SCHEDULE = RequestedTrigger(TriggerKind.SCHEDULE)
 
 @dataclass(slots=True)
 class RequestErrors:
-    """All that is wrong with a request, by dotted path."""
+    """All faults of a request, by dotted path."""
 
     found: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, path: str, words: str) -> None:
-        """One more fault."""
+        """Adds a fault."""
         self.found.setdefault(path, []).append(words)
 
     def merge(self, errors: Mapping[str, Sequence[str]]) -> None:
-        """The faults another check found."""
+        """Adds the faults that another check found."""
         for path, messages in errors.items():
             self.found.setdefault(path, []).extend(messages)
 
     def touches(self, name: str) -> bool:
-        """Whether the field, or something inside it, is at fault."""
+        """Returns whether the field, or something inside it, is at fault."""
         return any(path == name or path.startswith(f"{name}.") for path in self.found)
 
     def refuse(self) -> None:
@@ -64,7 +64,7 @@ class RequestErrors:
 
 
 def check_inputs(faults: RequestErrors, template: Template, inputs: JsonObject) -> JsonObject:
-    """The inputs with their defaults; as they came when they are at fault."""
+    """Returns the inputs with their defaults, or unchanged if they are invalid."""
     size = len(_ENCODER.encode(inputs).encode("utf-8"))
     if size > LARGEST_INPUTS:
         faults.add("inputs", f"The inputs are too large: at most {LARGEST_INPUTS // 1024} KiB.")
@@ -95,7 +95,7 @@ def check_schedule(
 
 
 def check_day(faults: RequestErrors, schedule: Schedule, timezone: str, now: datetime) -> None:
-    """That the day of a `once` is ahead and not too far."""
+    """Checks that the day of a `once` is in the future and not too far away."""
     tz = zone(timezone)
     if schedule.cadence is Cadence.ONCE and tz is not None:
         read = read_schedule(schedule.to_wire(), zone=tz, now=now)
@@ -104,13 +104,13 @@ def check_day(faults: RequestErrors, schedule: Schedule, timezone: str, now: dat
 
 
 def check_timezone(faults: RequestErrors, name: str) -> None:
-    """That the zone database has exactly this name."""
+    """Checks that the zone database has exactly this name."""
     if zone(name) is None:
         faults.add("timezone", NO_SUCH_ZONE)
 
 
 def check_trigger(faults: RequestErrors, template: Template, requested: RequestedTrigger) -> Trigger:
-    """The trigger by its shape and what the template offers; the store's topics come later."""
+    """Returns the trigger, checked by its shape and the template; the store's topics are checked later."""
     if requested.kind not in template.facts.triggers:
         faults.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[requested.kind]}.")
     if requested.kind is TriggerKind.SCHEDULE:
@@ -138,7 +138,7 @@ def check_topics(
     *,
     rules: AutomationRules,
 ) -> None:
-    """That the template offers each topic on the store's platform and the store can send it."""
+    """Checks that the template offers each topic on the store's platform and that the store can send it."""
     if not isinstance(trigger, EventTrigger) or store is None:
         return
     offered = set(template.facts.topics.get(store.kind, ())) & rules.topics_of(store)
@@ -148,7 +148,7 @@ def check_topics(
 
 
 def check_home(faults: RequestErrors, template: Template, integration: IntegrationId | None) -> None:
-    """That a store is named when the template runs on one, and only then."""
+    """Checks that a store is named exactly when the template runs on one."""
     platforms = template.facts.platforms
     if platforms and integration is None:
         faults.add("integration_id", "Choose the store it runs on.")
@@ -176,7 +176,7 @@ def check_reads(
     bound: Sequence[AutomationConnection],
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> None:
-    """That the connections it reads are the organization's, of their kind, and as many as it needs."""
+    """Checks that the read connections belong to the organization and have the kind and number it needs."""
     needs = [need for need in template.facts.connections if need.use is ConnectionUse.READ]
     if template.facts.platforms:
         return
@@ -219,7 +219,7 @@ def store_of(
 def check_store(
     faults: RequestErrors, platforms: Collection[str], store: Connection | None, *, is_named: bool
 ) -> None:
-    """That the store it runs on is the organization's and of a platform it can run on."""
+    """Checks that the store belongs to the organization and that its platform is supported."""
     if not is_named:
         return
     if store is None:
@@ -232,7 +232,7 @@ def check_store(
 def check_named(
     faults: RequestErrors, template: Template, inputs: JsonObject, world: SetupContext
 ) -> dict[str, IntegrationId]:
-    """The connections the inputs name, by the path of each; faults of them are reported."""
+    """Returns the connections that the inputs name, by path; reports their faults."""
     faults.merge(template.check_connections(inputs, world))
     return {named.path: named.integration_id for named in template.connections_of(inputs)}
 
@@ -261,7 +261,7 @@ def label_of(
     bound: Sequence[AutomationConnection],
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> str:
-    """What an automation runs on, by name; for several connections their names."""
+    """Returns the names of the connections that an automation runs on."""
     if store is not None:
         return store.name
     return ", ".join(connections_by_id[reference.integration_id].name for reference in bound)

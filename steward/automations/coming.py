@@ -1,4 +1,4 @@
-"""What becomes of stored coming rows when an automation changes, resumes or is archived."""
+"""Updates stored coming rows when an automation changes, resumes or is archived."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ async def drop_for_change(tx: Tx, locked: LockedAutomation, after: Automation) -
 
 
 async def drop_for_archive(tx: Tx, locked: LockedAutomation) -> None:
-    """Rows still to come go; those whose slot has come stay, pending ones as skipped."""
+    """Deletes rows still to come; keeps those whose slot has come, pending ones as skipped."""
     rows = await _rows(tx, locked)
     await _close_past(tx, locked, rows)
     gone = [

@@ -95,7 +95,7 @@ async def decide_many(
     max_slots: int | None,
     started: list[timedelta] | None = None,
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
-    """As `decide_due`, for automations of several organizations: kind by kind, sorted.
+    """Like `decide_due`, for automations of several organizations: kind by kind, sorted.
 
     `started` takes how late each run was made.
     """
@@ -286,7 +286,7 @@ def work(
     max_slots: int | None,
     closed: ClosedTimes | None = None,
 ) -> DueSlots:
-    """The automation's slots due at `now`, oldest first, at most `max_slots`, and its timing afterwards.
+    """Returns the automation's due slots, oldest first, at most `max_slots`, and its timing afterwards.
 
     `stored` are its pending rows and every row from `next_slot_at` on. A stored row of any state accounts
     for its slot. `closed` says when its slots are left out.
@@ -379,7 +379,7 @@ def _next_slot(
     now: datetime,
     remaining_at: datetime | None,
 ) -> datetime | None:
-    """The first slot that is still to come or that a bounded pass has left: `next_slot_at` only rises."""
+    """Returns the first slot to come or left by a bounded pass; `next_slot_at` never falls."""
     if timing.next_slot_at is None or (remaining_at is not None and remaining_at <= now):
         return remaining_at
     if not any(row.slot_at > now for row in stored):
@@ -390,7 +390,7 @@ def _next_slot(
 
 
 def _unstored(automation: Automation, timing: Timing, stored: Iterable[StoredSlot]) -> Iterator[Slot]:
-    """The slots from `next_slot_at` on that have no stored row, rising."""
+    """Yields the slots from `next_slot_at` on that have no stored row, rising."""
     if timing.next_slot_at is None:
         return
     stored_slots = {row.slot_at for row in stored}
@@ -414,7 +414,7 @@ def _stream(automation: Automation, *, after: datetime, slots_after: datetime) -
 
 
 async def first_timing(tx: Tx, automation: Automation) -> Timing:
-    """The clockwork of an automation whose slots begin now: at set-up (R15)."""
+    """Returns the clockwork of an automation whose slots begin now: at set-up (R15)."""
     first, now = None, tx.now
     if automation.state is AutomationState.ACTIVE:
         first = next(_stream(automation, after=now, slots_after=now), None)
@@ -436,7 +436,7 @@ async def rewrite_next(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
 
 
 async def rewrite_many(tx: Tx, org: OrgId, automations_to_lock: Collection[AutomationId]) -> None:
-    """As `rewrite_next`, for those of the automations that there are, in a fixed number of statements."""
+    """Like `rewrite_next`, for the given automations that exist, in a fixed number of statements."""
     timings = await schedules.lock_many(tx, org, automations_to_lock)
     if not timings:
         return
@@ -490,7 +490,7 @@ async def begin_slots(tx: Tx, locked: LockedAutomation, *, slots_after: datetime
 
 
 async def _leave_to_history(tx: Tx, locked: LockedAutomation) -> None:
-    """After a clock was set back, slots decided ahead of the present time are of the schedule before.
+    """Moves the auditor past slots that an earlier schedule decided before a clock was set back.
 
     The auditor takes up again behind them, for it knows the present schedule alone.
     """

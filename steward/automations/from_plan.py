@@ -29,7 +29,7 @@ from steward.templates.parts.messages import STORES
 
 @dataclass(frozen=True, slots=True)
 class CreateWorkflowCommand:
-    """Asks for an automation that runs the plan of an import."""
+    """Requests an automation that runs the plan of an import."""
 
     import_id: str
     name: str
@@ -151,7 +151,7 @@ def _check_store(
 def check_topics(
     faults: RequestErrors, trigger: Trigger, store: Connection | None, rules: AutomationRules
 ) -> None:
-    """That the store can send each topic."""
+    """Checks that the store can send each topic."""
     if not isinstance(trigger, EventTrigger) or store is None:
         return
     for topic in trigger.topics:
@@ -160,7 +160,7 @@ def check_topics(
 
 
 async def check_sending(tx: Tx, org: OrgId, faults: RequestErrors, *, is_ready: bool) -> None:
-    """That sends may go without approval now."""
+    """Checks that sends are allowed without approval now."""
     organization = await organizations.get(tx, org)
     if organization is None or not organization.send_without_approval:
         faults.add("send_mode", "This organization sends nothing without approval. Choose ask.")

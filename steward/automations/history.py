@@ -39,7 +39,7 @@ async def note(
 
 
 def edits(before: Automation, after: Automation) -> list[FieldEdit]:
-    """What differs between two versions, as the automation answers it; inputs one by one."""
+    """Returns the differences between two versions as the automation shows them; inputs one by one."""
     edited = [
         FieldEdit(name, old, new)
         for name, old, new in zip(_NAMES, _values(before), _values(after), strict=True)
@@ -96,5 +96,5 @@ def _input_edits(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]
 
 
 def schedule_edit(before: Schedule, after: Schedule) -> FieldEdit:
-    """The change of schedule that `this_and_later` makes."""
+    """Returns the change of schedule that `this_and_later` makes."""
     return FieldEdit("schedule", before.to_wire(), after.to_wire())

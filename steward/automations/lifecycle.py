@@ -41,7 +41,7 @@ class StateCommand:
 
 
 async def pause(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
-    """A person pauses an active automation. Raises NotFound, StaleVersion, WrongState."""
+    """Pauses an active automation for a person. Raises NotFound, StaleVersion, WrongState."""
     locked = await due.lock(tx, actor.org, command.automation)
     check_version(locked.automation, command.version)
     if locked.automation.state is not AutomationState.ACTIVE:
@@ -52,7 +52,7 @@ async def pause(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automatio
 async def pause_by_service(
     tx: Tx, org: OrgId, automation: AutomationId, *, reason: str, rules: AutomationRules
 ) -> Automation | None:
-    """The service pauses an automation, in plain words why; None when it is not active any more."""
+    """Pauses an automation for the stated reason; returns None if it is no longer active."""
     locked = await due.lock(tx, org, automation)
     if locked.automation.state is not AutomationState.ACTIVE:
         return None
@@ -62,7 +62,7 @@ async def pause_by_service(
 
 
 async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
-    """The service pauses an automation whose slots cannot be decided; False when not active.
+    """Pauses an automation whose slots cannot be decided; returns False if it is not active.
 
     Neither its slots nor its own fields are read: one of them is what is broken.
     """
@@ -92,7 +92,7 @@ async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
 async def pause_for_connection(
     tx: Tx, org: OrgId, integration: IntegrationId, *, reason: str, rules: AutomationRules
 ) -> list[AutomationId]:
-    """The service pauses the active automations that need a connection which is being disconnected."""
+    """Pauses the active automations that need a connection which is being disconnected."""
     needing = sorted(
         automation.id
         for automation in await automations.active_naming(tx, org, integration)
@@ -108,7 +108,7 @@ async def pause_for_connection(
 
 
 async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
-    """A person takes an automation up again; its slots begin now (R15).
+    """Resumes an automation for a person; its slots begin now (R15).
 
     Raises NotFound, StaleVersion, WrongState, ValidationFailed (a `once` that has passed), NotConnected,
     NotReady.
@@ -142,7 +142,7 @@ async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automati
 
 
 async def archive(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
-    """A person archives an automation; its runs end. Raises NotFound, StaleVersion, WrongState."""
+    """Archives an automation and ends its runs. Raises NotFound, StaleVersion, WrongState."""
     locked = await due.lock(tx, actor.org, command.automation)
     check_version(locked.automation, command.version)
     if locked.automation.state is AutomationState.ARCHIVED:
@@ -160,7 +160,7 @@ async def archive(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automat
 
 
 async def restore(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
-    """A person takes an automation out of the archive, paused. Raises NotFound, StaleVersion, WrongState."""
+    """Restores an archived automation, paused. Raises NotFound, StaleVersion, WrongState."""
     locked = await due.lock(tx, actor.org, command.automation)
     before = locked.automation
     check_version(before, command.version)

@@ -30,7 +30,7 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class FastStarts:
-    """What one transaction decided on the fast path: the automations, and how late each started run was."""
+    """The decisions of one fast-path transaction: the automations, and how late each run started."""
 
     automations: Collection[tuple[OrgId, AutomationId]]
     delays: Sequence[timedelta]
@@ -92,7 +92,7 @@ def _plain_slot(row: Row, *, now: datetime, late: datetime, rules: AutomationRul
 
 
 def _is_free(row: Row) -> bool:
-    """Whether nothing but its connections keeps the automation from starting a run.
+    """Returns whether nothing but its connections keeps the automation from starting a run.
 
     A workflow's readiness has rules of its own and never qualifies.
     """

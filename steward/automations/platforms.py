@@ -1,4 +1,4 @@
-"""Which stores an imported plan runs on, and which steps of a flow have no counterpart there."""
+"""Decides which stores an imported plan runs on, and which of a flow's steps they do not support."""
 
 from steward.automations.checks import PLATFORM_NAMES, RequestErrors
 from steward.model import plan_json
@@ -13,7 +13,7 @@ _MAX_NAMED = 5  # steps in one refusal
 
 
 def platforms_of(plan: Plan) -> tuple[str, ...]:
-    """The stores a plan can run on: those its store steps are made for; empty when it needs none."""
+    """Returns the store platforms a plan can run on; empty when it needs no store."""
     if plan.mode is DataMode.ENVIRONMENT:
         if not _is_on_store(plan):
             return ()
@@ -27,7 +27,7 @@ def platforms_of(plan: Plan) -> tuple[str, ...]:
 
 
 def _is_on_store(plan: Plan) -> bool:
-    """Whether a flow reads or changes anything of a store."""
+    """Returns whether a flow reads or changes anything of a store."""
     if plan.variables:
         return True
     return any(_stores(step.origin.source_type) for step in _steps(plan) if step.origin)
@@ -54,7 +54,7 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
 
 
 def check_platform(faults: RequestErrors, plan: Plan, store: Connection) -> None:
-    """That a flow's steps have counterparts in the store; what has none is named."""
+    """Checks that a flow's steps have counterparts on the store's platform; reports those that have none."""
     findings = lacking(plan, store.kind)
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
@@ -80,7 +80,7 @@ def _stores(task: str) -> frozenset[str] | None:
 
 
 def _unread(plan: Plan, platform: str) -> list[str]:
-    """The paths of the objects a flow is about that the platform's objects do not have."""
+    """Returns the paths of the flow's objects that the platform's objects do not have."""
     aliases = {step.origin.alias for step in plan.steps if step.origin is not None}
     unread_paths = UNREAD.get(platform)
     if unread_paths is None:

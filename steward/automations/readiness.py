@@ -19,7 +19,7 @@ from steward.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a run is refused as soon as it is made: a run's code and words."""
+    """The code and words with which a run is refused when it is created."""
 
     code: str
     message: str
@@ -34,7 +34,7 @@ async def obstacle(tx: Tx, automation: Automation, *, templates: Templates) -> O
 async def obstacles(
     tx: Tx, org: OrgId, requested: Sequence[Automation], *, templates: Templates
 ) -> dict[AutomationId, Obstacle]:
-    """As `obstacle`, for several automations; those without one are absent.
+    """Like `obstacle`, for several automations; those without one are absent.
 
     An unknown template is none while a worker of another release lives, which may know it.
     """
@@ -57,7 +57,7 @@ async def obstacles(
 
 
 async def _unready(tx: Tx, automation: Automation) -> Obstacle | None:
-    """A workflow with steps that have no usable connection."""
+    """Returns the obstacle of a workflow whose steps lack usable connections."""
     state = await workflows.state_of(tx, automation)
     if state is None:
         return Obstacle("not_ready", "The steps of this automation are no longer there. Import it again.")
@@ -96,7 +96,7 @@ async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None
 
 
 def is_clear(automation: Automation, templates: Templates, connected: Collection[IntegrationId]) -> bool:
-    """Whether it is of a template on offer, and every connection it needs is among `connected`."""
+    """Returns whether it is of a template on offer, and every connection it needs is among `connected`."""
     if automation.kind is not AutomationKind.TEMPLATE or is_withdrawn(automation, templates):
         return False
     return all(integration in connected for integration in connections_of(automation, templates))
@@ -112,12 +112,12 @@ def why_unusable(connection: Connection | None) -> str | None:
 
 
 def is_withdrawn(automation: Automation, templates: Templates) -> bool:
-    """Whether the automation's template is no longer among those of the service."""
+    """Returns whether the automation's template is no longer among those of the service."""
     return automation.kind is AutomationKind.TEMPLATE and automation.template_id not in templates
 
 
 def connections_of(automation: Automation, templates: Templates) -> tuple[IntegrationId, ...]:
-    """The connections an automation needs when it runs: its own, those it reads, those named in its inputs
+    """Returns the connections that runs need: its own, those it reads, and those in its inputs
     or bindings; each once, in this order."""
     return needed(
         templates.get(automation.template_id),
@@ -136,7 +136,7 @@ def needed(
     inputs: JsonObject,
     bindings: JsonObject,
 ) -> tuple[IntegrationId, ...]:
-    """As `connections_of`, by the parts that name connections."""
+    """Like `connections_of`, by the parts that name connections."""
     integrations = list(reads) if integration is None else [integration, *reads]
     if template is not None and inputs:
         integrations += [named.integration_id for named in template.connections_of(inputs)]

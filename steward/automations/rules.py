@@ -1,4 +1,4 @@
-"""What the verbs of automations depend on beside the database: settings, templates and connectors."""
+"""The dependencies of automation commands besides the database: settings, templates, connectors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Templates: TypeAlias = Mapping[str, Template]
 
 
 class ConnectorTopics(Protocol):
-    """What set-up needs of a connector: which topics its stores can send."""
+    """The topics that a connector's stores can send."""
 
     @property
     def topics(self) -> Mapping[str, object]:
@@ -31,7 +31,7 @@ class AutomationRules:
     spread_max: int = default_of("spread_max")
 
     def topics_of(self, store: Connection) -> frozenset[str]:
-        """The topics a store can send: none when its deliveries could not be verified."""
+        """Returns the topics a store can send: none when its deliveries could not be verified."""
         connector = self.connectors.get(store.kind)
         if connector is None or store.facts.get("events_verified") is False:
             return frozenset()

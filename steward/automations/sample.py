@@ -137,7 +137,7 @@ def _in_pages(params: P) -> P:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Takes the reading and deciding steps of an automation that is not stored."""
+    """Runs the reading and deciding steps of an automation that is not stored."""
 
     engine: Engine
     clock: Clock
@@ -204,7 +204,7 @@ def _local_day(now: datetime, timezone: str) -> Any:
 
 @dataclass(slots=True)
 class _Progress:
-    """What the steps have read, decided and proposed so far."""
+    """The outputs and proposals of the steps so far."""
 
     outputs: dict[str, JsonValue] = field(default_factory=dict)
     titles: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""From a template, an inputs object and a schedule to an automation; imported workflows are imports/'s."""
+"""Creates an automation from a template, inputs and a schedule; imports/ does so from workflows."""
 
 import hashlib
 import json
@@ -90,7 +90,7 @@ class CreatedAutomation:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What the shapes of a request come to; the schedule is `manual` where it is at fault."""
+    """The parsed parts of a request; the schedule is `manual` where it is invalid."""
 
     template: Template
     inputs: JsonObject
@@ -100,7 +100,7 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    """Where it runs: the store, the connections known here, and the zone."""
+    """The automation's surroundings: the store, the known connections, and the zone."""
 
     store: Connection | None
     connections_by_id: Mapping[IntegrationId, Connection]
@@ -256,7 +256,7 @@ async def _automations_named(tx: Tx, org: OrgId, checked: _Checked) -> Mapping[A
 
 
 async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
-    """The store's zone, without one the organization's, else UTC."""
+    """Returns the store's zone, without one the organization's, else UTC."""
     if store is not None and store.zone is not None and zone(store.zone) is not None:
         return store.zone
     organization = await organizations.get(tx, actor.org)

@@ -1,4 +1,4 @@
-"""What automations remember between their runs, as steps read it."""
+"""Provides steps with what automations remember between their runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

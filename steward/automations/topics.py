@@ -40,14 +40,14 @@ _WORDS = {
 
 
 def _topic_words(topics: Sequence[str]) -> str:
-    """The topics as a sentence: "When an order is created or an order is paid"."""
+    """Returns the topics as a sentence: "When an order is created or an order is paid"."""
     words = [_WORDS.get(topic, f"the store sends {topic}") for topic in topics]
     listed = ", ".join(words[:-1])
     return f"When {listed} or {words[-1]}" if listed else f"When {words[-1]}"
 
 
 def shown_trigger(automation: Automation) -> Trigger:
-    """The trigger with its words and whether it listens: off while the automation is not active."""
+    """Returns the trigger with its words and whether it listens: off while the automation is not active."""
     trigger = automation.trigger
     if not isinstance(trigger, EventTrigger):
         return trigger

@@ -29,7 +29,7 @@ class UnboundStep:
     why: str
 
     def wire(self) -> JsonObject:
-        """As answered."""
+        """Returns the record as answered."""
         return {"step": self.step, "kind": self.kind, "target": self.target, "why": self.why}
 
     @property
@@ -39,7 +39,7 @@ class UnboundStep:
 
 
 def readiness_wire(steps_to_bind: Sequence[UnboundStep], *, is_ready: bool) -> JsonObject:
-    """The readiness of a workflow as answered: its steps without a usable connection, by list."""
+    """Returns the readiness of a workflow as answered: its steps without a usable connection, by list."""
     return {
         "ready": is_ready,
         "missing": [],
@@ -112,7 +112,7 @@ def _document(target: JsonValue) -> str | None:
 
 
 def own_document(connection: Connection) -> str | None:
-    """The one spreadsheet of a service account."""
+    """Returns the one spreadsheet of a service account."""
     settings = connection.facts.get("settings")
     return _document(settings) if connection.auth is Auth.SERVICE_ACCOUNT else None
 
@@ -165,7 +165,7 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
 
 
 def chosen_imports(plan: JsonObject) -> JsonObject:
-    """The imports chosen for the steps of a kept plan that call a workflow, as answered."""
+    """Returns the imports chosen for the steps of a kept plan that call a workflow, as answered."""
     return {path: {"import_id": part.import_id} for path, part in plan_json.chosen_in(plan).items()}
 
 
@@ -180,14 +180,14 @@ async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[UnboundSt
 async def keep_plan(
     tx: Tx, org: OrgId, automation: AutomationId, version: int, plan: JsonObject, bindings: JsonObject
 ) -> None:
-    """Keeps the plan of a version with what its steps are bound to."""
+    """Stores the plan of a version and the bindings of its steps."""
     stored_plan = plans.StoredPlan(plan, bindings)
     sha256 = plan_json.plan_sha256(plan)
     await plans.insert(tx, org, automation, version, stored_plan=stored_plan, sha256=sha256)
 
 
 def words_of(missing: Sequence[UnboundStep]) -> str:
-    """Why it is not ready, naming the steps."""
+    """Returns a sentence that says why it is not ready and names the steps."""
     if all(step.kind == _WORKFLOW for step in missing):
         paths = ", ".join(f"“{step.step}”" for step in missing[:5])
         return f"No workflow is chosen for these steps to call: {paths}. Choose one of your imports."

@@ -57,7 +57,7 @@ async def verify(args: CliArgs) -> Facts:
 
 
 async def head(args: CliArgs) -> Facts:
-    """The end of each log; kept elsewhere, it shows later whether a log was rebuilt."""
+    """Returns the end of each log; stored elsewhere, it later shows whether a log was rebuilt."""
     heads = []
     async with open_context(args) as context:
         for org in await _orgs(context, args.options.org):

@@ -25,7 +25,7 @@ Facts = Mapping[str, object]
 
 
 class CommandFailed(Exception):
-    """Why a command was refused or failed: a stable code and plain words."""
+    """Raised when a command was refused or failed, with a stable code and plain words."""
 
     def __init__(self, code: str, message: str, facts: Facts | None = None) -> None:
         """`facts` are printed with the error of a command whose check failed."""
@@ -41,7 +41,7 @@ class WrongUsage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """One argument: its names and its settings for argparse."""
+    """An argument: its names and its settings for argparse."""
 
     names: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class CliArgs:
         return self.read_settings()
 
     def now(self) -> datetime:
-        """The time."""
+        """Returns the time."""
         return self.clock.now()
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One row of the table of commands; `run` returns the fields of `--json`, or None after `ready`.
+    """A row of the table of commands; `run` returns the fields of `--json`, or None after `ready`.
 
     Without `--json` the facts are listed, or worded by `in_words`.
     """
@@ -82,7 +82,7 @@ class Command:
 
 
 def option(*names: str, **options: Any) -> _Argument:
-    """An argument as argparse takes it."""
+    """Returns an argument as argparse takes it."""
     return _Argument(names, options)
 
 
@@ -102,7 +102,7 @@ class CommandContext:
         return await self.engine.write(self.args.now(), act, org=() if org is None else org)
 
     async def ring(self) -> KeyRing:
-        """The service's own keys. Raises CommandFailed when the master keys do not open them."""
+        """Returns the service's own keys. Raises CommandFailed when the master keys do not open them."""
         settings = self.args.settings
         try:
             return await open_ring(
@@ -122,7 +122,7 @@ class CommandContext:
 
 @asynccontextmanager
 async def open_context(args: CliArgs) -> AsyncIterator[CommandContext]:
-    """The database, migrated; closed afterwards. Raises CommandFailed while migrations are pending."""
+    """Opens the migrated database and closes it afterwards. Raises CommandFailed for pending migrations."""
     use_packaged_zones()
     settings = args.settings
     state = await migrate(settings.database_url, args.now(), only_look=True)
@@ -150,7 +150,7 @@ def password(args: CliArgs) -> str:
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of a file of NAME=value lines; `#` begins a comment line, quotes around a value go.
+    """Returns the variables of a file of NAME=value lines; ignores `#` lines and strips quotes.
 
     Raises SettingsError naming file and line.
     """

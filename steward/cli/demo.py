@@ -54,7 +54,7 @@ _PEOPLE = (
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """Where the demo listens and stores its data; `reset` deletes the data first."""
+    """The address and the data folder of the demo; `reset` deletes the data first."""
 
     host: str = "127.0.0.1"
     port: int = 8400
@@ -317,7 +317,7 @@ async def _first_run(service: app.WiredProcess, options: DemoOptions, facts: Map
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
-    """What a person needs to look around: addresses, sign-ins, a credential and three calls."""
+    """Returns what a person needs to look around: addresses, sign-ins, a credential and three calls."""
     base, person = facts["base_url"], facts["people"][0]
     credential = facts["credential"]
     login = {

@@ -1,4 +1,4 @@
-"""How many descriptors the process may have, and how many of them connections may take."""
+"""Limits the process's file descriptors, and the share of them for connections."""
 
 import resource
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _BURSTS: Final = 3  # of the queue's length: accepted, answered and about to be 
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """What connections may take: `connections` are held at once, and `queue` more wait to be accepted."""
+    """The number of connections held at once, and of those that wait to be accepted."""
 
     connections: int
     queue: int

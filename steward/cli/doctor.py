@@ -78,7 +78,7 @@ class _Installation:
     is_full: bool = False  # whether the whole SQLite file is read
 
     async def read(self, act: Act[T], org: OrgId | None = None) -> T:
-        """One read. Raises Wrong without a database."""
+        """Runs one read. Raises Wrong without a database."""
         if self.engine is None:
             raise CheckFailed(_NOT_KNOWN)
         try:
@@ -430,7 +430,7 @@ async def _traces(patient: _Installation) -> str:
 
 
 async def _audit(patient: _Installation) -> str:
-    """Tells what the worker's checks of the audit logs found; reads no entries itself."""
+    """Reports what the worker's checks of the audit logs found; reads no entries itself."""
     broken = []
     for org in await patient.read(organizations.every):
         fault = await patient.read(partial(health.audit_fault, org=org), org)
@@ -445,7 +445,7 @@ async def _audit(patient: _Installation) -> str:
 
 
 async def _setup(patient: _Installation) -> str:
-    """Tells of organizations that nobody owns yet; after an erasure that is how it stays."""
+    """Reports organizations without an owner, which is also their state after an erasure."""
     orgs = await patient.read(organizations.every)
     if not orgs:
         return "There is no organization yet. Run: steward init."
@@ -515,7 +515,7 @@ async def doctor(args: CliArgs) -> Facts:
 
 
 async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str]:
-    """The database, or why it cannot be used; an absent file is not made."""
+    """Returns the database, or why it cannot be used; never creates the file."""
     if is_sqlite(settings.database_url) and not sqlite_path(settings.database_url).exists():
         return None, f"There is no file {sqlite_path(settings.database_url)}. Run: steward migrate."
     try:
@@ -528,7 +528,7 @@ async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str
 
 
 def _masters(settings: Settings) -> list[MasterKey]:
-    """The master keys, but none made where none is kept yet."""
+    """Returns the master keys; creates none where none is stored yet."""
     is_there = settings.master_keys or (settings.data_dir / KEY_FILE).exists()
     return master_keys(settings) if is_there else []
 
@@ -541,7 +541,7 @@ async def _checked(patient: _Installation, name: str) -> dict[str, object]:
 
 
 def in_words(facts: Facts) -> str:
-    """A line a check."""
+    """Returns one line a check."""
     checks = facts["checks"]
     assert isinstance(checks, list)
     width = max(len(check["name"]) for check in checks)

@@ -89,13 +89,13 @@ class ConnectionLimits:
         return name
 
     def server_headers(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The server's own headers as they are sent: the date, made again each second."""
+        """Returns the server's own headers as bytes, with the date of the current second."""
         if headers is not self._server_headers_of:
             self._server_headers_of, self._server_headers = headers, lines(headers)
         return self._server_headers
 
     def leave(self, name: str) -> None:
-        """One connection less."""
+        """Frees the place of a closed connection."""
         self.held -= 1
         self.by_address[name] -= 1
         if not self.by_address[name]:
@@ -262,11 +262,11 @@ def _answer(
 
 
 def protocol(edge: ConnectionLimits) -> type[HttpToolsProtocol]:
-    """The protocol of a server within the bounds of `edge`."""
+    """Returns the protocol of a server within the bounds of `edge`."""
     return type("Guarded", (_Guarded,), {"edge": edge})
 
 
 def _raw(reply: Reply, request_id: str) -> bytes:
-    """A whole answer on a connection that ends with it."""
+    """Returns a whole response for a connection that is then closed."""
     head = answers.head(len(reply.body), request_id) + lines(reply.headers)
     return b"".join((STATUS_LINE[reply.status], head, b"connection: close\r\n\r\n", reply.body))

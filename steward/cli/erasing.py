@@ -80,7 +80,7 @@ def _check_confirmed(args: CliArgs, names: tuple[str, ...], known_as: str) -> No
 
 
 async def _rewritten(settings: Settings) -> bool:
-    """Whether the SQLite file was rewritten, which needs it alone; always False on PostgreSQL."""
+    """Returns whether the SQLite file was rewritten, which needs it alone; always False on PostgreSQL."""
     if not is_sqlite(settings.database_url):
         return False
     try:

@@ -29,7 +29,7 @@ async def new(args: CliArgs) -> Facts:
 
 
 async def rotate_signing(args: CliArgs) -> Facts:
-    """A new signing key; the older ones verify until their last token has expired."""
+    """Creates a signing key; older ones verify until their last token has expired."""
     async with open_context(args) as context:
         await context.ring()
         rotated = await context.write(lambda tx: keys.rotate_signing(tx, context.masters))
@@ -41,7 +41,7 @@ async def rotate_signing(args: CliArgs) -> Facts:
 
 
 async def _rotate_encryption(args: CliArgs) -> Facts:
-    """Every data key under the first master key; with --data also new data keys, and secrets under them.
+    """Rewraps every data key with the first master key; with --data also replaces data keys and reseals.
 
     Row by row, each in its own transaction: the service may run meanwhile, and broken off it goes on.
     """

@@ -29,7 +29,7 @@ _ROLES = [str(role) for role in Role]
 
 
 async def _create_org(args: CliArgs) -> Facts:
-    """A new organization."""
+    """Creates an organization."""
     command = CreateOrganization(args.options.name, args.options.timezone, args.options.automations == "on")
     async with open_context(args) as context:
         organization = await context.write(lambda tx: organizations.create(tx, command))
@@ -37,7 +37,7 @@ async def _create_org(args: CliArgs) -> Facts:
 
 
 async def _list_orgs(args: CliArgs) -> Facts:
-    """All organizations."""
+    """Lists all organizations."""
     async with open_context(args) as context:
         all_organizations = await context.write(organizations.every)
     return {"organizations": [_organization(organization) for organization in all_organizations]}
@@ -55,7 +55,7 @@ async def _switch_org(args: CliArgs) -> Facts:
 
 
 async def _create_user(args: CliArgs) -> Facts:
-    """A new person, with an organization when one is named."""
+    """Creates a person, and an organization when one is named."""
     options = args.options
     if (options.org is None) != (options.role is None):
         raise WrongUsage("Give --org and --role together.")
@@ -134,7 +134,7 @@ async def _add_to_org(args: CliArgs) -> Facts:
 
 
 async def issue(args: CliArgs) -> Facts:
-    """A new credential; its secret is shown this once."""
+    """Creates a credential; its secret is shown only this once."""
     async with open_context(args) as context:
         ring = await context.ring()
 
@@ -146,7 +146,7 @@ async def issue(args: CliArgs) -> Facts:
 
 
 async def rotate(args: CliArgs) -> Facts:
-    """A new secret for the same client id."""
+    """Creates a new secret for the same client id."""
     async with open_context(args) as context:
         ring = await context.ring()
         return _issued(await context.write(lambda tx: credentials.rotate(tx, ring, args.options.client_id)))

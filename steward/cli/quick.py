@@ -15,7 +15,7 @@ _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 
 def is_quick(argv: Sequence[str]) -> bool:
-    """Whether the words of a command line ask for the quick check."""
+    """Returns whether the words of a command line ask for the quick check."""
     return argv[:1] == ["doctor"] and "--quick" in argv
 
 

@@ -17,7 +17,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class NotReached(Exception):
-    """What does not answer as it must, with what to do."""
+    """Raised when an address does not answer as expected, with the remedy."""
 
 
 async def check_base_url(settings: Settings) -> str:

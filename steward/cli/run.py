@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: TextIO) -> int:
-    """One use of the command line, with its environment and where it writes."""
+    """Runs the command line once, with its environment and its output streams."""
     as_json = "--json" in argv
     try:
         rest, env_file = _shared(argv)
@@ -122,7 +122,7 @@ def _group(
 
 
 def _settings(environ: Mapping[str, str], env_file: str | None) -> Settings:
-    """The settings of the environment and the file; what both name is the environment's."""
+    """Returns the settings of the environment and the file; the environment wins."""
     return read({**(read_env_file(Path(env_file)) if env_file is not None else {}), **environ})
 
 
@@ -136,7 +136,7 @@ def _say(facts: Facts, as_json: bool, out: TextIO, command: Command) -> None:
 
 
 def _words(facts: object, indent: str = "") -> list[str]:
-    """The same facts for people: a line a fact, records indented."""
+    """Returns the facts for people: one line each, records indented."""
     if isinstance(facts, Mapping):
         lines = []
         for name, value in facts.items():

@@ -39,7 +39,7 @@ async def _run_worker(args: CliArgs) -> None:
 
 
 async def _run_demo(args: CliArgs) -> None:
-    """The service beside the fake platforms, until a signal; takes no settings but its arguments."""
+    """Serves the demo with the fake platforms until a signal; takes no settings but its arguments."""
     options = args.options
     chosen = DemoOptions(options.host, options.port, Path(options.dir), options.reset)
     try:

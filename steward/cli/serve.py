@@ -37,12 +37,12 @@ Ready = Callable[[Mapping[str, object]], None]
 
 
 class CannotServe(Exception):
-    """Why the process does not start, with the remedy."""
+    """Raised when the process cannot start, with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Where to serve, and whether with a worker; `handle` is a listening socket of a parent process."""
+    """The address, and whether to run a worker; `handle` is a socket of the parent process."""
 
     host: str | None = None
     port: int | None = None
@@ -207,7 +207,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
 
 
 def open_log(settings: Settings, process: Process) -> Log:
-    """The log of this process, which takes the lines of libraries and uncaught errors too.
+    """Returns the log of this process, which also takes lines of libraries and uncaught errors.
 
     Closes the installation's files to others, and reports those that stay open.
     """
@@ -253,7 +253,7 @@ def _listen(settings: Settings, options: ServeOptions, descriptors: Descriptors)
 
 
 def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket:
-    """A listening socket, at which `queue` clients may wait. Raises CannotServe for an address in use."""
+    """Returns a listening socket with a backlog of `queue`. Raises CannotServe for an address in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -276,7 +276,7 @@ def spare_collector() -> None:
 
 
 def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
-    """A server of an application within the bounds of an edge."""
+    """Returns a server of an application within the bounds of an edge."""
     config = uvicorn.Config(
         application,
         loop="uvloop",
@@ -312,7 +312,7 @@ def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
 
 
 def _metrics_servers(service: app.WiredProcess, queue: int) -> list[uvicorn.Server]:
-    """The server of /metrics on its own address, unless that is switched off."""
+    """Returns the server of /metrics on its own address, unless that is switched off."""
     address = service.settings.metrics_listen
     if address is None:
         return []

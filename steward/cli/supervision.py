@@ -1,4 +1,4 @@
-"""Tells the service manager how this process is, by systemd's notification protocol (sd_notify)."""
+"""Reports the state of this process to the service manager by systemd's protocol (sd_notify)."""
 
 import asyncio
 import os

@@ -16,22 +16,22 @@ class _Parsed(Protocol):
     """The callbacks of the HTTP parser."""
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Called when a request begins."""
 
     def on_url(self, url: bytes) -> None:
-        """A part of its target."""
+        """Called for a part of its target."""
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One of its headers."""
+        """Called for each header."""
 
     def on_headers_complete(self) -> None:
-        """Its head is there."""
+        """Called after the last header."""
 
     def on_body(self, body: bytes) -> None:
-        """A part of its body."""
+        """Called for a part of its body."""
 
     def on_message_complete(self) -> None:
-        """All of it is there."""
+        """Called after the whole request."""
 
 
 class _Body:
@@ -61,12 +61,12 @@ class _Body:
 
 
 def has_body(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether a request with these headers, their names in lower case, has a body."""
+    """Returns whether a request with these headers, their names in lower case, has a body."""
     return any(name in _FRAMING and value != b"0" for name, value in headers)
 
 
 def body_parser(to: _Parsed, headers: Sequence[tuple[bytes, bytes]]) -> HttpRequestParser:
-    """A parser that is where the body of a request with these headers begins, and then parses on."""
+    """Returns a parser positioned at the start of the body of a request with these headers."""
     framing = [name + b": " + value + b"\r\n" for name, value in headers if name in _FRAMING]
     body = _Body(to)
     parser = HttpRequestParser(body)

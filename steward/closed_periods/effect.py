@@ -30,7 +30,7 @@ Stretch: TypeAlias = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class PeriodEffect:
-    """What a period would do: `slots_closed` of the next 30 days, counted up to 10,000.
+    """The effect of a period; `slots_closed` covers the next 30 days, counted up to 10,000.
 
     `automations` are the active ones in its scope, `runs_waiting` the live runs whose changes would wait,
     `never_open` names of automations that would no longer run at all.

@@ -66,7 +66,7 @@ class DifferingHoliday:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedHolidays:
-    """What was accepted: what differs, and the regions that lack the coming year's holidays."""
+    """The accepted holidays: differences, and the regions without holidays for the coming year."""
 
     differences: tuple[DifferingHoliday, ...]
     next_year: int

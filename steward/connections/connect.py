@@ -43,7 +43,7 @@ _SILENT = (PlatformUnavailable,)
 
 @dataclass(frozen=True, slots=True)
 class CheckMessage:
-    """One line of a check's report."""
+    """A line of a check's report."""
 
     level: str
     message: str

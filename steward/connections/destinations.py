@@ -33,7 +33,7 @@ class DestinationCache:
     silent_s: float = _SILENT_SECONDS  # how long an account is waited for
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
-        """The answer of at most five minutes ago."""
+        """Returns the answer of at most five minutes ago."""
         cached = self.held.get(key)
         if cached is None or now - cached[0] >= _CACHE_SECONDS:
             return None
@@ -59,7 +59,7 @@ class DestinationReader:
     async def destinations(
         self, org: OrgId, integration: IntegrationId, *, parent: str | None
     ) -> tuple[Destination, ...]:
-        """The destinations under `parent`; none for an id that is not the organization's.
+        """Returns the destinations under `parent`; none for an id that is not the organization's.
 
         Raises NotConnected, also when the account says no, and Unavailable when it does not answer within
         ten seconds.

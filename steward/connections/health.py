@@ -31,7 +31,7 @@ _MARKS = frozenset({_DOUBTED, _OTHER_SINCE})
 
 @dataclass(frozen=True, slots=True)
 class ConnectionChecks:
-    """What looking at connections takes."""
+    """The dependencies of checks of connections."""
 
     engine: Engine
     clock: Clock

@@ -34,7 +34,7 @@ def keep_refresh_tokens(engine: Engine, clock: Clock, vault: Vault, log: Log) ->
 
 @dataclass(frozen=True, slots=True)
 class RunAccess:
-    """How runs reach the organization's stores and accounts (`ConnectionAccess` of runs)."""
+    """The access of runs to the organization's stores and accounts (`ConnectionAccess` of runs)."""
 
     engine: Engine
     clock: Clock
@@ -72,11 +72,11 @@ class RunAccess:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
 
     def changes(self, kind: str) -> Mapping[str, AnyWriteOperation]:
-        """The plannable changes of a kind of connection."""
+        """Returns the plannable changes of a kind of connection."""
         return CHANGES if kind == web.KIND else self.vault.connectors[kind].writes
 
     def receives_messages(self, kind: str) -> bool:
-        """Whether what is written to the kind of connection is a message to people."""
+        """Returns whether what is written to the kind of connection is a message to people."""
         return kind != web.KIND and Receivable.MESSAGE in self.vault.connectors[kind].capabilities.receives
 
     def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
@@ -84,7 +84,7 @@ class RunAccess:
         return self.vault.outbound.web_read_client(org, check_cancelled=still_wanted)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, ConnectionSecrets]:
-        """The connection as it is now: one that was disconnected since is not opened."""
+        """Returns the connection in its present state; one that was disconnected since is not opened."""
         look = partial(_current, vault=self.vault, connection=connection)
         try:
             secrets = await self.engine.read(self.clock.now(), look, org=org)

@@ -20,7 +20,7 @@ _DONE = "encryption_rotated"
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """One secret and whose it is."""
+    """A secret and whose it is."""
 
     integration: IntegrationId
     secret: SealedField
@@ -45,7 +45,7 @@ async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
 
 
 async def under_others(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
-    """How many of the organization's data keys are not under the first master key. Raises CannotOpen."""
+    """Returns how many data keys are not under the first master key. Raises CannotOpen."""
     data_keys = await connections.data_keys(tx, org)
     for key in data_keys:
         unwrap(key.wrapped, masters, org_id=org, key_no=key.key_no)
@@ -94,22 +94,22 @@ def context_of_field(org: OrgId, field: str, key_no: int) -> SealContext:
 
 
 def content_field(import_id: str) -> str:
-    """The field that the content of an import is sealed for."""
+    """Returns the field that the content of an import is sealed for."""
     return f"import:{import_id}"
 
 
 def static_data_field(automation: AutomationId) -> str:
-    """The field that the static data of an automation is sealed for."""
+    """Returns the field that the static data of an automation is sealed for."""
     return f"static_data:{automation}"
 
 
 def route_field(route: RouteId, field: str) -> str:
-    """The field that the address (`url`) or the secrets (`secret`) of a webhook are sealed for."""
+    """Returns the field that the address (`url`) or the secrets (`secret`) of a webhook are sealed for."""
     return f"route:{route}:{field}"
 
 
 def mail_field(message: MessageId) -> str:
-    """The field that a mail of one's account is sealed for while it waits."""
+    """Returns the field that a mail of one's account is sealed for while it waits."""
     return f"message_{message}"
 
 

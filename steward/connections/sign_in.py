@@ -39,7 +39,7 @@ _NEW = IntegrationId(0)
 
 
 class SignInFailed(Exception):
-    """Why a sign-in did not end in a connection: denied, state or exchange."""
+    """Raised when a sign-in did not end in a connection: denied, state or exchange."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -119,7 +119,7 @@ async def start_sign_in(
     vault: Vault,
     form: JsonObject | None = None,
 ) -> str:
-    """The address a person signs in at; its state is theirs, valid ten minutes, once.
+    """Returns the address a person signs in at; its state is theirs, valid once for ten minutes.
 
     `form` names the person's own app, where the kind takes one. Raises NotConfigured, ValidationFailed, and
     for `integration` WrongState.
@@ -288,7 +288,7 @@ async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:
 
 
 def _address(token: object) -> str | None:
-    """The e-mail address in an identity token that came straight from the account over TLS."""
+    """Returns the e-mail address in an identity token that came straight from the account over TLS."""
     if not isinstance(token, str) or token.count(".") != 2:
         return None
     part = token.split(".")[1]

@@ -34,7 +34,7 @@ BEFORE_COUNTS = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True)
 class Vault:
-    """What opening a connection needs; built once by app.py."""
+    """The dependencies of opening a connection; built once by app.py."""
 
     masters: Sequence[MasterKey]
     connectors: Mapping[str, Connector]
@@ -76,7 +76,7 @@ async def add(
 
 
 async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> ConnectionSecrets:
-    """The connection as its connector needs it; its secrets enter the register of live ones.
+    """Opens a connection for its connector and registers its secrets for redaction.
 
     Raises CannotOpen when no master key opens them.
     """
@@ -102,7 +102,7 @@ async def open_field(
 
 
 def plain(connection: Connection) -> dict[str, str]:
-    """The settings that are no secrets, as the last connecting kept them."""
+    """Returns the settings that are not secret, as last connected."""
     settings = connection.facts.get("settings")
     return {name: str(value) for name, value in settings.items()} if isinstance(settings, Mapping) else {}
 
@@ -113,7 +113,7 @@ async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) 
 
 
 async def seal_bytes(tx: Tx, vault: Vault, org: OrgId, *, field: str, value: bytes) -> tuple[int, bytes]:
-    """As `seal_text`, of bytes."""
+    """Like `seal_text`, for bytes."""
     key_no, data_key = await _data_key(tx, vault, org)
     return key_no, seal(value, data_key, context_of_field(org, field, key_no))
 
@@ -138,7 +138,7 @@ async def opening_key(tx: Tx, vault: Vault, org: OrgId, key_no: int) -> bytes:
 
 
 async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:
-    """The organization's newest data key, made at the first need."""
+    """Returns the organization's newest data key; creates it when first needed."""
     newest = await connections.data_key(tx, org)
     if newest is not None:
         return newest.key_no, unwrap(newest.wrapped, vault.masters, org_id=org, key_no=newest.key_no)

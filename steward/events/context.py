@@ -1,4 +1,4 @@
-"""What the periodic tasks of events need."""
+"""The dependencies of the periodic tasks of events."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -35,7 +35,7 @@ class Echoes:
     changes: Sequence[OwnChange]
 
     def is_own(self, automation: AutomationId, row: EventRow, event: Event) -> bool:
-        """Whether the event reports the automation's own change.
+        """Returns whether the event reports the automation's own change.
 
         Judged by its last change of the object, and by when the event arrived, not by when it is matched.
         """

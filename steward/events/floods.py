@@ -37,7 +37,7 @@ class Floods:
     windows: "OrderedDict[str, _Window]" = field(default_factory=OrderedDict)
 
     def take(self, address: str, now: float) -> None:
-        """Takes one delivery up. Raises Unavailable with the seconds until there is room again."""
+        """Admits one delivery. Raises Unavailable with the seconds until there is room again."""
         window = self.windows.setdefault(address, _Window())
         self.windows.move_to_end(address)
         if len(self.windows) > _MAX_ADDRESSES:
@@ -54,5 +54,5 @@ class Floods:
         self.windows.setdefault(address, _Window()).add(now, 0, size)
 
     def doubt(self, address: str, now: float) -> None:
-        """A delivery with a wrong signature counts double."""
+        """Counts a delivery with a wrong signature a second time."""
         self.windows.setdefault(address, _Window()).add(now, 1, 0)

@@ -48,5 +48,5 @@ def _delivery_of(
 
 
 def _is_filled(spec: TopicSpec, read: Mapping[str, CatchUp]) -> bool:
-    """Whether every snapshot that the topic is derived from is complete."""
+    """Returns whether every snapshot that the topic is derived from is complete."""
     return all(kind in read and read[kind].fill is Fill.DONE for kind in spec.snapshot_types)

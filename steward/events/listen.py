@@ -1,4 +1,4 @@
-"""Keeps the subscriptions at stores in step with the topics that automations need."""
+"""Synchronizes the subscriptions at stores with the topics that automations need."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -51,7 +51,7 @@ _ABOUT = {
 
 @dataclass(frozen=True, slots=True)
 class _SubscriptionCheck:
-    """What one look at a store's subscriptions is about: what to ask of it, and what was known before."""
+    """A check of a store's subscriptions: what to ask of it, and what was known before."""
 
     connection: Connection
     connector: Connector
@@ -77,7 +77,7 @@ async def listen_due(ctx: EventContext) -> bool:
 
 
 async def _defer(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
-    """A defect of ours: the store is looked at again later; from the fifth time on it says so."""
+    """Defers the store after an internal error; from the fifth time on, logs it."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return
@@ -133,7 +133,7 @@ async def _look_once(ctx: EventContext, org: OrgId, integration: IntegrationId) 
 
 
 async def _clear_before(ctx: EventContext, pending_check: _SubscriptionCheck) -> None:
-    """After a reconnecting: what leads to the address before is taken away. Raises CallError."""
+    """Removes the subscriptions of the address before a reconnection. Raises CallError."""
     opened = pending_check.secrets
     if _KEY_BEFORE not in opened.sealed:
         return
@@ -179,7 +179,7 @@ async def _subscribe(
 async def _prepare(
     tx: Tx, *, org: OrgId, ctx: EventContext, integration: IntegrationId
 ) -> _SubscriptionCheck | None:
-    """What to ask of the store; None when there is nothing to ask, or nobody to ask it from."""
+    """Returns what to ask of the store; None when there is nothing to ask or no connection to ask through."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return None
@@ -263,7 +263,7 @@ async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
 
 
 async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> ConnectionSecrets:
-    """The connection opened, with an event address of its own: new at each reconnecting."""
+    """Returns the opened connection with its event address, which is new after each reconnection."""
     org, integration = connection.org, connection.integration_id
     opened = await open_secrets(tx, vault, connection)
     if EVENT_KEY in opened.sealed and EVENT_SECRET in opened.sealed:
@@ -279,7 +279,7 @@ async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> Connect
 async def _store_results(
     tx: Tx, *, org: OrgId, look: _SubscriptionCheck, rows: Sequence[Subscription], every: timedelta
 ) -> bool:
-    """Keeps what became of each subscription, and what is to be read again; True when topics have changed."""
+    """Stores each subscription's result and what to read again; returns whether topics have changed."""
     integration = look.connection.integration_id
     listener = await subscriptions.lock(tx, org, integration)
     if listener is None:
@@ -318,7 +318,7 @@ async def _store_subscriptions(tx: Tx, look: _SubscriptionCheck, rows: Sequence[
 
 
 async def _is_as_it_was(tx: Tx, before: Connection) -> bool:
-    """Whether the connection still is the one that was asked: not reconnected or disconnected meanwhile."""
+    """Returns whether the connection was neither reconnected nor disconnected since the read."""
     now = await connections.get(tx, before.org, before.integration_id)
     return now is not None and (now.state, now.connected_at) == (before.state, before.connected_at)
 
@@ -357,7 +357,7 @@ def _after(
 
 
 async def _read_again(tx: Tx, look: _SubscriptionCheck, *, every: timedelta) -> None:
-    """The types of objects that are read again, and filled first where topics are derived from them."""
+    """Stores the types of objects to read again; those that a new derived topic needs are completed first."""
     org, integration = look.connection.org, look.connection.integration_id
     if "changed" not in look.connector.reads:
         return
@@ -381,7 +381,7 @@ def _types_to_read(look: _SubscriptionCheck) -> tuple[set[str], set[str]]:
 
 
 async def _store_failure(tx: Tx, *, org: OrgId, look: _SubscriptionCheck, error: CallError) -> bool:
-    """The store could not be asked: what was made stays, what was not fails in time, with the reason."""
+    """Records that the store could not be read, with the reason; existing subscriptions stay."""
     integration, tries = look.connection.integration_id, look.before.tries + 1
     if await subscriptions.lock(tx, org, integration) is None:
         return False

@@ -342,7 +342,7 @@ class _Derivation:
         return self.changed[key] if key in self.changed else self.snapshots.get(key)
 
     def _topics_by_name(self, item: _ReadEvent) -> tuple[str, ...]:
-        """Of a body that was too large to be stored only its native topic is known."""
+        """Returns the native topic alone for a body that was too large to be stored."""
         if not item.row.oversize:
             return ()
         offered = self.batch.offered.items()
@@ -358,7 +358,7 @@ class _Derivation:
         *,
         polled: bool,
     ) -> ObjectSnapshot:
-        """The object after an event that reports `fields` of it; None keeps the earlier fields."""
+        """Returns the object after an event that reports `fields` of it; None keeps the earlier fields."""
         reported: Mapping[str, ReportedTimes] = telling.reported_after(
             event, derived, snapshot, polled=polled, offered=self.batch.offered
         )
@@ -407,13 +407,13 @@ def _key(event: Event | None) -> _ObjectKey | None:
 
 
 def _objects(event: Event | None) -> tuple[_ObjectKey, ...]:
-    """The objects whose changes this event may echo."""
+    """Returns the objects whose changes this event may echo."""
     key = _key(event)
     return () if event is None or key is None else event.objects or (key,)
 
 
 def _started(item: _EventTopics, by_topic: _AutomationsByTopic) -> Iterator[tuple[AutomationId, str]]:
-    """Each automation the event starts, once, with the first of its topics."""
+    """Returns each automation that the event starts, once, with the first of its topics."""
     started: set[AutomationId] = set()
     for topic in item.topics:
         for automation in by_topic.get(topic, ()):
@@ -455,7 +455,7 @@ async def _enqueue(
 
 
 def _pointer(event: Event | None) -> JsonObject:
-    """The object that the event's runs read again."""
+    """Returns the object that the event's runs read again."""
     if event is None or event.object_id is None:
         return {}
     occurred = None if event.occurred_at is None else event.occurred_at.isoformat()

@@ -49,13 +49,13 @@ class StoreAddress:
     key_hash: str  # the hash of its key, for logs and limits
 
     def signed(self) -> BodySigner:
-        """What computes the signature of a body as it streams; fails closed without a secret."""
+        """Returns what computes a body's signature as it streams; fails closed without a secret."""
         return BodySigner([secret.reveal().encode("utf-8") for secret in self.signing])
 
 
 @dataclass(slots=True)
 class DeliveryIntake:
-    """What taking deliveries up needs, and the secrets opened lately, by connection and its version."""
+    """The dependencies of taking in deliveries, and recently opened secrets by connection version."""
 
     engine: Engine
     clock: Clock
@@ -69,7 +69,7 @@ class DeliveryIntake:
     )
 
     async def address(self, key: str) -> StoreAddress:
-        """The address with this key. Raises NotFound, Unavailable (a flood)."""
+        """Returns the address with this key. Raises NotFound, Unavailable (a flood)."""
         key_hash = endpoints.hashed(key)
         look = partial(self._look, key=key, key_hash=key_hash)
         address = await self.engine.read(self.clock.now(), look, small=True)
@@ -117,7 +117,7 @@ class DeliveryIntake:
         return secrets
 
     async def take(self, address: StoreAddress, headers: Mapping[str, str], body: RawBody) -> bool:
-        """Judges a delivery and keeps a genuine one durably; whether there is something new to match.
+        """Stores a genuine delivery durably; returns whether there is something new to match.
 
         Raises Unauthenticated, Unavailable when it could not be kept.
         """

@@ -1,4 +1,4 @@
-"""Which topics of an event are new: deliveries and catch-up may both report one modification."""
+"""Decides which topics of an event are new, since deliveries and catch-up may report it twice."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -76,7 +76,7 @@ def _fresh_in_catch_up(
 
 
 def _is_as_created(event: Event, direct: Mapping[str, ReportedTimes]) -> bool:
-    """Whether the object is read as it was when its creation was delivered."""
+    """Returns whether the object is read as it was when its creation was delivered."""
     if event.modified_at is None:
         return False
     return any(
@@ -107,7 +107,7 @@ def reported_after(
 
 
 def _was_active(event: Event, topic: str, active_since: Mapping[str, datetime | None]) -> bool:
-    """Whether the topic was listened to when the event happened; stores send whole seconds."""
+    """Returns whether the topic was listened to when the event happened; stores send whole seconds."""
     if topic not in active_since:
         return False
     since = active_since[topic]

@@ -19,7 +19,7 @@ class ResponseTooLate(TimeoutError):
 
 @dataclass(frozen=True, slots=True)
 class FakeRequest:
-    """One complete request."""
+    """A complete request."""
 
     method: str
     path: str
@@ -44,7 +44,7 @@ class FakeRequest:
 
 @dataclass(frozen=True, slots=True)
 class FakeChange:
-    """One object a write changed: the written fields before and after."""
+    """An object a write changed: the written fields before and after."""
 
     type: str
     id: int | str
@@ -65,7 +65,7 @@ class FakeChange:
 
 @dataclass(frozen=True, slots=True)
 class FakeResponse:
-    """One answer, with the objects changed for it."""
+    """An answer, with the objects changed for it."""
 
     status: int
     body: bytes = b""

@@ -17,7 +17,7 @@ class BadFault(ValueError):
 
 @dataclass(slots=True)
 class InjectedFault:
-    """One fault; `seen` counts the matching requests, let through or hit."""
+    """A fault; `seen` counts the matching requests, let through or hit."""
 
     id: str
     method: str

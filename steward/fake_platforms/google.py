@@ -55,7 +55,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class _SignInCode:
-    """What a sign-in code was issued for; valid once."""
+    """The grant of a sign-in code; valid once."""
 
     redirect_uri: str
     challenge: str

@@ -14,7 +14,7 @@ _MARK = "_steward_op"
 
 @dataclass(slots=True)
 class LedgerEntry:
-    """One request; `applied` and `answered` are set when it is over."""
+    """A request; `applied` and `answered` are set when it is over."""
 
     seq: int
     arrived_at: datetime

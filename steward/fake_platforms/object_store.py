@@ -31,7 +31,7 @@ class _StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object of a bucket."""
+    """An object of a bucket."""
 
     content: bytes
     modified_at: datetime

@@ -103,12 +103,12 @@ class Keys:
 
     @property
     def client_id(self) -> str:
-        """Of the spreadsheet sign-in."""
+        """The client id of the spreadsheet sign-in."""
         return derived(self.seed, "client id", 24) + ".apps.sandbox.example"
 
     @property
     def client_secret(self) -> str:
-        """Of the spreadsheet sign-in."""
+        """The client secret of the spreadsheet sign-in."""
         return "GOCSPX-" + derived(self.seed, "client secret", 28)
 
     @property
@@ -123,12 +123,12 @@ class Keys:
 
     @property
     def access_key_id(self) -> str:
-        """Of the bucket."""
+        """The access key id of the bucket."""
         return "AKIA" + derived(self.seed, "access key", 16).upper()
 
     @property
     def secret_access_key(self) -> str:
-        """Of the bucket."""
+        """The secret access key of the bucket."""
         return derived(self.seed, "secret access key")
 
     @property

@@ -31,7 +31,7 @@ def invalid(message: str) -> SheetError:
 
 @dataclass(slots=True)
 class FakeTab:
-    """One sheet of a spreadsheet; `cells` holds only written cells."""
+    """A sheet of a spreadsheet; `cells` holds only written cells."""
 
     sheet_id: int
     title: str
@@ -77,7 +77,7 @@ class FakeTab:
 
 @dataclass(slots=True)
 class FakeSpreadsheet:
-    """One spreadsheet, and the addresses it is shared with."""
+    """A spreadsheet, and the addresses it is shared with."""
 
     id: str
     title: str

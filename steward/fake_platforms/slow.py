@@ -1,4 +1,4 @@
-"""How slowly the fake shop answers: by setting, and by the requested length of a page."""
+"""Computes how slowly the fake shop answers: by setting, and by the requested page length."""
 
 import re
 from dataclasses import dataclass

@@ -32,7 +32,7 @@ class Content:
 
 
 def content_of(sent: str | JsonObject) -> Content:
-    """What was sent: a text's own bytes, an object's with sorted keys and no blanks."""
+    """Returns the sent content: a text's own bytes, an object's JSON with sorted keys and no blanks."""
     text = (
         sent
         if isinstance(sent, str)
@@ -46,7 +46,7 @@ def content_of(sent: str | JsonObject) -> Content:
 
 
 def parsed(text: str) -> JsonValue:
-    """The JSON of a text. Raises Unreadable."""
+    """Returns the JSON of a text. Raises Unreadable."""
     if text.count("[") + text.count("{") + text.count(",") > _MAX_VALUES:
         raise Unreadable("The export contains too many values to read.")
     try:

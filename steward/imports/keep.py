@@ -99,7 +99,7 @@ async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
 
 
 def summary(reading: ImportReading) -> JsonObject:
-    """What a list shows of an import beside its row."""
+    """Returns what a list shows of an import in addition to its row."""
     plan, report = reading.plan, reading.report
     return {
         "step_count": len(plan.steps),
@@ -111,7 +111,7 @@ def summary(reading: ImportReading) -> JsonObject:
 
 
 def needs_of(plan: Plan) -> list[str]:
-    """What its steps need, each once, sorted; objects read when it starts are a store's."""
+    """Returns what the steps need, each once, sorted; objects read at the start belong to a store."""
     needs = {
         step.origin.needs
         for step in plan.steps
@@ -121,7 +121,7 @@ def needs_of(plan: Plan) -> list[str]:
 
 
 def shown_trigger(plan: Plan) -> dict[str, Any] | None:
-    """The start it proposes: a store's events or a schedule; null when only a person would start it."""
+    """Returns the proposed start: a store's events or a schedule; None for a manual start."""
     entry = plan.entry()
     if entry is None:
         return None
@@ -133,7 +133,7 @@ def shown_trigger(plan: Plan) -> dict[str, Any] | None:
 
 
 def shown_plan(encoded_plan: JsonObject) -> JsonObject:
-    """The plan as the API shows it."""
+    """Returns the plan as the API shows it."""
     plan = plan_json.from_json(encoded_plan)
     names = {step.name for step in plan.steps}
     edges = [edge for edge in plan.edges if edge.source in names]

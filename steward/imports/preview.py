@@ -37,7 +37,7 @@ class PreviewQuery:
 async def preview(
     tx: Tx, actor: Actor, plan: JsonObject, issues: Sequence[JsonValue], query: PreviewQuery
 ) -> JsonObject:
-    """The fields of Preview. Raises ValidationFailed."""
+    """Returns the fields of Preview. Raises ValidationFailed."""
     faults = RequestErrors()
     plan = await calls.choose(tx, actor.org, faults, plan, query.import_id, query.calls or {})
     plan_ = plan_json.from_json(plan)
@@ -73,7 +73,7 @@ async def preview(
 
 
 def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[Finding]:
-    """The proposed start, where the store never sends the event that it starts by."""
+    """Returns the proposed start, where the store never sends the event that it starts by."""
     entry = plan.entry()
     if entry is None or entry.kind != "event" or query.topics_of is None:
         return []
@@ -87,7 +87,7 @@ def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[F
 
 
 def _effects_of(plan: Plan) -> tuple[list[str], list[str]]:
-    """The steps that would change the store, and those that would send, of what a run can reach."""
+    """Returns the steps that would change the store, and those that would send, of what a run can reach."""
     reached = plan.running()
     changes = [step.name for step in reached if step.kind is StepKind.CHANGE]
     sends = [step.name for step in reached if step.kind is StepKind.SEND]

@@ -1,4 +1,4 @@
-"""What a run of an import reaches from its start, and what never runs."""
+"""Computes which steps a run of an import reaches from its start, and which never run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ _NAMED = 3  # names in one sentence
 
 @dataclass(frozen=True, slots=True)
 class TriggerReach:
-    """How many of the steps a run would do, and the trigger of the file that they follow."""
+    """The number of the steps a run executes, and the trigger of the file that they follow."""
 
     runs: int
     steps: int
     start: str | None
 
     def wire(self) -> JsonObject:
-        """As stored and answered."""
+        """Returns the reach as stored and answered."""
         return {"runs": self.runs, "steps": self.steps, "start": self.start}
 
 
@@ -31,7 +31,7 @@ def reach_of(plan: Plan) -> TriggerReach:
 
 
 def reach_findings(plan: Plan) -> list[Finding]:
-    """An error when no step runs; a warning that names the steps which the start does not lead to."""
+    """Returns an error when no step runs; a warning that names the steps which the start does not lead to."""
     entry = plan.entry()
     if entry is None:
         return []

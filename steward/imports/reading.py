@@ -99,7 +99,7 @@ def _marked(plan: Plan, findings: list[Finding]) -> Plan:
 
 
 def _references(plan: Plan) -> list[Finding]:
-    """An error for each step that asks for one that is not there or never runs, other than to see whether.
+    """Returns an error for each step that depends on a step that does not exist or never runs.
 
     A step whose failure the workflow tolerates goes on without it, as in n8n.
     """
@@ -153,7 +153,7 @@ def _never_runs(name: str, entry: PlanTrigger | None) -> str:
 
 
 def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
-    """The names of the steps that a step's expressions and its script cannot do without."""
+    """Returns the names of the steps that a step's expressions and its script cannot do without."""
     referenced: set[str] = set()
     for _, template_ in templates_of(step):
         guarded = any(isinstance(part, Chunk) and "isExecuted" in part.code for part in template_.parts)
@@ -168,7 +168,7 @@ def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
 
 
 async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
-    """What compiling every expression and script found; nothing is run."""
+    """Compiles every expression and script without running them, and returns the findings."""
     templates, liquid, scripts = _code_in(plan)
     if not templates and not scripts and not liquid:
         return []
@@ -197,7 +197,7 @@ _LocatedTemplates = list[tuple[PlanStep, str, ParameterTemplate]]
 def _code_in(
     plan: Plan,
 ) -> tuple[_LocatedTemplates, _LocatedTemplates, list[tuple[PlanStep, str, Script]]]:
-    """The JavaScript templates, the Liquid templates and the scripts of the supported steps."""
+    """Returns the JavaScript templates, the Liquid templates and the scripts of the supported steps."""
     templates: _LocatedTemplates = []
     liquid: _LocatedTemplates = []
     scripts: list[tuple[PlanStep, str, Script]] = []
@@ -215,7 +215,7 @@ def _code_in(
 
 
 def _script_of(step: PlanStep, plan: Plan) -> Script | None:
-    """The script of a step; None: it is none that runs one."""
+    """Returns the script of a step; None: it is none that runs one."""
     if step.origin is None:
         return None
     if plan.mode is DataMode.ENVIRONMENT:

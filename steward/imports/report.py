@@ -1,4 +1,4 @@
-"""What reading an import found, ordered and counted for people."""
+"""Orders and counts the findings of an import for people."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ImportReport:
 
 
 def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
-    """The report of a plan: levels as they count for its trigger, worst first, then in plan order."""
+    """Returns the report of a plan: levels as they count for its trigger, worst first, then in plan order."""
     softened = graph.softened(plan, findings)
     places = {step.name: number for number, step in enumerate(plan.steps)}
     ordered = sorted(

@@ -10,7 +10,7 @@ from steward.steps.workflow.expressions.template import ParameterTemplate
 
 
 def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
-    """The expressions of a step, each with its parameter's path."""
+    """Returns the expressions of a step, each with its parameter's path."""
     templates: list[tuple[str, ParameterTemplate]] = []
 
     def look(value: Any, path: str) -> None:

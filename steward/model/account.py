@@ -8,7 +8,7 @@ from steward.model.ids import OrgId, PersonId
 
 
 class Scope(StrEnum):
-    """What a caller may do."""
+    """The permissions of an API credential."""
 
     READ = "automations:read"
     WRITE = "automations:write"
@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 
 class CreatedVia(StrEnum):
-    """How something was made."""
+    """The way in which a record was created."""
 
     UI = "ui"
     API_TOKEN = "api-token"
@@ -40,7 +40,7 @@ ROLE_SCOPES = {
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """One organization (tenant): the owner of rows."""
+    """An organization (tenant): the owner of rows."""
 
     id: OrgId
     name: str
@@ -52,7 +52,7 @@ class Organization:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """One human's account."""
+    """A human's account."""
 
     id: PersonId
     email: str
@@ -125,7 +125,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Creator:
-    """Who made a record and how; all three null when made by the service itself."""
+    """The creator of a record; all three are null when the service itself created it."""
 
     created_by: PersonId | None
     created_via: CreatedVia | None
@@ -136,7 +136,7 @@ BY_SERVICE = Creator(None, None, None)
 
 
 def maker(actor: Actor) -> Creator:
-    """The record of `actor` as the maker of something."""
+    """Returns the record of `actor` as the maker of something."""
     return Creator(actor.person, actor.via, actor.client_id)
 
 

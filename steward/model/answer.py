@@ -12,7 +12,7 @@ ANSWER_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
-    """What the outside answered to one write: status, headers in small letters, and the body as text.
+    """The response to a write: status, lower-case headers, and the body as text.
 
     `is_too_large`: the body was over 1 MiB and was not kept; the write itself was made.
     """

@@ -29,7 +29,7 @@ class ApprovalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FollowingSteps:
-    """What is known to come after an approval: how many steps, and whether one may ask again."""
+    """The steps after an approval: their maximum number, and whether one may ask again."""
 
     steps: int = 0
     may_ask_again: bool = False
@@ -44,7 +44,7 @@ _NOTHING_FOLLOWS = FollowingSteps()
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """One question to a person about exactly one set of changes."""
+    """A question to a person about exactly one set of changes."""
 
     org: OrgId
     id: ApprovalId

@@ -87,7 +87,7 @@ def level_of(action: str) -> Level:
 
 @dataclass(frozen=True, slots=True)
 class ChainedEntry:
-    """One entry as stored; `at` in milliseconds, `detail` the stored JSON text."""
+    """An entry as stored; `at` in milliseconds, `detail` the stored JSON text."""
 
     org: OrgId
     seq: int

@@ -22,14 +22,14 @@ class AutomationState(StrEnum):
 
 
 class AutomationKind(StrEnum):
-    """What an automation was made from."""
+    """The source of an automation: a template or an import."""
 
     TEMPLATE = "template"
     WORKFLOW = "workflow"
 
 
 class PausedBy(StrEnum):
-    """Who paused an automation."""
+    """The kind of actor that paused an automation."""
 
     MERCHANT = "merchant"
     SYSTEM = "system"

@@ -26,7 +26,7 @@ class CannotBeCalled(Exception):
 
 
 def with_called(step: PlanStep, plan: Plan) -> PlanStep:
-    """The calling step as it is with this workflow inside. Raises CannotBeCalled."""
+    """Returns the calling step as it is with this workflow inside. Raises CannotBeCalled."""
     origin = step.origin
     if origin is None:
         return step
@@ -50,7 +50,7 @@ def with_called(step: PlanStep, plan: Plan) -> PlanStep:
 def with_chosen(
     plan: Plan, chosen: Mapping[str, Plan], above: str = "", *, refused: dict[str, str] | None = None
 ) -> Plan:
-    """The plan with the workflows chosen for its steps, by the path of each.
+    """Returns the plan with the workflows chosen for its steps, by the path of each.
 
     One that cannot run inside its step is left out; why is added to `refused`.
     """
@@ -75,7 +75,7 @@ def with_chosen(
 
 
 def is_open(step: PlanStep, plan: Plan) -> bool:
-    """Whether the step calls a workflow that its file does not hold."""
+    """Returns whether the step calls a workflow that its file does not hold."""
     origin = step.origin
     return (
         origin is not None
@@ -86,7 +86,7 @@ def is_open(step: PlanStep, plan: Plan) -> bool:
 
 
 def open_calls(plan: Plan, above: str = "") -> Iterator[str]:
-    """The paths of running steps for whose call no workflow is chosen, in plan order."""
+    """Yields the paths of running steps for whose call no workflow is chosen, in plan order."""
     for step in plan.running():
         called = plan.inner.get(step.name)
         if is_open(step, plan):
@@ -96,7 +96,7 @@ def open_calls(plan: Plan, above: str = "") -> Iterator[str]:
 
 
 def chosen_calls(plan: Plan, above: str = "") -> Iterator[str]:
-    """The paths of running steps whose workflow a person chooses, those chosen and those not."""
+    """Yields the paths of running steps whose workflow a person chooses, those chosen and those not."""
     for step in plan.running():
         called = plan.inner.get(step.name)
         if is_open(step, plan) or (called is not None and called.is_chosen):
@@ -106,7 +106,7 @@ def chosen_calls(plan: Plan, above: str = "") -> Iterator[str]:
 
 
 def called_name(step: PlanStep) -> str:
-    """How the file names the workflow that a step calls: by its name, else its id; empty if neither."""
+    """Returns the name of the workflow that a step calls, else its id; empty if the file has neither."""
     workflow = step.config.get("workflowId")
     if isinstance(workflow, Mapping):
         workflow = workflow.get("cachedResultName") or workflow.get("value")
@@ -141,7 +141,7 @@ def _kind(inside: Sequence[PlanStep], plan: Plan) -> StepKind | None:
 
 
 def _needs(inside: Sequence[PlanStep]) -> tuple[str | None, str | None]:
-    """The one kind of connection it needs, and of a store which."""
+    """Returns the one kind of connection that it needs, and the platform if it is a store."""
     needing = [
         inner_step
         for inner_step in inside
@@ -156,7 +156,7 @@ def _needs(inside: Sequence[PlanStep]) -> tuple[str | None, str | None]:
 
 
 def _target(inside: Sequence[PlanStep]) -> JsonObject | None:
-    """The one document its steps name; of a tab only where all name the same."""
+    """Returns the one document that its steps name; the tab only where all name the same."""
     targets = [
         inner_step.origin.target
         for inner_step in inside

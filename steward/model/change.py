@@ -17,7 +17,7 @@ _SHOWN_BYTES = 4096
 
 
 class Action(StrEnum):
-    """What is done to an object."""
+    """The kind of change to an object."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -31,7 +31,7 @@ class Action(StrEnum):
 
 
 class FieldKind(StrEnum):
-    """How a field's values are shown."""
+    """The way in which a field's values are shown."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -42,7 +42,7 @@ class FieldKind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a change."""
+    """The outcome of a change."""
 
     PROPOSED = "proposed"
     APPROVED = "approved"
@@ -58,7 +58,7 @@ class Outcome(StrEnum):
 
 
 class Recovery(StrEnum):
-    """How an interrupted write of an operation is reconciled (its idempotency class)."""
+    """The idempotency class of an operation: how an interrupted write is reconciled."""
 
     IDEMPOTENT = "idempotent"
     READABLE = "readable"
@@ -78,7 +78,7 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field before and after, as the approver sees it."""
+    """A field before and after, as the approver sees it."""
 
     field: str
     label: str
@@ -90,7 +90,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One platform call: an operation of a connector on one target; the unit of effects and settling."""
+    """A platform call: an operation of a connector on one target; the unit of effects and settling."""
 
     operation: str
     integration_id: IntegrationId
@@ -112,7 +112,7 @@ class Part:
         )
 
     def wire(self) -> JsonObject:
-        """The part as stored and hashed."""
+        """Returns the part as stored and hashed."""
         return {
             "operation": self.operation,
             "integration_id": self.integration_id,
@@ -180,7 +180,7 @@ class Batch:
 
 
 def truncated_value(value: JsonValue) -> tuple[JsonValue, bool]:
-    """A before or after value cut to 4 KiB of JSON, and whether it was cut."""
+    """Returns a before or after value cut to 4 KiB of JSON, and whether it was cut."""
     if _size(value) <= _SHOWN_BYTES:
         return value, False
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -199,12 +199,12 @@ def _size(value: JsonValue) -> int:
 
 
 def effect_key(run: RunId, name: str, iteration: str, *, position: int, part: int, version: int) -> str:
-    """The key of one part's effect, the same for every attempt."""
+    """Returns the key of one part's effect, the same for every attempt."""
     return str(uuid.uuid5(_EFFECTS, f"{run}|{name}|{iteration}|{position}|{part}|{version}"))
 
 
 def batch_key(effect_keys: Sequence[str]) -> str:
-    """The key of a call that carries several effects: its own key when there is but one."""
+    """Returns the key of a call that carries several effects: its own key when there is but one."""
     return effect_keys[0] if len(effect_keys) == 1 else str(uuid.uuid5(_EFFECTS, "|".join(effect_keys)))
 
 
@@ -215,7 +215,7 @@ def request_hash(parts: Sequence[Part]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """What one approval asks for; its hash binds the decision to exactly these changes."""
+    """The changes of one approval; its hash binds the decision to exactly these changes."""
 
     org: OrgId
     run: RunId
@@ -247,7 +247,7 @@ _WORST = (Outcome.UNKNOWN, Outcome.FAILED, Outcome.CONFLICT, Outcome.APPLIED, Ou
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a change from its parts'; a conflict beside a written part is failed."""
+    """Returns the outcome of a change from its parts'; a conflict beside a written part is failed."""
     outcome = min(outcomes, key=_WORST.index)
     if outcome is Outcome.CONFLICT and Outcome.APPLIED in outcomes:
         return Outcome.FAILED

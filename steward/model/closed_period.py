@@ -10,14 +10,14 @@ from steward.model.json import JsonObject
 
 
 class Stops(StrEnum):
-    """What a closed period stops; `runs` includes `changes`."""
+    """The activity that a closed period stops; `runs` includes `changes`."""
 
     CHANGES = "changes"
     RUNS = "runs"
 
 
 class ClosedScopeKind(StrEnum):
-    """What a closed period applies to, widest first."""
+    """The scopes of closed periods, widest first."""
 
     ORGANIZATION = "organization"
     STORE = "store"
@@ -42,7 +42,7 @@ class ClosedScope:
     automation: AutomationId | None = None
 
     def to_wire(self) -> JsonObject:
-        """The scope as answered: only the id that its kind has."""
+        """Returns the scope as answered: only the id that its kind has."""
         if self.kind is ClosedScopeKind.STORE:
             return {"kind": self.kind.value, "integration_id": self.integration}
         if self.kind is ClosedScopeKind.AUTOMATION:
@@ -68,7 +68,7 @@ class ClosedWhen:
     last: str | None = None
 
     def to_wire(self) -> JsonObject:
-        """The fields of the kind, by their names in the API."""
+        """Returns the fields of the kind, by their names in the API."""
         match self.kind:
             case ClosedKind.ONCE:
                 return {"kind": "once", "start": self.start, "end": self.end}
@@ -105,7 +105,7 @@ FREEZE = ClosedWhen(ClosedKind.FREEZE)
 
 @dataclass(frozen=True, slots=True)
 class ClosedPeriod:
-    """One version of a closed period, valid in [`valid_from`, `valid_until`)."""
+    """A version of a closed period, valid in [`valid_from`, `valid_until`)."""
 
     org: OrgId
     id: str
@@ -121,14 +121,14 @@ class ClosedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """One stretch of a closed period: [`start`, `end`); without `end` until a person ends it."""
+    """A stretch of a closed period: [`start`, `end`); without `end` until a person ends it."""
 
     start: datetime
     end: datetime | None
     period: ClosedPeriod
 
     def holds(self, instant: datetime) -> bool:
-        """Whether the instant lies in the stretch: its start does, its end does not."""
+        """Returns whether the instant lies in the stretch: its start does, its end does not."""
         return self.start <= instant and (self.end is None or instant < self.end)
 
 

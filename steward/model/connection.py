@@ -17,7 +17,7 @@ class ConnectionState(StrEnum):
 
 
 class Auth(StrEnum):
-    """How a connection proves itself."""
+    """The method by which a connection authenticates."""
 
     USER_SIGN_IN = "user_sign_in"
     SERVICE_ACCOUNT = "service_account"
@@ -26,7 +26,7 @@ class Auth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One link of an organization to a store or account; never with its keys."""
+    """A link of an organization to a store or account; never with its keys."""
 
     org: OrgId
     integration_id: IntegrationId
@@ -57,7 +57,7 @@ class AutomationConnection:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What is missing before a template or workflow can run."""
+    """The connections that a template or workflow lacks before it can run."""
 
     ready: bool
     missing: tuple[str, ...]

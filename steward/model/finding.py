@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class FindingLevel(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     ERROR = "error"  # cannot run
     WARNING = "warning"  # runs, but differs
@@ -14,7 +14,7 @@ class FindingLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What reading an export found; `step` is None when it concerns the whole file."""
+    """A finding of an import; `step` is None when it concerns the whole file."""
 
     step: str | None
     level: FindingLevel
@@ -22,10 +22,10 @@ class Finding:
     message: str
 
     def wire(self) -> dict[str, str | None]:
-        """As stored and answered."""
+        """Returns the finding as stored and answered."""
         return {"step": self.step, "level": str(self.level), "code": self.code, "message": self.message}
 
     @classmethod
     def from_wire(cls, wire: dict[str, str | None]) -> "Finding":
-        """As stored."""
+        """Returns the finding of its stored form."""
         return cls(wire["step"], FindingLevel(str(wire["level"])), str(wire["code"]), str(wire["message"]))

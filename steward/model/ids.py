@@ -64,5 +64,5 @@ def first_id(instant: datetime) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Tells whether `text` has the form of a public id."""
+    """Returns whether `text` has the form of a public id."""
     return ID.fullmatch(text) is not None

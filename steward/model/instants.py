@@ -22,14 +22,14 @@ def wire_time(instant: datetime) -> str:
 
 
 def wire_time_of(stored: int) -> str:
-    """The same for milliseconds since 1970 UTC, as instants are stored."""
+    """Like `wire_time`, for milliseconds since 1970 UTC, as instants are stored."""
     minute, rest = divmod(stored, 60_000)
     return f"{_minute(minute)}{_SECONDS[rest // 1000]}{_FRACTIONS[rest % 1000]}"
 
 
 @lru_cache(maxsize=4096)
 def _minute(number: int) -> str:
-    """The part of a minute after 1970 that its instants share."""
+    """Returns the part of a minute after 1970 that its instants share."""
     return (_EARLIEST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:")
 
 
@@ -38,12 +38,12 @@ _FRACTIONS = tuple(f".{number:03}Z" for number in range(1000))
 
 
 def wire_time_or_none(instant: datetime | None) -> str | None:
-    """As `wire_time`, null for null."""
+    """Like `wire_time`; None for None."""
     return None if instant is None else wire_time(instant)
 
 
 def read_time(text: str) -> datetime | None:
-    """The instant a timestamp names, in UTC and cut to milliseconds; None when it is not one.
+    """Returns the instant a timestamp names, in UTC and cut to milliseconds; None when it is not one.
 
     RFC 3339 with `T` and with `Z` or a numeric offset, up to 9 fraction digits, years 1970 to 9999.
     """

@@ -26,7 +26,7 @@ LISTED: Final = 20
 
 
 class NoticeGroup(StrEnum):
-    """What a person switches on or off together."""
+    """A group of topics that a person switches on or off together."""
 
     APPROVALS = "approvals"
     RUNS = "runs"
@@ -35,7 +35,7 @@ class NoticeGroup(StrEnum):
 
 
 class Topic(StrEnum):
-    """What happened (docs/design/notifications.md#topics)."""
+    """The kind of event that a notice reports (docs/design/notifications.md#topics)."""
 
     APPROVAL_WAITING = "approval_waiting"
     APPROVAL_EXPIRING = "approval_expiring"
@@ -128,7 +128,7 @@ class ChannelName(StrEnum):
 
 
 class MessageKind(StrEnum):
-    """What a message is: notices at once, a digest of them, a mail of one's account, or a test."""
+    """The kind of message: notices at once, a digest of them, a mail of one's account, or a test."""
 
     NOTICES = "notices"
     DIGEST = "digest"
@@ -150,7 +150,7 @@ class MessageState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoticeMessage:
-    """What a channel delivers to one person or one route, with its notices.
+    """A message that a channel delivers to one person or one route, with its notices.
 
     `notices` are at most `LISTED`, the most urgent first; `count` is how many facts it stands for in all.
     `envelope` is fixed when the message is closed: what else its text needs, for example the organization's
@@ -174,7 +174,7 @@ class NoticeMessage:
 
 
 class MailChoice(StrEnum):
-    """When a group of topics comes by e-mail."""
+    """The choice when a group of topics is sent by e-mail."""
 
     NOW = "now"
     DIGEST = "digest"
@@ -182,7 +182,7 @@ class MailChoice(StrEnum):
 
 
 class AutomationChoice(StrEnum):
-    """Which automations notify a person: all, or those they made or started."""
+    """The automations that notify a person: all, or those they made or started."""
 
     ALL = "all"
     MINE = "mine"
@@ -211,7 +211,7 @@ _EVERY_GROUP_NOW: Final[Mapping[NoticeGroup, MailChoice]] = dict.fromkeys(Notice
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What a person prefers; `automations` and `timezone` are null where their default holds."""
+    """A person's preferences; `automations` and `timezone` are null where the default applies."""
 
     email: Mapping[NoticeGroup, MailChoice] = field(default_factory=lambda: dict(_EVERY_GROUP_NOW))
     automations: AutomationChoice | None = None

@@ -21,7 +21,7 @@ class RouteState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteFilter:
-    """Which notices a route gets; null means all automations or connections."""
+    """The filter of a route's notices; null means all automations or connections."""
 
     topics: frozenset[Topic]
     automations: frozenset[AutomationId] | None = None
@@ -62,7 +62,7 @@ class NotificationRoute:
 
 @dataclass(frozen=True, slots=True)
 class RouteDelivery:
-    """One message of a route as its owners see it; `topic` is null for several topics or a test."""
+    """A message of a route as its owners see it; `topic` is null for several topics or a test."""
 
     id: MessageId
     topic: Topic | None

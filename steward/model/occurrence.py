@@ -1,4 +1,4 @@
-"""One coming run, its states and reasons."""
+"""The occurrence, its states and reasons."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from steward.model.run import RunStatus
 
 
 class OccurrenceState(StrEnum):
-    """What becomes of a coming run."""
+    """The state of an occurrence."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -19,7 +19,7 @@ class OccurrenceState(StrEnum):
 
 
 class SkipReason(StrEnum):
-    """Why an occurrence is `skipped`."""
+    """The reason why an occurrence is `skipped`."""
 
     PREVIOUS_RUNNING = "skipped_previous_running"
     WAITING_APPROVAL = "skipped_waiting_approval"
@@ -48,7 +48,7 @@ class Occurrence:
     closed_name: str | None = None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """All thirteen fields, and the closed period that leaves it out, if one does."""
+        """Returns all thirteen fields, and the closed period that leaves it out, if one does."""
         closed: dict[str, JsonValue] = {"id": self.closed_id, "name": self.closed_name}
         return ({} if self.closed_name is None else {"closed_period": closed}) | {
             "automation_id": self.automation_id,

@@ -23,7 +23,7 @@ class StepKind(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """How a step ended, or that it waits."""
+    """The state of a step that ended or waits."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -33,7 +33,7 @@ class StepStatus(StrEnum):
 
 
 class OnError(StrEnum):
-    """What an imported step's failure does."""
+    """The effect of an imported step's failure."""
 
     STOP = "stop"
     PASS_INPUT = "pass_input"
@@ -41,7 +41,7 @@ class OnError(StrEnum):
 
 
 class DataMode(StrEnum):
-    """What goes between the steps of an imported plan."""
+    """The kind of data that an imported plan's steps pass on."""
 
     ITEMS = "items"
     ENVIRONMENT = "environment"
@@ -49,7 +49,7 @@ class DataMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a failing read or pure step is tried, and the pause before each further try."""
+    """The number of tries of a failing read or pure step, and the pauses between them."""
 
     tries: int
     wait_ms: int
@@ -57,7 +57,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
-    """What an imported step was in its file, and how the tool's settings of the step read.
+    """The original of an imported step in its file, with the tool's settings of the step.
 
     `ports` names its outputs by number, the error output last where it has one. `account` is what the file
     tells of the account the step signs in to; no secret.
@@ -95,7 +95,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class PlanEdge:
-    """From one step's port to another step's input."""
+    """An edge from a step's port to another step's input."""
 
     source: str
     port: str
@@ -104,7 +104,7 @@ class PlanEdge:
 
 
 class StartFieldType(StrEnum):
-    """What a value that a run is started with is."""
+    """The type of a value that a run is started with."""
 
     TEXT = "text"
     LONG_TEXT = "long_text"
@@ -138,7 +138,7 @@ CALL_PARTS = ("query", "params", "headers")
 
 @dataclass(frozen=True, slots=True)
 class PlanTrigger:
-    """How a file's workflow starts, as proposed; `name` is the step its edges leave from.
+    """The proposed start of a file's workflow; `name` is the step that its edges leave from.
 
     `fields` are those that its form asks for.
     """
@@ -203,22 +203,22 @@ class Plan:
         object.__setattr__(self, "_into", into)
 
     def before(self, name: str) -> tuple[PlanEdge, ...]:
-        """The edges into the step `name`."""
+        """Returns the edges into the step `name`."""
         return self._into.get(name, ())
 
     def after(self, name: str) -> tuple[str, ...]:
-        """The steps `name` comes directly after."""
+        """Returns the steps `name` comes directly after."""
         return tuple(edge.source for edge in self.before(name))
 
     def step(self, name: str) -> PlanStep:
-        """The step `name`. Raises KeyError."""
+        """Returns the step `name`. Raises KeyError."""
         for step in self.steps:
             if step.name == name:
                 return step
         raise KeyError(name)
 
     def running(self) -> list[PlanStep]:
-        """The steps that a run reaches and that are not switched off, whether they can run or not."""
+        """Returns the steps that a run reaches and that are not switched off, whether they can run or not."""
         return [
             step
             for step in self.steps
@@ -231,5 +231,5 @@ class Plan:
 
 
 def in_line(steps: tuple[PlanStep, ...]) -> Plan:
-    """A plan whose steps follow one another."""
+    """Returns a plan whose steps follow one another."""
     return Plan(steps, tuple(PlanEdge(first.name, "out:0", second.name) for first, second in pairwise(steps)))

@@ -143,12 +143,12 @@ def with_chosen(stored: JsonObject, chosen: Mapping[str, ChosenPlan]) -> JsonObj
 
 
 def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
-    """The workflows chosen for a plan's steps, by the path of each."""
+    """Returns the workflows chosen for a plan's steps, by the path of each."""
     return {path: ChosenPlan(**part) for path, part in stored.get(_CHOSEN, {}).items()}
 
 
 def from_json(stored: Mapping[str, Any]) -> Plan:
-    """A plan as it was kept, with the workflows chosen for its steps.
+    """Returns a plan as it was kept, with the workflows chosen for its steps.
 
     Raises ValueError for a format this service does not know.
     """
@@ -227,7 +227,7 @@ def plan_sha256(stored: JsonObject) -> str:
 
 
 def needed(plan: Plan) -> list[PlanStep]:
-    """The steps that need a connection, in plan order: reachable, enabled ones."""
+    """Returns the steps that need a connection, in plan order: reachable, enabled ones."""
     return [
         step
         for step in plan.steps

@@ -20,7 +20,7 @@ def marker(number: int) -> str:
 
 
 def markers_in(value: JsonValue) -> frozenset[int]:
-    """The numbers of the values that were taken from this text, list or object."""
+    """Returns the numbers of the values that were taken from this text, list or object."""
     numbers: set[int] = set()
     stack: list[JsonValue] = [value]
     while stack:

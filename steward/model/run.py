@@ -44,7 +44,7 @@ class Mode(StrEnum):
 
 
 class StartedBy(StrEnum):
-    """What started a run."""
+    """The kind of start of a run."""
 
     SCHEDULE = "schedule"
     EVENT = "event"
@@ -58,7 +58,7 @@ TERMINAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a step or run did, in numbers; all ten are always present."""
+    """The counts of a step or run; all ten are always present."""
 
     read: int = 0
     matched: int = 0
@@ -72,12 +72,12 @@ class Counts:
     unknown: int = 0
 
     def plus(self, other: "Counts") -> "Counts":
-        """The sum, field by field."""
+        """Returns the sum, field by field."""
         more = _all_counts(other)
         return Counts(*map(add, _all_counts(self), more)) if any(more) else self
 
     def wire(self) -> dict[str, int]:
-        """As answered."""
+        """Returns the counts as answered."""
         return dict(zip(_COUNT_NAMES, _all_counts(self), strict=True))
 
 

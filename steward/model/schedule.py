@@ -8,7 +8,7 @@ from steward.model.json import JsonObject, JsonValue
 
 
 class Cadence(StrEnum):
-    """How often a schedule runs."""
+    """The kinds of schedule rules."""
 
     MANUAL = "manual"
     ONCE = "once"
@@ -21,7 +21,7 @@ class Cadence(StrEnum):
 
 
 class SlotNote(StrEnum):
-    """Why a slot is not quite where its rule says."""
+    """The reason why a slot differs from its rule."""
 
     GAP = "gap"
     FOLD = "fold"
@@ -53,7 +53,7 @@ class Schedule:
     week_of_month: int | None = None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """All seven fields by their names in the interface; `days` in the order it was given."""
+        """Returns all seven fields by their names in the interface; `days` in the order it was sent."""
         return {
             "cadence": self.cadence.value,
             "run_at": self.time_of_day,
@@ -66,7 +66,7 @@ class Schedule:
 
     @classmethod
     def from_wire(cls, wire: JsonObject | Mapping[str, object]) -> "Schedule":
-        """A schedule the service wrote itself; one from outside goes through scheduling/shape.py.
+        """Returns a schedule the service wrote itself; one from outside goes through scheduling/shape.py.
 
         Raises ValueError when it is not of this shape.
         """

@@ -1,4 +1,4 @@
-"""How an automation starts."""
+"""The triggers that start automations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from steward.model.json import JsonValue
 
 
 class TriggerKind(StrEnum):
-    """What starts an automation."""
+    """The kinds of triggers."""
 
     SCHEDULE = "schedule"
     EVENT = "event"
@@ -74,7 +74,7 @@ Trigger = ScheduleTrigger | EventTrigger
 
 
 def trigger_from_json(stored: Mapping[str, object]) -> Trigger:
-    """The trigger `to_json` wrote. Raises ValueError when it is not of that shape."""
+    """Returns the trigger that `to_json` wrote. Raises ValueError for another shape."""
     if TriggerKind(str(stored["kind"])) is TriggerKind.SCHEDULE:
         return ScheduleTrigger()
     topics = stored["topics"]

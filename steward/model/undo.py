@@ -1,4 +1,4 @@
-"""What puts changes back: inverses of parts, chains of parts on one value, and verdicts; pure."""
+"""Computes undos: inverses of parts, chains of parts on one value, and verdicts; pure."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -143,7 +143,7 @@ class OriginalRun:
 
 
 class UndoSource(Protocol):
-    """Where an undo run reads what it puts back."""
+    """The source of the run and the changes that an undo run puts back."""
 
     async def original_run(self) -> OriginalRun:
         """Returns the run with the changes to undo."""
@@ -161,7 +161,7 @@ _OfValue: TypeAlias = str | bool | None
 
 @dataclass(frozen=True, slots=True)
 class ChangeVerdict:
-    """What an undo does with one change: put its `parts` back, nothing as it is back already, or leave it."""
+    """The decision on one change: put its `parts` back, unchanged since it is back already, or left."""
 
     kind: Literal["put_back", "unchanged", "left"]
     parts: tuple[Part, ...] = ()

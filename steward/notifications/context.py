@@ -40,7 +40,7 @@ class ChannelsDown:
 
 @dataclass(frozen=True, slots=True)
 class NotificationContext:
-    """What the periodic notification tasks depend on; `channels` holds those that are set up."""
+    """The dependencies of notification tasks; `channels` holds those that are set up."""
 
     engine: Engine
     clock: Clock

@@ -65,7 +65,7 @@ class _Recorded:
 
 @dataclass(slots=True)
 class _Pass:
-    """One pass over a channel's due messages, with the outcomes that are not stored yet."""
+    """A pass over a channel's due messages, with the outcomes that are not stored yet."""
 
     ctx: NotificationContext
     channel: ChannelName

@@ -40,7 +40,7 @@ class ApprovalSpan:
 
 @dataclass(frozen=True, slots=True)
 class DueRules:
-    """What determines when a message to a receiver by a channel is due; a route has only a window."""
+    """The rules for when a message is due to a receiver by a channel; a route has only a window."""
 
     window: timedelta
     last_closed_at: datetime | None

@@ -40,7 +40,7 @@ class MailWords:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One notice in a mail: its sentence, and the page it leads to."""
+    """A notice in a mail: its sentence, and the page it leads to."""
 
     text: str
     link: str

@@ -34,7 +34,7 @@ _CHANNEL_TITLES = {ChannelName.TEAMS: "Microsoft Teams", ChannelName.SLACK: "Sla
 
 @dataclass(frozen=True, slots=True)
 class RouteContent:
-    """What an owner chooses of a route; `url` is a webhook's, `integration` and `target` a chat's."""
+    """An owner's choices for a route; `url` is a webhook's, `integration` and `target` a chat's."""
 
     name: str
     channel: ChannelName

@@ -38,7 +38,7 @@ _INSTANT = timedelta(milliseconds=1)
 
 @dataclass(slots=True)
 class _Findings:
-    """What one pass found; reported after its commit."""
+    """The findings of one pass, reported after its commit."""
 
     audited: int = 0
     late: int = 0
@@ -139,7 +139,7 @@ async def _audit_org(
 
 
 def _is_dispatched(locked: LockedAutomation, until: datetime) -> bool:
-    """Whether every slot of the automation up to `until` has been dispatched."""
+    """Returns whether every slot of the automation up to `until` has been dispatched."""
     return locked.timing.due_at is None or locked.timing.due_at > until
 
 
@@ -186,7 +186,7 @@ def _unexpected(rows: Sequence[StoredSlot], expected: Sequence[Slot]) -> list[da
 
 
 def _is_unedited(row: StoredSlot) -> bool:
-    """Whether only the service can have made this row: no person edited it or kept it."""
+    """Returns whether only the service can have made this row: no person edited it or kept it."""
     is_edited = row.version > 0 or row.moved_from is not None or row.is_skipped_by_person
     return row.state is not OccurrenceState.PENDING and not row.kept and not is_edited
 

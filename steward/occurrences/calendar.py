@@ -59,7 +59,7 @@ class CalendarPage:
 
 @dataclass(slots=True)
 class _Slots:
-    """One automation's slots without a stored row, as far as the page needs them."""
+    """An automation's slots without a stored row, as far as the page needs them."""
 
     coming: ScheduledAutomation
     zone: ZoneInfo

@@ -1,4 +1,4 @@
-"""Which slots are near enough to be answered as `projected: false`, whether or not rows are stored."""
+"""Decides which slots are near enough to be answered as `projected: false`, stored or not."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -31,7 +31,7 @@ class Nearness:
         spread_minutes: int,
         slots_after: datetime,
     ) -> bool:
-        """Whether a slot without a stored row is answered as projected.
+        """Returns whether a slot without a stored row is answered as projected.
 
         Not the very next slot, nor those within 14 days of now, up to 50 of them.
         """

@@ -32,7 +32,7 @@ _FAR = timedelta(days=DAYS_AHEAD)
 
 @dataclass(frozen=True, slots=True)
 class SlotReference:
-    """Which coming run is meant, and the versions it was read with."""
+    """The coming run to change, and the versions it was read with."""
 
     automation: AutomationId
     slot_at: datetime

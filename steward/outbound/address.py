@@ -73,7 +73,7 @@ class SystemResolver:
 
 
 def is_allowed(address: Address) -> bool:
-    """Whether a public call may go to `address`; an IPv4-mapped IPv6 address counts as its IPv4 one."""
+    """Returns whether a public call may go to `address`; IPv4-mapped ones count as IPv4."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     if isinstance(address, ipaddress.IPv4Address):
@@ -82,7 +82,7 @@ def is_allowed(address: Address) -> bool:
 
 
 def looks_like_address(host: str) -> bool:
-    """Whether a resolver could read `host` as an address.
+    """Returns whether a resolver could read `host` as an address.
 
     dotted, decimal, octal, hex, in any Unicode form.
     """
@@ -96,7 +96,7 @@ def looks_like_address(host: str) -> bool:
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a host name is one that only a network of its own resolves, such as `localhost`."""
+    """Returns whether a host name is one that only a network of its own resolves, such as `localhost`."""
     return "." not in host or host.endswith(_LOCAL)
 
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Urgency(IntEnum):
-    """What a call is for; a smaller number starts first."""
+    """The purpose of a call; a smaller number starts first."""
 
     WRITE = 0  # approved changes, with the reads that belong to them
     MANAGEMENT = 1  # checks, sign-in, subscriptions, and what a person waits for

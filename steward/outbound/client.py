@@ -170,7 +170,7 @@ class ReadClient:
     async def head(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "read"
     ) -> PlatformResponse:
-        """As `get`, without a body."""
+        """Like `get`, without a body."""
         endpoint, url = self._target.endpoint, url_of(self._target, path, params)
         return await self._read(
             OutboundRequest(
@@ -237,7 +237,7 @@ class ReadClient:
         return await self._execute_document(document, variables)
 
     async def execute_compiled(self, recipe: object, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """As `execute`, with the query that the platform's compiler makes of a recipe; never with a text.
+        """Like `execute`, with the query that the platform's compiler makes of a recipe; never with a text.
 
         Raises CallRefused for a recipe that compiles to no query, CallError.
         """
@@ -516,11 +516,11 @@ class ManagementClient:
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
     ) -> PlatformResponse:
-        """As ReadClient.get."""
+        """Like ReadClient.get."""
         return await self._reads.get(path, params, operation=operation)
 
     async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """As ReadClient.execute; a document that changes a subscription or the like is sent once."""
+        """Like ReadClient.execute; a document that changes a subscription or the like is sent once."""
         documents = self._target.endpoint.documents
         if documents is None or documents.only_reads(documents.all[name]):
             return await self._reads.execute(name, variables)
@@ -529,13 +529,13 @@ class ManagementClient:
         return await self._send_once(replace(request, headers=keyed))
 
     async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> PlatformResponse:
-        """As ReadClient.fetch."""
+        """Like ReadClient.fetch."""
         return await self._reads.fetch("GET", url, headers or {})
 
     async def get_bare(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
     ) -> PlatformResponse:
-        """As `get`, without the connection's credentials."""
+        """Like `get`, without the connection's credentials."""
         return await self._bare.get(path, params, operation=operation)
 
     async def send(

@@ -20,7 +20,7 @@ _DEFINITION_TYPES = _OPERATION_TYPES | {"fragment"}
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One GraphQL document; `max_cost` is the highest query cost expected of it.
+    """A GraphQL document; `max_cost` is the highest query cost expected of it.
 
     `text` holds one operation, which names the document, and any fragments. Raises ValueError for anything
     else.
@@ -73,7 +73,7 @@ class DocumentRegistry:
         return document
 
     def only_reads(self, document: Document) -> bool:
-        """Whether no part of the document can change a store."""
+        """Returns whether no part of the document can change a store."""
         if document.operation_type == "mutation":
             return set(document.root_fields) <= self._read_only_mutations
         return document.operation_type == "query"

@@ -1,4 +1,4 @@
-"""Where a connection's calls go: address, credentials, rate limit and timeouts; no sockets."""
+"""The target of a connection's calls: address, credentials, rate limit and timeouts; no sockets."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -174,7 +174,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """How many calls of a connection may run at the same time and start within a minute.
+    """The number of a connection's calls that may run at once and start within a minute.
 
     `slow_after_s`: one call at a time while the last response took longer. `failure_backoff_s`: how long
     nothing starts after the first, second, third … failure in a row. `min_interval_s`: between the starts of
@@ -196,7 +196,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class PlatformEndpoint:
-    """Where a connection's calls go and how: built by its connector, held by the client.
+    """The target of a connection's calls; built by its connector, held by the client.
 
     `base_url` has no query; for a SecretUrl it is scheme, host and port alone. `rate_limit_key` names what
     shares one rate limiter: the connection, or an account that several connections use. `documents` are the

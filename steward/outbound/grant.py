@@ -11,7 +11,7 @@ from steward.outbound.errors import CallRefused
 
 @dataclass(frozen=True, slots=True)
 class WriteGrant:
-    """What a run may send now, and until when.
+    """The writes that a run may send now, and until when.
 
     `effects` maps each effect key whose intent is committed to its connection. `confirmed_until` returns the
     end of the lease as last confirmed. `send_by` is 5 s after the instant for which closed periods were

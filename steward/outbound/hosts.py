@@ -13,12 +13,12 @@ _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?
 
 
 def is_host_entry(entry: str) -> bool:
-    """Whether an entry is a host name, or `*.` and a name with at least two labels."""
+    """Returns whether an entry is a host name, or `*.` and a name with at least two labels."""
     return len(entry) <= 253 and _NAME.fullmatch(entry) is not None
 
 
 def is_among(host: str, entries: Collection[str]) -> bool:
-    """Whether a host is one of the entries, or below one that begins with `*.`."""
+    """Returns whether a host is one of the entries, or below one that begins with `*.`."""
     return any(
         host == entry or (entry.startswith("*.") and host.endswith(entry[1:]) and host != entry[2:])
         for entry in entries

@@ -93,7 +93,7 @@ class MailAttachment:
 
 @dataclass(frozen=True, slots=True)
 class MailContent:
-    """What a message says: its text, its HTML or both, and whom it goes to.
+    """The content of a message: its text, its HTML or both, and its receivers.
 
     `headers` are further ones, such as `Auto-Submitted`. `message_id` is the part before the domain of the
     sender; the same id and date make the same bytes. A draft may have no recipient.
@@ -269,7 +269,7 @@ def _header_mailbox(mailbox: Mailbox) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a header may hold the text unencoded: what looks like an encoded word would be decoded."""
+    """Returns whether a header may hold the text unencoded; look-alikes of encoded words may not."""
     return text.isascii() and text.isprintable() and "=?" not in text and len(text) <= _PLAIN_HEADER
 
 

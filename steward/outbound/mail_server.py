@@ -20,7 +20,7 @@ DEFER_S = 120.0
 
 
 class MailResult(StrEnum):
-    """What became of a message: taken, refused permanently, to be tried again, or not known."""
+    """The result of a message: accepted, refused permanently, to be tried again, or unknown."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -30,7 +30,7 @@ class MailResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MailOutcome:
-    """What became of one message.
+    """The outcome of one message.
 
     `deferred` means that it was certainly not accepted, `unknown` that the connection ended after its bytes
     were sent. `error` says why it was not accepted. `code` and `reply` are the server's last answer,
@@ -46,7 +46,7 @@ class MailOutcome:
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """One account at a mail server; `org` and `integration_id` are null for the operator's own.
+    """An account at a mail server; `org` and `integration_id` are null for the operator's own.
 
     `address` is `smtps://host:port`, with TLS from the start, or `smtp://host:port`, with STARTTLS.
     """
@@ -66,7 +66,7 @@ def operators_server(address: str, user: str | None, password: str | None) -> Ma
 
 
 def is_mail_address(address: str) -> bool:
-    """Whether an address is that of a mail server."""
+    """Returns whether an address is that of a mail server."""
     return address.startswith(("smtp://", "smtps://"))
 
 

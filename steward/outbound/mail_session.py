@@ -77,7 +77,7 @@ class MailRelay:
 
 @dataclass(slots=True)
 class MailSession:
-    """One signed-in connection to a server; `sent` counts its messages."""
+    """A signed-in connection to a server; `sent` counts its messages."""
 
     smtp: aiosmtplib.SMTP
     relay: MailRelay

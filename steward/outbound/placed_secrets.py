@@ -1,4 +1,4 @@
-"""Puts the fixed secrets of an account where a request takes them: into its address and its body."""
+"""Puts the fixed secrets of an account into a request's address and body."""
 
 import json
 import re

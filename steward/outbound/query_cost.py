@@ -7,7 +7,7 @@ from steward.outbound.response import Decoded
 
 @dataclass(frozen=True, slots=True)
 class CostBudget:
-    """What the bucket is assumed to hold before the platform reports it; Steward uses `share` of it."""
+    """The assumed bucket before the platform reports it; Steward uses `share` of it."""
 
     maximum: float = 2_000.0
     restore_rate: float = 100.0
@@ -88,7 +88,7 @@ def _number(value: Decoded) -> float | None:
 
 
 def is_throttled(body: Decoded) -> bool:
-    """Whether a response of any status says that the query cost was too high and nothing was done."""
+    """Returns whether a response of any status says that the query cost was too high and nothing was done."""
     errors = _entry(body, "errors")
     return isinstance(errors, list) and any(
         _entry(_entry(error, "extensions"), "code") == "THROTTLED" for error in errors

@@ -38,7 +38,7 @@ class SendTracker:
             self.started = True
 
     def not_sent(self, error: BaseException) -> bool:
-        """Whether it is certain that nothing was sent; without a trace, judged by the kind of error."""
+        """Returns whether certainly nothing was sent; without a trace, judged by the kind of error."""
         return not self.started if self.is_traced else isinstance(error, _CONNECT_ERRORS)
 
 

@@ -41,7 +41,7 @@ _UNNAMED_LIFETIME_S = 3600  # of a token whose answer names none (RFC 6749, 5.1)
 
 
 class RefreshTokens(Protocol):
-    """Where the refresh tokens of kept connections are."""
+    """The store of connections' refresh tokens."""
 
     def leased(self, org: OrgId, integration: IntegrationId) -> AbstractAsyncContextManager[LeasedToken]:
         """Leases the newest token of a connection."""

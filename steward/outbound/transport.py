@@ -94,7 +94,7 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One connection with its origin and rate limiter, as the transport uses it."""
+    """A connection with its origin and rate limiter, as the transport uses it."""
 
     org: OrgId
     integration_id: IntegrationId | None
@@ -114,7 +114,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class OutboundRequest:
-    """One request before it is checked; `operation` is the name logs use."""
+    """A request before it is checked; `operation` is the name logs use."""
 
     method: str
     url: str
@@ -567,7 +567,7 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _is_keyless(endpoint: PlatformEndpoint) -> bool:
-    """Whether calls go to an address of a workflow, which no key is sent to."""
+    """Returns whether calls go to an address of a workflow, which no key is sent to."""
     return endpoint.public_only and endpoint.credentials is None
 
 

@@ -17,7 +17,7 @@ from steward.run_queue import summaries, traced
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run ends: status, code and message, and the final states of its approval and changes."""
+    """The end of a run: status, code and message, and the final states of its approval and changes."""
 
     status: RunStatus
     code: str

@@ -21,7 +21,7 @@ _FAILED = frozenset({RunStatus.FAILED, RunStatus.EXPIRED})
 
 
 class _Step(msgspec.Struct):
-    """What a span says of a step; the fields as its row has them."""
+    """The facts of a step for its span; the fields as its row has them."""
 
     seq: int
     kind: str

@@ -28,7 +28,7 @@ _ended: ContextVar[list[_EndedRun] | None] = ContextVar("ended_runs", default=No
 
 
 def note_end(org: OrgId, run: RunId, *, attempt: int) -> None:
-    """Notes that the current transaction ends a run, for the trace that is sent after the commit."""
+    """Records that the current transaction ends a run, for the trace that is sent after the commit."""
     ended = _ended.get()
     if ended is not None:
         ended.append(_EndedRun(org, run, attempt))

@@ -24,7 +24,7 @@ _LEFT = (
 
 
 def _finish(ended: EndedRun) -> RunSummary:
-    """Tells how much was or would be put back, and why the rest was not."""
+    """Reports how much was or would be put back, and why the rest was not."""
     outcomes = ended.outcomes.get(PUT_BACK, ())
     cannot = ended.output(READ, ReadValues).cannot
     tally = Counter(outcomes)

@@ -39,7 +39,7 @@ _REJECTED = ending.RunEnding(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a run asks approval for: its collected changes, in order, and the summary shown meanwhile."""
+    """The changes for which a run requests approval, in order, and the summary shown meanwhile."""
 
     run: Run
     automation: Automation
@@ -117,7 +117,7 @@ def following_steps(plan: Plan, held: Collection[str], *, asks: Callable[[PlanSt
 
 
 def _is_shown(step: PlanStep) -> bool:
-    """Whether the step is in the merchant's own plan and switched on."""
+    """Returns whether the step is in the merchant's own plan and switched on."""
     return step.origin is None or not (step.origin.disabled or step.origin.source_type.startswith("@"))
 
 

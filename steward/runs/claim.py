@@ -133,7 +133,7 @@ async def _start_batch(tx: Tx, requests: Sequence[_StartRequest]) -> list[_Start
 
 
 def _takes_fast_path(leased: LeasedRun, templates: Templates) -> bool:
-    """Whether nothing refuses the run, and only its own rows are to be written."""
+    """Returns whether nothing refuses the run, and only its own rows are to be written."""
     run, hot, automation = leased.run, leased.hot, leased.automation
     return (
         hot.status is RunStatus.QUEUED
@@ -234,7 +234,7 @@ async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
 
 
 async def _is_held(tx: Tx, rules: AutomationRules, lease: Lease, run: Run, automation: Automation) -> bool:
-    """Whether a closed period keeps the run from beginning: a slot's is refused, any other one sleeps.
+    """Returns whether a closed period keeps the run from beginning; a slot's run is refused, others sleep.
 
     The queue limit of the automation counts from the period's end. Raises LeaseLost.
     """
@@ -308,7 +308,7 @@ async def hand_back(tx: Tx, *, lease: Lease) -> bool:
 
 
 def sends_wait_for_approval(claimed: "ClaimedRun") -> bool:
-    """Whether the sends of a workflow's run wait for approval, as decided at its start."""
+    """Returns whether the sends of a workflow's run wait for approval, as decided at its start."""
     start_output = next((value.output for value in claimed.journal if value.name == START), None)
     return not isinstance(start_output, dict) or start_output.get("asks") is not False
 

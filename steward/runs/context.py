@@ -196,7 +196,7 @@ def step_context(
 
 @dataclass(frozen=True, slots=True)
 class StoredUndoSource:
-    """What an undo run puts back, read from the rows of the original run."""
+    """Reads what an undo run puts back from the rows of the original run."""
 
     engine: Engine
     clock: Clock

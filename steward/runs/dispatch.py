@@ -42,7 +42,7 @@ Key = tuple[OrgId, AutomationId]
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What one transaction decided: the automations' timings, and how late each started run was."""
+    """The decisions of one transaction: the automations' timings, and how late each run started."""
 
     timings: list[Timing]
     delays: list[timedelta]
@@ -88,7 +88,7 @@ async def dispatch_due(
 
 
 def _is_behind(timings: Sequence[Timing], now: datetime) -> bool:
-    """Whether an automation has a further slot that is due."""
+    """Returns whether an automation has a further slot that is due."""
     return any(timing.due_at is not None and timing.due_at <= now for timing in timings)
 
 

@@ -32,7 +32,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ends."""
+    """The end of a run."""
 
     status: RunStatus
     code: str | None = None

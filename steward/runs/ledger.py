@@ -156,7 +156,7 @@ class ApplyingStep:
         return self.ctx.access.changes(kind)[part.operation]
 
     def is_order_free(self, part: Part) -> bool:
-        """Whether the part sets a reversible value of a store's object, so that the order of objects is free.
+        """Returns whether the part sets a reversible value of a store's object, in any order.
 
         Messages, rows of a sheet and what cannot be undone are sent in order.
         """
@@ -168,7 +168,7 @@ class ApplyingStep:
 
 
 def remember(applying: ApplyingStep, settled: Sequence[Effect]) -> None:
-    """Takes over the ledger's results of settled effects."""
+    """Takes in the ledger's results of settled effects."""
     for effect in settled:
         if effect.state in OUTCOME_OF_EFFECT:
             applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)

@@ -39,7 +39,7 @@ _NOT_BEGUN = (Outcome.DECLINED, Outcome.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class HeldStep:
-    """What a held execution stores until it is decided and applied."""
+    """A held execution as it is stored until it is decided and applied."""
 
     output: JsonValue
     title: str
@@ -274,7 +274,7 @@ def _connection(walk: Walk, items: Sequence[Change]) -> JsonObject | None:
 
 
 async def waits_for_decision(walk: Walk, step: PlanStep, iteration: str = "") -> bool:
-    """Whether a held step's changes are still to be decided."""
+    """Returns whether a held step's changes are still to be decided."""
     items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
     return any(item.outcome in _WAITING for item in items)
 
@@ -336,7 +336,7 @@ async def _read_effects(walk: Walk) -> list[Effect]:
 
 
 async def _sends_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
-    """Whether reconciliation found a write of the step that did not take effect and may be repeated."""
+    """Returns whether reconciliation found a write that did not take effect and may be repeated."""
     items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
     unknown = [item for item in items if item.outcome is Outcome.UNKNOWN]
     if not unknown:

@@ -1,4 +1,4 @@
-"""How long a run retries a read that failed for a temporary reason, and what it shows while it waits."""
+"""Computes how long a run retries temporary read failures, and what it shows while it waits."""
 
 from datetime import datetime, timedelta
 

@@ -42,7 +42,7 @@ _LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), tim
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known about one effect; without a state it is looked up again at `retry_at`."""
+    """The verdict on one effect; without a state it is looked up again at `retry_at`."""
 
     effect: Effect
     state: EffectState | None
@@ -138,7 +138,7 @@ def _first_retry(verdicts: Sequence[Verdict]) -> datetime | None:
 
 
 def _is_unsettled(effect: Effect) -> bool:
-    """Whether more can be learned: an at-most-once write that is recorded as unknown stays unknown."""
+    """Returns whether more can be learned; an unknown at-most-once write stays unknown."""
     if effect.state not in OPEN:
         return False
     return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.AT_MOST_ONCE)
@@ -260,7 +260,7 @@ def _read_back(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
 
 
 async def _search(effect: Effect, is_found: bool, now: datetime) -> Verdict:
-    """A marker that is not found is searched once more a minute later before the write is repeated."""
+    """Looks for the marker; searches once more a minute later before the write is repeated."""
     if is_found:
         return Verdict(effect, EffectState.DONE, by="marker")
     if effect.state is EffectState.INTENT:

@@ -39,7 +39,7 @@ def _without_proc(pid: int) -> str:
 
 
 def is_gone(name: str) -> bool:
-    """Whether the worker ran on this host and its process no longer runs."""
+    """Returns whether the worker ran on this host and its process no longer runs."""
     host, pid, started = name.split("|")
     return host == socket.gethostname() and _started(int(pid)) != started
 

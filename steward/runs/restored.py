@@ -37,7 +37,7 @@ _OTHER_HISTORY = (
 
 
 async def why_not_served(engine: Engine, now: datetime) -> str | None:
-    """Says why a process must not serve the database yet and what to run; None when it may.
+    """Returns why a process must not serve the database yet and what to run; None when it may.
 
     See docs/design/storage.md#backup-and-restore.
     """
@@ -75,7 +75,7 @@ async def prepare(
 
 
 async def accept(engine: Engine, now: datetime) -> None:
-    """Keeps the server's history as it is after a fail-over that lost nothing.
+    """Accepts the server's history after a fail-over that lost nothing.
 
     Raises WrongState while a restored database is not prepared to its end.
     """

@@ -1,4 +1,4 @@
-"""How long each table keeps its rows (docs/design/storage.md#retention)."""
+"""Deletes rows that are older than their table's retention (docs/design/storage.md#retention)."""
 
 import asyncio
 from collections import defaultdict

@@ -30,7 +30,7 @@ _REMEMBERED = 5_000
 
 @dataclass(frozen=True, slots=True)
 class PartToApply:
-    """One part of one change, with the key of its effect."""
+    """A part of one change, with the key of its effect."""
 
     change: Change
     number: int
@@ -47,14 +47,14 @@ class Round:
 
 
 class Operations(Protocol):
-    """What the planner needs to know about a part."""
+    """The planner's interface to a part's operation."""
 
     def operation(self, part: Part) -> AnyWriteOperation:
         """Returns the connector's definition of the part's operation."""
         ...
 
     def is_order_free(self, part: Part) -> bool:
-        """Whether the part may be sent before parts of earlier changes."""
+        """Returns whether the part may be sent before parts of earlier changes."""
         ...
 
 
@@ -127,7 +127,7 @@ class _Scan:
         return len(self._candidates) < MAX_CANDIDATES
 
     def _is_free(self, piece: PartToApply) -> bool:
-        """Whether no earlier part uses the piece's object, except one equal to it."""
+        """Returns whether no earlier part uses the piece's object, except one equal to it."""
         object_key = (piece.part.integration_id, piece.part.target)
         ahead = self._waits_for.setdefault(object_key, piece)
         if ahead is piece:
@@ -192,7 +192,7 @@ def batch_size(item_seconds: float | None, *, limit: int) -> int:
 
 @dataclass(slots=True)
 class BatchSizes:
-    """How many items a call of each operation and connection carries, learned from calls of this process.
+    """The number of items of a call, by operation and connection, learned from this process's calls.
 
     It outlives a run's sleep, so that a slow shop is not overloaded again after each wait.
     """

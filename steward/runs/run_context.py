@@ -55,7 +55,7 @@ class BatchWriter(Protocol):
 
 
 class ConnectionAccess(Protocol):
-    """How runs reach an organization's connections."""
+    """The access of runs to an organization's connections."""
 
     async def reader(
         self,
@@ -80,7 +80,7 @@ class ConnectionAccess(Protocol):
         ...
 
     def receives_messages(self, kind: str) -> bool:
-        """Whether what is written to a kind of connection is a message to people."""
+        """Returns whether what is written to a kind of connection is a message to people."""
         ...
 
     def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
@@ -90,7 +90,7 @@ class ConnectionAccess(Protocol):
 
 @dataclass(slots=True)
 class LeaseConfirmation:
-    """How long this process's lease is confirmed, by its monotonic clock, or that it is lost."""
+    """The confirmed time of this process's lease by its monotonic clock, or that it is lost."""
 
     until: float = 0.0
     lost: bool = False
@@ -123,7 +123,7 @@ class LeaseConfirmation:
 
 @dataclass(frozen=True, slots=True)
 class FileFolder:
-    """Where SQLite keeps the files of runs: the folder, and the disk that it fills."""
+    """The folder in which SQLite keeps the files of runs, and the disk that it fills."""
 
     path: Path
     space: DiskSpace | None = None
@@ -136,7 +136,7 @@ class FileFolder:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a running run does now; `total` is None while the amount is unknown."""
+    """The present activity of a run; `total` is None while the amount is unknown."""
 
     lease: Lease
     step: PlanStep
@@ -158,7 +158,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskContext:
-    """What every periodic task depends on; `wake` hints to a kind of task that it has work."""
+    """The dependencies of every periodic task; `wake` hints to a kind of task that it has work."""
 
     engine: Engine
     clock: Clock
@@ -169,7 +169,7 @@ class TaskContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteContext(TaskContext):
-    """What writes to stores depend on: the ledger's database, the connections, and the worker's lease."""
+    """The dependencies of writes to stores: the ledger's database, connections, the worker's lease."""
 
     rules: RunRules
     access: ConnectionAccess
@@ -200,7 +200,7 @@ class WriteContext(TaskContext):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext(WriteContext):
-    """What a run depends on from its start to its end: besides its writes, how its steps run."""
+    """The dependencies of a run from start to end: besides its writes, how its steps run."""
 
     automation_rules: AutomationRules
     sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
@@ -208,7 +208,7 @@ class RunContext(WriteContext):
     traces: Traces = NO_TRACES
 
     def begin_trace(self, lease: Lease) -> None:
-        """Notes that what this task calls from now on belongs to the run's trace."""
+        """Assigns what this task calls from now on to the run's trace."""
         current_run.set(lease.run)
 
     def add_sleep(self, lease: Lease, began_at: datetime, wake_at: datetime) -> None:

@@ -91,7 +91,7 @@ class Walk:
         return self.claimed.run
 
     def needs_approval(self, step: PlanStep) -> bool:
-        """Whether what the step would change or send waits for a person."""
+        """Returns whether what the step would change or send waits for a person."""
         if self.run.mode is Mode.TEST:
             return False
         asks_for_sends = self.template is None and self.sends_wait_for_approval

@@ -32,7 +32,7 @@ _KEY = "undo"
 
 @dataclass(frozen=True, slots=True)
 class UndoRules:
-    """For how long runs can be undone, how long a write may still take effect, and how many runs may wait."""
+    """The limits of undos: how long runs can be undone, when writes are settled, how many may wait."""
 
     valid_for: timedelta
     quiet: timedelta

@@ -121,7 +121,7 @@ async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
 
 
 def _was_stopping(walk: Walk) -> bool:
-    """Whether a worker was lost after it cancelled changes of the run, before it stored the run's end.
+    """Returns whether a worker was lost between cancelling changes and storing the run's end.
 
     Why it stopped the run, such as its time limit, is not stored; that nothing is left to write is.
     """
@@ -256,7 +256,7 @@ async def _take_steps(walk: Walk) -> EndedStep | None:
 
 
 def _runnable(walk: Walk, step: PlanStep) -> bool:
-    """Whether every edge into the step comes from a settled execution; held is not settled."""
+    """Returns whether every edge into the step comes from a settled execution; held is not settled."""
     sources = [walk.journal.get(edge.source) for edge in walk.plan.before(step.name)]
     return all(source is not None and source.state in _SETTLED for source in sources)
 
@@ -355,7 +355,7 @@ async def _succeed(walk: Walk, step: PlanStep, produced: StepResult, started_at:
 
 
 def _is_last(walk: Walk, step: PlanStep) -> bool:
-    """Whether every other step of the plan is settled, so that the run ends with this one."""
+    """Returns whether every other step of the plan is settled, so that the run ends with this one."""
     others = (walk.journal.get(other.name) for other in walk.plan.steps if other.name != step.name)
     return all(value is not None and value.state in _SETTLED for value in others)
 

@@ -18,7 +18,7 @@ _WORD: Final = 0xFFFFFFFF
 
 
 def blake3(message: bytes) -> bytes:
-    """The 32 bytes of the plain hash."""
+    """Returns the 32 bytes of the plain hash."""
     chunks = [message[offset : offset + _CHUNK] for offset in range(0, len(message), _CHUNK)] or [b""]
     if len(chunks) == 1:
         return struct.pack("<8I", *_chunk(chunks[0], 0, _ROOT))

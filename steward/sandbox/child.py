@@ -73,7 +73,7 @@ def _operations(kind: str) -> dict[str, Operation]:
 
 
 def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
-    """One message in, an answer out, until the pipe ends; nothing that happens here ends in a traceback."""
+    """Answers each message until the pipe ends; reports every failure instead of raising it."""
     from steward.sandbox.protocol import CRASHED, MEMORY, RESULT, STOPPED, SandboxStopped, frame
 
     reader = _Frames()
@@ -98,7 +98,7 @@ def _encoded_answer(
     payload: bytes,
     answer_bytes: int,
 ) -> bytes:
-    """The parts of an answer as one JSON list, with a PROGRESS frame after each. Raises Stopped."""
+    """Returns an answer's parts as one JSON list; sends a PROGRESS frame after each. Raises Stopped."""
     from steward.sandbox.protocol import MEMORY, PROGRESS, frame, stopped
 
     request = json.loads(encoded_request)
@@ -129,7 +129,7 @@ class _Frames:
         self._buffer = b""
 
     def next(self) -> tuple[bytes, bytes]:
-        """The next frame's nonce and body; the process ends where the pipe does."""
+        """Returns the next frame's nonce and body; ends the process where the pipe ends."""
         from steward.sandbox.protocol import HEADER
 
         nonce, _, length = HEADER.unpack(self._exactly(HEADER.size))

@@ -1,4 +1,4 @@
-"""One sandbox process and its two pipes. It always ends, also when its start is cancelled."""
+"""A sandbox process and its two pipes; it always ends, also when its start is cancelled."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ class BadFrame(Exception):
 
 
 class Frame(NamedTuple):
-    """What a child said: a kind of protocol.py and its body."""
+    """A frame from a child: a kind of protocol.py and its body."""
 
     kind: bytes
     body: bytes
@@ -138,7 +138,7 @@ class ChildProcess:
 
     @property
     def unread(self) -> bool:
-        """Tells whether the process has written something that nobody has read."""
+        """Whether the process has written something that nobody has read."""
         return self._reader.unread > 0
 
     async def frame(self, nonce: bytes) -> Frame:

@@ -63,12 +63,12 @@ class Sources:
         return _LINE_PADDING + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
 
     def text(self, dates: bool, modules: bool) -> str:
-        """All of it as one script."""
+        """Returns all of it as one script."""
         return self._texts[dates, modules]
 
 
 class JavaScriptEngine:
-    """One engine: the frozen one of expressions, or a fresh one of one script."""
+    """An engine: the frozen one of expressions, or a fresh one of one script."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class JavaScriptEngine:
         self._context.set_time_limit(seconds)
 
     def call(self, name: str, *arguments: str | int) -> str:
-        """What one of our own functions answers. Raises Stopped."""
+        """Returns the answer of one of our own functions. Raises Stopped."""
         try:
             return str(self._functions[name](*arguments))
         except quickjs.StackOverflow as end:

@@ -93,7 +93,7 @@ def leave_network_and_root() -> tuple[bool, bool]:
 
 
 def _drop_root(libc: ctypes.CDLL) -> None:
-    """Takes a user and a group that nobody else has, so that children cannot reach each other.
+    """Switches to a user and group that nobody else has, so that children cannot reach each other.
 
     Where the machine does not know them, as in a container with few users, takes those called nobody. Root
     that may not signal others must keep its user, because it could not end the child.
@@ -108,7 +108,7 @@ def _drop_root(libc: ctypes.CDLL) -> None:
 
 
 def _drop_bounding_set(libc: ctypes.CDLL) -> None:
-    """No program started later could get a capability back; needs a right that goes with the user."""
+    """Ensures that no program started later regains a capability; needs a right that goes with the user."""
     libc.prctl(_AMBIENT, _CLEAR_AMBIENT, 0, 0, 0)
     for capability in range(64):
         if libc.prctl(_DROP_BOUND, capability, 0, 0, 0) != 0:
@@ -116,7 +116,7 @@ def _drop_bounding_set(libc: ctypes.CDLL) -> None:
 
 
 def _permitted_capabilities(libc: ctypes.CDLL) -> int:
-    """The capabilities this process may use, as bits."""
+    """Returns the capabilities this process may use, as bits."""
     data = ctypes.create_string_buffer(24)
     if libc.capget(_capability_header(), data) != 0:
         return 0
@@ -143,7 +143,7 @@ def filter_system_calls() -> bool:
 
 
 def _filter_program(architecture: int, calls: dict[str, int]) -> list[bytes]:
-    """The filter: the right architecture and a listed number pass, all else kills."""
+    """Returns the filter: it passes listed system calls of the right architecture and kills on all else."""
     numbers = sorted(calls.values())
     instructions = [
         _instruction(_LOAD, 0, 0, 4),

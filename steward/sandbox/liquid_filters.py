@@ -90,7 +90,7 @@ def _bytes(value: object) -> bytes:
 
 
 def money(value: object, currency: object = None) -> str:
-    """An amount, or an object with `amount` and `currencyCode`, with two places and the currency's sign."""
+    """Formats an amount, or an object with `amount` and `currencyCode`, with the currency's sign."""
     if isinstance(value, Mapping):
         amount_object: Mapping[str, object] = value
         value, currency = amount_object.get("amount"), amount_object.get("currencyCode", currency)

@@ -125,7 +125,7 @@ class SandboxPool:
 
     @property
     def live(self) -> int:
-        """How many processes there are now, the spare one among them."""
+        """The number of processes now, including the spare one."""
         return len(self._live) + self._starting
 
     async def send(
@@ -137,7 +137,7 @@ class SandboxPool:
         seconds: float,
         time_used: SandboxTime | None = None,
     ) -> bytes:
-        """The answer's JSON to one message. `seconds` is the time of each of its parts (see PATIENCE); what
+        """Returns the JSON answer to one message. `seconds` limits each of its parts (see PATIENCE); what
         it took is added to `used`.
 
         Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
@@ -224,20 +224,20 @@ class SandboxPool:
         return next((child for child in idle if child.owner is None), None)
 
     def _must_wait(self, owner: Owner) -> bool:
-        """No second child for an organization while another waits for its first."""
+        """Returns whether an organization has a child while another waits for its first."""
         serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
         others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
         return owner[0] in serving and bool(others - serving)
 
     async def _start_or_replace(self, kind: str) -> _Child | None:
-        """A new child, in the place of an idle one where all places are taken; None: all are busy."""
+        """Starts a child, replacing an idle one when all places are taken; returns None if all are busy."""
         if self.live < self._count:
             return await self._start(kind)
         idle = next((child for child in self._live if not child.busy), None)
         return None if idle is None else await self._start(kind, instead=idle)
 
     async def _start(self, kind: str, instead: _Child | None = None) -> _Child:
-        """Takes a place at once, before anything is awaited, then starts a process."""
+        """Reserves a place before anything is awaited, then starts a process."""
         self._starting += 1
         try:
             if instead is not None:
@@ -301,7 +301,7 @@ def _message_bytes(kind: str) -> int:
 
 
 async def _spawn_process(kind: str, folder: str) -> ChildProcess:
-    """A fresh interpreter that knows where the engines are, and nothing of its surroundings."""
+    """Starts an interpreter that knows where the engines are and nothing of its surroundings."""
     script = str(Path(__file__).with_name("child.py"))
     command = [sys.executable, "-I", "-S", script, kind, *_folders()]
     return await ChildProcess.start(command, folder, _message_bytes(kind) + MIB)
@@ -348,7 +348,7 @@ async def _exchange(process: ChildProcess, request: bytes, payload: bytes, secon
 
 
 async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Frame:
-    """The next frame of a child. Raises TimeoutError when it took `seconds` of CPU, or PATIENCE of wall."""
+    """Returns a child's next frame. Raises TimeoutError after `seconds` of CPU, or PATIENCE of wall time."""
     clock, reading = _Clock(process), asyncio.ensure_future(process.frame(nonce))
     try:
         while not (await asyncio.wait({reading}, timeout=min(seconds, _POLL_SECONDS)))[0]:

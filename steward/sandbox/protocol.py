@@ -51,17 +51,17 @@ STOP_MESSAGES: Final = {
 
 
 def stopped(code: str) -> SandboxStopped:
-    """The end of foreign code, in words a merchant can act on."""
+    """Returns the end of foreign code, in words a merchant can act on."""
     return SandboxStopped(code, STOP_MESSAGES[code])
 
 
 def compact(value: object) -> bytes:
-    """A value as JSON in ASCII, without line breaks."""
+    """Returns a value as JSON in ASCII, without line breaks."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
-    """One frame. Raises ValueError for a body with a line break: JSON of ours has none."""
+    """Returns one frame. Raises ValueError for a body with a line break, which our JSON never has."""
     if b"\n" in body:
         raise ValueError("a line break in a frame")
     return HEADER.pack(nonce, kind, len(body)) + body

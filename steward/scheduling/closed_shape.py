@@ -1,4 +1,4 @@
-"""Turns the times of a closed period as they were sent into a ClosedWhen, or into errors by field."""
+"""Parses the times of a closed period into a ClosedWhen, or into errors by field."""
 
 import re
 from collections.abc import Mapping

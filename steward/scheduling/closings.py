@@ -1,4 +1,4 @@
-"""When closed periods close: their closings as instants, and the slots that stay open; pure.
+"""Computes the closings of closed periods as instants, and the slots that stay open; pure.
 
 The rules are numbered in docs/design/closed-periods.md#rules-of-time.
 """
@@ -47,7 +47,7 @@ def zone_of(period: ClosedPeriod) -> ZoneInfo:
 
 
 def closings(period: ClosedPeriod, *, since: datetime, until: datetime) -> Iterator[Closing]:
-    """The stretches of one version that reach into [`since`, `until`), by rising start.
+    """Yields the stretches of one version that reach into [`since`, `until`), by rising start.
 
     A stretch that began before `since` is included. A version closes only while it is valid (R16).
     """
@@ -131,7 +131,7 @@ class ClosedTimes:
     def first_open_of(
         self, stream: Hashable, slots_from: Callable[[datetime], Iterator[datetime]], since: datetime
     ) -> datetime | None:
-        """As `first_open`, searching once for all automations of which `stream` names the slots."""
+        """Like `first_open`, searching once for all automations of which `stream` names the slots."""
         key = stream, since
         if key not in self._first_open:
             self._first_open[key] = first_open(slots_from, self, since)
@@ -299,7 +299,7 @@ def _weekly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datet
 
 
 def _of_day(when: ClosedWhen, tz: ZoneInfo, day: date) -> tuple[datetime, datetime]:
-    """The closing of one date of a weekly period (R18)."""
+    """Returns the closing of one date of a weekly period (R18)."""
     if when.from_time is None or when.to_time is None:
         return _first_instant(day, tz), _first_instant(day + _DAY, tz)
     start, end = clock_time(when.from_time), clock_time(when.to_time)

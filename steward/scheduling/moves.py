@@ -58,7 +58,7 @@ def move_this_and_later(
     slots_after: datetime | None,
     stored: Mapping[datetime, datetime],
 ) -> MovedSchedule:
-    """The schedule after the slot called `local_key`, and every later one, moved to `new_run_at`.
+    """Returns the schedule after the slot called `local_key`, and every later one, moved to `new_run_at`.
 
     `stored` maps the `slot_at` of the automation's stored rows to their nominal instants: they are
     neighbours beside the generated slots. Raises ValidationFailed on `slot_at` (no slots), `scope` or
@@ -103,7 +103,7 @@ def _neighbours(
 
 
 def _on_date(schedule: Schedule, old: date, new: date) -> Schedule:
-    """The schedule with its date, weekday or day of the month following.
+    """Returns the schedule with its date, weekday or day of the month following.
 
     See docs/design/schedule.md#moving-this-and-later.
     """

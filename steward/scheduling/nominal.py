@@ -18,7 +18,7 @@ _SIX_HOURLY = (time(0), time(6), time(12), time(18))
 
 
 def times_of(schedule: Schedule) -> tuple[time, ...]:
-    """The local times of day of every date the schedule names (R2)."""
+    """Returns the local times of day of every date the schedule names (R2)."""
     if schedule.cadence is Cadence.EVERY_6_HOURS:
         return _SIX_HOURLY
     if schedule.time_of_day is None:
@@ -28,12 +28,12 @@ def times_of(schedule: Schedule) -> tuple[time, ...]:
 
 @lru_cache(maxsize=1440)
 def clock_time(text: str) -> time:
-    """The time of day written `HH:MM`."""
+    """Returns the time of day written `HH:MM`."""
     return time(int(text[:2]), int(text[3:]))
 
 
 def dates_of(schedule: Schedule, since: date) -> Iterator[date]:
-    """The dates the schedule names, rising, from `since` on; `once` yields its only date even before `since`.
+    """Yields the schedule's dates from `since` on, rising; `once` yields its date even before `since`.
 
     Not for `hourly` and `manual`, which name no dates.
     """
@@ -55,14 +55,14 @@ def dates_of(schedule: Schedule, since: date) -> Iterator[date]:
 
 
 def day_of_year(text: str | None, year: int) -> date:
-    """The date that `MM-DD` names in a year; for a day the month lacks, its last day (R6)."""
+    """Returns the date that `MM-DD` names in a year; for a day the month lacks, its last day (R6)."""
     month_and_day = _need(text)
     month, day = int(month_and_day[:2]), int(month_and_day[3:])
     return date(year, month, min(day, monthrange(year, month)[1]))
 
 
 def is_shortened(schedule: Schedule, day: date) -> bool:
-    """Whether `day` replaces a later day that its month does not have (R6)."""
+    """Returns whether `day` replaces a later day that its month does not have (R6)."""
     if schedule.cadence is not Cadence.MONTHLY or schedule.week_of_month is not None:
         return False
     return _need(schedule.day_of_month) > day.day

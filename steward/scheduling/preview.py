@@ -26,7 +26,7 @@ class PreviewRun:
     note: SlotNote | None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """The three fields as answered."""
+        """Returns the three fields as answered."""
         return {
             "slot_at": wire_time(self.slot_at),
             "local": self.local,
@@ -49,7 +49,7 @@ class ClosedPreview:
 def preview_open(
     schedule: Schedule, zone: ZoneInfo, periods: Collection[ClosedPeriod], *, after: datetime
 ) -> ClosedPreview:
-    """The next three runs after `after` outside every closed period, with spread 0.
+    """Returns the next three runs after `after` outside every closed period, with spread 0.
 
     The search ends once `_MAX_CLOSED` runs were left out.
     """
@@ -71,7 +71,7 @@ def preview_open(
 
 
 def preview(schedule: Schedule, zone: ZoneInfo, *, after: datetime) -> list[PreviewRun]:
-    """The next three runs after `after`, with spread 0; none for `manual`."""
+    """Returns the next three runs after `after`, with spread 0; none for `manual`."""
     return [
         PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
         for slot in next_slots(schedule, zone, spread_minutes=0, after=after, count=_RUNS)

@@ -1,4 +1,4 @@
-"""Turns a schedule as it was sent into a Schedule, or into one error for each wrong field."""
+"""Parses a schedule into a Schedule, or into one error for each wrong field."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ _DAYS_WORDS = "Give a list of 1 to 7 whole numbers from 1 (Monday) to 7 (Sunday)
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far: the wire's values, what was given at all, and what was wrong."""
+    """The progress of parsing: the parsed values, the fields present, and the errors."""
 
     path: str
     raw: Mapping[str, object]
@@ -57,7 +57,7 @@ class _Reading:
         return self.is_given(name) and f"{self.path}.{name}" not in self.errors
 
     def take(self, name: str, read: Callable[[object], _T | None], words: str) -> _T | None:
-        """The field's value; None when it is absent, null or refused."""
+        """Returns the field's value; None when it is absent, null or refused."""
         value = self.raw.get(name)
         if value is None:
             return None
@@ -79,7 +79,7 @@ def read_schedule(
     is_event_started: bool = False,
     path: str = "schedule",
 ) -> Schedule | FieldErrors:
-    """The schedule sent as `raw`, or all its errors by dotted path.
+    """Parses the schedule sent as `raw`; returns all its errors by dotted path if it is invalid.
 
     Fields the cadence does not use are dropped when their own shape is right. `zone` is None when the
     zone sent beside it is itself refused: then what depends on the zone is left out. With
@@ -110,7 +110,7 @@ def read_schedule(
 
 
 def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:
-    """Whether a `once` schedule's day and time are over, spread not counted (R11); never for others."""
+    """Returns whether a `once` schedule's time is over, ignoring spread (R11); False for others."""
     if schedule.cadence is not Cadence.ONCE or schedule.date is None or schedule.time_of_day is None:
         return False
     day = date.fromisoformat(schedule.date)
@@ -151,7 +151,7 @@ def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: date
 
 
 def _used(schedule: Schedule) -> Schedule:
-    """The schedule without the fields its cadence does not use."""
+    """Returns the schedule without the fields its cadence does not use."""
     cadence = schedule.cadence
     is_monthly = cadence is Cadence.MONTHLY
     is_by_week = is_monthly and schedule.week_of_month is not None
@@ -185,7 +185,7 @@ def _date(value: object) -> str | None:
 
 
 def _integer(value: object) -> int | None:
-    """A JSON number without a fraction; `6.0` is 6, `true` and `"6"` are not numbers."""
+    """Returns a JSON number without a fraction; `6.0` is 6, `true` and `"6"` are not numbers."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():

@@ -28,7 +28,7 @@ _LOOK_BACK = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One time the schedule produces; `local_key` identifies it inside one schedule."""
+    """A time the schedule produces; `local_key` identifies it inside one schedule."""
 
     slot_at: datetime
     nominal_at: datetime
@@ -50,7 +50,7 @@ def slots(
     until: datetime,
     slots_after: datetime | None = None,
 ) -> Iterator[Slot]:
-    """The slots with `slot_at` after `after` and before `until`, rising (R1 to R12).
+    """Returns the slots with `slot_at` after `after` and before `until`, rising (R1 to R12).
 
     Those whose nominal instant is not after `slots_after` do not exist (R15). `spread_minutes` is added
     last, as elapsed time (R7).
@@ -75,7 +75,7 @@ def next_slots(
     count: int,
     slots_after: datetime | None = None,
 ) -> list[Slot]:
-    """The first `count` slots with `slot_at` strictly after `after` (R9); fewer when there are fewer."""
+    """Returns the first `count` slots with `slot_at` strictly after `after` (R9), or as many as exist."""
     stream = slots(
         schedule, zone, spread_minutes=spread_minutes, after=after, until=LAST, slots_after=slots_after
     )
@@ -90,7 +90,7 @@ def next_slot(
     after: datetime,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """The first slot with `slot_at` strictly after `after` (R9); None when there is none."""
+    """Returns the first slot with `slot_at` strictly after `after` (R9); None when there is none."""
     stream = slots(
         schedule, zone, spread_minutes=spread_minutes, after=after, until=LAST, slots_after=slots_after
     )
@@ -105,7 +105,7 @@ def find_slot(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """The slot at exactly `slot_at`; None when the schedule has none there."""
+    """Returns the slot at exactly `slot_at`; None when the schedule has none there."""
     until = slot_at + _INSTANT
     after = slot_at - _INSTANT
     stream = slots(
@@ -117,7 +117,7 @@ def find_slot(
 def slot_before(
     schedule: Schedule, zone: ZoneInfo, nominal_at: datetime, *, slots_after: datetime | None = None
 ) -> Slot | None:
-    """The last slot whose nominal instant lies before `nominal_at`, without spread."""
+    """Returns the last slot whose nominal instant lies before `nominal_at`, without spread."""
     look_back = _LOOK_BACK.get(schedule.cadence)
     after = FIRST if look_back is None else max(nominal_at - look_back, FIRST)
     last: Slot | None = None
@@ -131,12 +131,12 @@ def slot_before(
 def slot_after(
     schedule: Schedule, zone: ZoneInfo, nominal_at: datetime, *, slots_after: datetime | None = None
 ) -> Slot | None:
-    """The first slot whose nominal instant lies after `nominal_at`, without spread."""
+    """Returns the first slot whose nominal instant lies after `nominal_at`, without spread."""
     return next_slot(schedule, zone, spread_minutes=0, after=nominal_at, slots_after=slots_after)
 
 
 def key_instant(cadence: Cadence, zone: ZoneInfo, local_key: str) -> datetime:
-    """The nominal instant of a local key, also of a slot that an earlier schedule produced."""
+    """Returns the nominal instant of a local key, also of a slot that an earlier schedule produced."""
     day, local_time = date.fromisoformat(local_key[:10]), clock_time(local_key[11:])
     if cadence is Cadence.HOURLY:
         return at_seconds(
@@ -153,7 +153,7 @@ def slot_of_key(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """The slot with that local key; None when the schedule has none."""
+    """Returns the slot with that local key; None when the schedule has none."""
     slot_at = key_instant(schedule.cadence, zone, local_key) + timedelta(minutes=spread_minutes)
     slot = find_slot(schedule, zone, slot_at, spread_minutes=spread_minutes, slots_after=slots_after)
     return slot if slot is not None and slot.local_key == local_key else None
@@ -167,7 +167,7 @@ def slot_on(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """The first slot of that nominal date; None when it has none."""
+    """Returns the first slot of that nominal date; None when it has none."""
     if schedule.cadence in (Cadence.MANUAL, Cadence.HOURLY):
         return None
     around = instant_of(day, clock_time("00:00"), zone)[0]

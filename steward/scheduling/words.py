@@ -16,14 +16,14 @@ _SHORTEST_MONTH = 28
 
 
 def schedule_words(schedule: Schedule, timezone: str) -> str:
-    """The schedule in one sentence, such as "Every day at 08:00 (Europe/Berlin)"."""
+    """Returns the schedule in one sentence, such as "Every day at 08:00 (Europe/Berlin)"."""
     if schedule.cadence is Cadence.MANUAL:
         return "Only when run by hand"
     return f"{_rule(schedule)} ({timezone})"
 
 
 def spread_words(spread_max: int) -> str | None:
-    """That a run may start a little later than its time; None when it may not."""
+    """Returns a sentence that says that a run may start a little late; None when it may not."""
     if spread_max == 0:
         return None
     minutes = "1 minute" if spread_max == 1 else f"{spread_max} minutes"
@@ -31,13 +31,13 @@ def spread_words(spread_max: int) -> str | None:
 
 
 def local_words(instant: datetime, zone: ZoneInfo) -> str:
-    """An instant on the local clock, such as "Thursday 15 January 2026 at 08:00"."""
+    """Returns an instant on the local clock, such as "Thursday 15 January 2026 at 08:00"."""
     local = instant.astimezone(zone)
     return f"{day_words(local.date())} at {local.strftime('%H:%M')}"
 
 
 def day_words(day: date) -> str:
-    """A date, such as "Thursday 15 January 2026"."""
+    """Returns a date, such as "Thursday 15 January 2026"."""
     return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
 
 

@@ -31,12 +31,12 @@ def use_packaged_zones() -> None:
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Every name a timezone may have: the package's own, links included, exact in case."""
+    """Returns every name a timezone may have: the package's own, links included, exact in case."""
     return frozenset(available_timezones()) - _NO_ZONES
 
 
 def zone(name: str) -> ZoneInfo | None:
-    """The zone called exactly `name`; None when there is none."""
+    """Returns the zone called exactly `name`; None when there is none."""
     # A name is looked up before it is loaded: zoneinfo would take other cases, and paths, for files.
     return _load(name) if name in zone_names() else None
 
@@ -48,14 +48,14 @@ def _load(name: str) -> ZoneInfo:
 
 @cache
 def tzdata_version() -> str:
-    """The version of the package the zones come from, such as `2026.6`."""
+    """Returns the version of the package the zones come from, such as `2026.6`."""
     return metadata.version("tzdata")
 
 
 # Slots of many automations fall on one local time; computing one again costs five times a look-up.
 @lru_cache(maxsize=65_536)
 def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, SlotNote | None]:
-    """The instant of a local date and time, with a note when the clock changes there.
+    """Returns the instant of a local date and time, with a note when the clock changes there.
 
     A time shown twice is its first pass (R3); one never shown is later by the gap's length (R4): both
     are what `fold=0` means.
@@ -79,11 +79,11 @@ def seconds_of(instant: datetime) -> int:
 
 
 def at_seconds(seconds: int) -> datetime:
-    """The instant `seconds` after 1970 began."""
+    """Returns the instant `seconds` after 1970 began."""
     return _EPOCH + timedelta(seconds=seconds)
 
 
 def offset_seconds(instant: datetime, tz: ZoneInfo) -> int:
-    """How far the local clock is ahead of UTC at that instant."""
+    """Returns how far the local clock is ahead of UTC at that instant."""
     offset = instant.astimezone(tz).utcoffset()
     return 0 if offset is None else offset.days * 86_400 + offset.seconds

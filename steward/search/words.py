@@ -58,6 +58,6 @@ def terms_of(proposal: Proposal) -> list[str]:
 
 
 def begins_words_of(text: str, words: Sequence[str]) -> bool:
-    """Whether each of the words begins a term of the text."""
+    """Returns whether each of the words begins a term of the text."""
     text_terms = list(terms(text))
     return all(any(term.startswith(word) for term in text_terms) for word in words)

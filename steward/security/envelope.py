@@ -54,12 +54,12 @@ class SealContext:
 
 
 def new_data_key() -> bytes:
-    """A random data key of an organization."""
+    """Returns a random data key of an organization."""
     return secrets.token_bytes(KEY_BYTES)
 
 
 def wrap(data_key: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: int) -> bytes:
-    """The data key under the first of `keys`, with that key's id. Raises ValueError without a key."""
+    """Returns the data key under the first of `keys`, with that key's id. Raises ValueError without a key."""
     if not keys:
         raise ValueError("there is no master key")
     if len(data_key) != KEY_BYTES:
@@ -71,7 +71,7 @@ def wrap(data_key: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: int
 
 
 def unwrap(wrapped: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: int) -> bytes:
-    """The data key. Raises CannotOpen when no key has the id, or the bytes are not of this place."""
+    """Returns the data key. Raises CannotOpen when no key has the id, or the bytes are not of this place."""
     name = wrapping_key_id(wrapped)
     head = wrapped[: 2 + len(name)]
     for key in keys:
@@ -81,7 +81,7 @@ def unwrap(wrapped: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: in
 
 
 def wrapping_key_id(wrapped: bytes) -> str:
-    """The id of the master key a data key is wrapped by. Raises CannotOpen."""
+    """Returns the id of the master key a data key is wrapped by. Raises CannotOpen."""
     if len(wrapped) < 3 or wrapped[:1] != _FORMAT or len(wrapped) < 2 + wrapped[1] or wrapped[1] == 0:
         raise CannotOpen("this is no wrapped key")
     try:
@@ -96,7 +96,7 @@ def seal(value: bytes, data_key: bytes, context: SealContext) -> bytes:
 
 
 def open_sealed(sealed: bytes, data_key: bytes, context: SealContext) -> bytes:
-    """The value sealed for exactly `place`. Raises CannotOpen."""
+    """Returns the value sealed for exactly `place`. Raises CannotOpen."""
     if sealed[:1] != _FORMAT:
         raise CannotOpen("this is no sealed value")
     return _open(data_key, sealed[1:], context.aad())

@@ -29,12 +29,12 @@ SMALL = Cost(memory=19 * 1024, passes=2)
 
 
 def hash_password(password: str, cost: Cost) -> str:
-    """The argon2id hash, with its salt and parameters. Takes tens of milliseconds: call it in a thread."""
+    """Returns the argon2id hash with salt and parameters. Takes tens of milliseconds: call it in a thread."""
     return _hasher(cost).hash(_normal(password))
 
 
 def verify_password(password_hash: str, password: str) -> bool:
-    """Whether `password` matches the hash; as slow as hashing. A damaged hash matches nothing."""
+    """Returns whether `password` matches the hash; as slow as hashing. A damaged hash matches nothing."""
     if not password_hash.startswith("$argon2id$"):
         return False
     try:
@@ -44,7 +44,7 @@ def verify_password(password_hash: str, password: str) -> bool:
 
 
 def needs_rehash(password_hash: str, cost: Cost) -> bool:
-    """Whether a parameter of the hash is below `cost`, or the hash is damaged."""
+    """Returns whether a parameter of the hash is below `cost`, or the hash is damaged."""
     try:
         return _hasher(cost).check_needs_rehash(password_hash)
     except InvalidHashError:
@@ -52,7 +52,7 @@ def needs_rehash(password_hash: str, cost: Cost) -> bool:
 
 
 def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | None:
-    """Why a new password is refused, in words for the person; null when it is good.
+    """Returns why a new password is refused, as a sentence for the person; None when it is good.
 
     `refused_words` are the person's e-mail name and the organization's name; words under
     four characters do not count.
@@ -73,7 +73,7 @@ def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | N
 
 
 def _normal(password: str) -> str:
-    """One spelling whichever keyboard typed it."""
+    """Returns the normalized text, independent of the keyboard that typed it."""
     return unicodedata.normalize("NFC", password)
 
 

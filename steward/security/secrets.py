@@ -19,7 +19,7 @@ def new_client_secret() -> str:
 
 
 def new_pepper() -> bytes:
-    """A key for hashes of client secrets, kept in `service_keys`."""
+    """Returns a key for hashes of client secrets, kept in `service_keys`."""
     return secrets.token_bytes(PEPPER_BYTES)
 
 
@@ -29,17 +29,17 @@ def hash_client_secret(secret: str, pepper: bytes) -> bytes:
 
 
 def matches(secret: str, pepper: bytes, secret_hash: bytes) -> bool:
-    """Whether `secret` is the one kept; takes the same time whichever byte differs."""
+    """Returns whether `secret` is the one kept; takes the same time whichever byte differs."""
     return hmac.compare_digest(hash_client_secret(secret, pepper), secret_hash)
 
 
 def new_value() -> str:
-    """A session, CSRF, invitation, reset or sign-in value: 32 random bytes as 43 characters."""
+    """Returns a session, CSRF, invitation, reset or sign-in value: 32 random bytes as 43 characters."""
     return secrets.token_urlsafe(32)
 
 
 def hash_value(value: str) -> bytes:
-    """How sessions and links are kept: SHA-256, since the value itself is random."""
+    """Returns the SHA-256 of a random value; sessions and links are stored as such hashes."""
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
 
 

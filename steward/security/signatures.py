@@ -16,12 +16,12 @@ class BodySigner:
         self._digests = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets if secret]
 
     def feed(self, piece: bytes) -> None:
-        """The next bytes of the body."""
+        """Adds the next bytes of the body."""
         for digest in self._digests:
             digest.update(piece)
 
     def matches(self, signature: str) -> bool:
-        """Whether `signature`, in base64, is right under one of the secrets; without a secret never.
+        """Returns whether `signature`, in base64, is right under one of the secrets; without a secret never.
 
         Every secret is compared, in constant time.
         """
@@ -31,7 +31,7 @@ class BodySigner:
 
 
 def sign(body: bytes, secret: bytes) -> str:
-    """The signature a store sends with `body`."""
+    """Returns the signature a store sends with `body`."""
     return base64.b64encode(hmac.new(secret, body, hashlib.sha256).digest()).decode("ascii")
 
 

@@ -75,13 +75,13 @@ class SigningKey:
 
 
 def new_signing_key() -> bytes:
-    """A new P-256 key in PKCS 8, DER: how it is wrapped and kept."""
+    """Returns a new P-256 key in PKCS 8, DER: how it is wrapped and kept."""
     key = generate_private_key(SECP256R1())
     return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 
 def load_signing_key(kid: str, der: bytes) -> SigningKey:
-    """A kept key. Raises ValueError when it is no P-256 key."""
+    """Returns a stored key. Raises ValueError when it is not a P-256 key."""
     key = load_der_private_key(der, password=None)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
         raise ValueError("a signing key is a P-256 key")
@@ -89,7 +89,7 @@ def load_signing_key(kid: str, der: bytes) -> SigningKey:
 
 
 def jwks(keys: Sequence[SigningKey]) -> dict[str, list[dict[str, str]]]:
-    """The public keys as `{"keys": [...]}`."""
+    """Returns the public keys as `{"keys": [...]}`."""
     public_keys: list[dict[str, str]] = []
     for key in keys:
         numbers = key.private.public_key().public_numbers()
@@ -111,7 +111,7 @@ class Signer:
     def sign(
         self, *, person: int, org: int, client_id: str, scopes: Sequence[str], epoch: int, jti: str, now: int
     ) -> str:
-        """A token that is good from `now` (seconds) for one hour."""
+        """Returns a token that is good from `now` (seconds) for one hour."""
         claims: dict[str, object] = {
             "iss": self._issuer,
             "aud": self._audience,
@@ -149,7 +149,7 @@ class Verifier:
         self._good: OrderedDict[bytes, TokenClaims] = OrderedDict()
 
     def verify(self, token: str, now: float | None = None) -> TokenClaims:
-        """The claims of a good token at `now` (seconds); without `now` its time is left to be judged.
+        """Returns the claims of a good token at `now` (seconds); without `now` its time is left to be judged.
 
         Raises BadToken. Whether the credential, its epoch and the person still count is read from the
         database by the caller, on every call.
@@ -175,7 +175,7 @@ class Verifier:
         return claims
 
     def _checked(self, token: str) -> TokenClaims:
-        """Everything about a token but the time."""
+        """Checks everything about a token except the time."""
         parts = token.split(".")
         if len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
             raise BadToken("form")
@@ -250,7 +250,7 @@ def _client_id(cid: object) -> str:
 
 
 def public_keys(keys: Sequence[SigningKey]) -> dict[str, EllipticCurvePublicKey]:
-    """The table a Verifier takes."""
+    """Returns the table a Verifier takes."""
     return {key.kid: key.private.public_key() for key in keys}
 
 
@@ -259,7 +259,7 @@ def _s_of(signature: bytes) -> int:
 
 
 def _low_s(signature: bytes) -> bytes:
-    """The one of a signature's two equivalent forms whose s is at most half the order of the curve."""
+    """Returns the equivalent signature whose s is at most half the order of the curve."""
     s = min(_s_of(signature), _ORDER - _s_of(signature))
     return signature[:32] + s.to_bytes(32, "big")
 

@@ -1,4 +1,4 @@
-"""What a step receives and returns, and the codec of what one step hands to the next.
+"""The interface of a step: what it receives and returns, and the codec of its output.
 
 A step reads earlier steps' outputs from JSON: a run that another worker continues after a crash has
 nothing else.
@@ -96,7 +96,7 @@ class JsonRecord(msgspec.Struct, frozen=True):
 
 
 class StepOutput(JsonRecord, frozen=True):
-    """What a step hands to the steps after it and to the run's summary."""
+    """The output of a step, for the steps after it and the run's summary."""
 
     def as_result(
         self,
@@ -137,7 +137,7 @@ def _decode(kind: type[RecordTable[S]], value: JsonObject) -> RecordTable[S]:
 
 @dataclass(frozen=True, slots=True)
 class AccountAccess:
-    """One open connection: its facts, its reads, and the changes that may be planned on it; no writer."""
+    """An open connection: its facts, its reads, and the changes that may be planned on it; no writer."""
 
     connection: Connection
     reader: Reader
@@ -268,7 +268,7 @@ class StepContext:
 
 @dataclass(frozen=True, slots=True)
 class MemoryWrite:
-    """One value to remember; null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
+    """A value to remember; null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
 
     With a position, it is written once the step's proposal at that position (0 = first) has one of
     `outcomes`; without one, when the step succeeds. A guarded one is written only over the value `over`.
@@ -284,7 +284,7 @@ class MemoryWrite:
     over: JsonValue = None
 
     def is_due(self, outcomes: Mapping[int, Outcome]) -> bool:
-        """Says whether to write it, given the outcomes of a succeeded step's proposals by position."""
+        """Returns whether to write it, given the outcomes of a succeeded step's proposals by position."""
         return self.position is None or outcomes.get(self.position) in self.outcomes
 
     def to_json(self) -> JsonValue:
@@ -303,7 +303,7 @@ class MemoryWrite:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step returns. `output` is plain JSON and is recorded with the step.
+    """The result of a step. `output` is plain JSON and is recorded with the step.
 
     A step only proposes changes; the run holds, sends or refuses the proposals, and counts them. `title`
     replaces the plan's title in the step's row; `message` is shown beside it.

@@ -32,7 +32,7 @@ def _spellings(store: StoreAccess, names: Collection[str], tag: str) -> list[str
 
 
 def has_tag(store: StoreAccess, product: Product, tag: str) -> bool:
-    """Says whether the product has the tag, as the store spells it."""
+    """Returns whether the product has the tag, as the store spells it."""
     return bool(_spellings(store, product.tags, tag))
 
 

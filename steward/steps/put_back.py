@@ -41,7 +41,7 @@ _OUTCOMES: Mapping[str, Outcome] = {"unchanged": Outcome.UNCHANGED, "left": Outc
 
 
 class ReadValues(StepOutput, frozen=True):
-    """What the first step hands on: the parts that were written, and what was read of them.
+    """The output of the first step: the written parts, and what was read of them.
 
     `parts` holds the numbers of the written parts of each change, `values` what was read of the newest part
     of each chain, `sought` what was looked up, all by the id of the change; `cannot` counts what cannot be
@@ -70,7 +70,7 @@ class _Undo:
 
 @dataclass(slots=True)
 class _ToRead:
-    """What is read of one account: the newest part of each chain, and the parts that newer ones overwrote."""
+    """The parts to read of one account: each chain's newest, and those that newer ones overwrote."""
 
     newest: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)
     overwritten: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)

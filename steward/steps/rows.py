@@ -18,7 +18,7 @@ StoredCell: TypeAlias = str | bool | tuple[str] | None
 
 @dataclass(frozen=True, slots=True)
 class NamedRow:
-    """One row that holds something: its number in the sheet, and the cells of the named columns."""
+    """A row that holds something: its number in the sheet, and the cells of the named columns."""
 
     number: int
     cells: tuple[Cell, ...]
@@ -61,7 +61,7 @@ def named_rows(
 
 
 def is_blank(cell: Cell) -> bool:
-    """Says whether a cell holds nothing, or nothing but blanks."""
+    """Returns whether a cell holds nothing, or nothing but blanks."""
     return cell is None or (isinstance(cell, str) and not key_of(cell))
 
 

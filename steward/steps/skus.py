@@ -1,4 +1,4 @@
-"""How SKUs and barcodes are compared, and which variant has a key."""
+"""Compares SKUs and barcodes, and finds the variant that has a key."""
 
 import unicodedata
 from collections import defaultdict
@@ -13,7 +13,7 @@ _BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\ufeff"
 
 
 class RowRefused(Exception):
-    """One row cannot be used: a code and plain words; the other rows still can."""
+    """A row cannot be used: a code and plain words; the other rows still can."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -9,7 +9,7 @@ def _fold_tags(tags: Iterable[str]) -> frozenset[str]:
 
 
 def has_any_tag(present: Iterable[str], tags: Iterable[str]) -> bool:
-    """Says whether one of `tags` is among those present."""
+    """Returns whether one of `tags` is among those present."""
     return bool(_fold_tags(present) & _fold_tags(tags))
 
 

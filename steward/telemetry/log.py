@@ -25,7 +25,7 @@ _LONGEST_FOREIGN = 20_000  # characters read of a library's text, of which a lin
 
 
 class LogLevel(IntEnum):
-    """How much a line matters: `error` is a bug or a lost promise."""
+    """The severity of a line: `error` is a bug or a lost promise."""
 
     DEBUG = 10
     INFO = 20

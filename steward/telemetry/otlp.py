@@ -83,11 +83,11 @@ class OtlpTraces(Traces):
             self._wake.set()
 
     def is_sampled(self, trace: int) -> bool:
-        """Whether a trace belongs to the share that is sent; every process decides alike."""
+        """Returns whether a trace belongs to the share that is sent; every process decides alike."""
         return trace < self._sampled_below
 
     async def is_answered(self) -> bool:
-        """Whether the collector takes an empty request."""
+        """Returns whether the collector takes an empty request."""
         return await asyncio.to_thread(self._exporter.export, ()) is SpanExportResult.SUCCESS
 
     async def close(self) -> None:

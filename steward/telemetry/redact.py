@@ -48,7 +48,7 @@ class Secret(str):
         return secret
 
     def reveal(self) -> str:
-        """The value; called by the guarded client and the verifier of store events alone."""
+        """Returns the value; called by the guarded client and the verifier of store events alone."""
         return self._value
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ def without_credentials(text: str) -> str:
 
 
 def forms(value: str) -> set[str]:
-    """The ways a secret may appear in text: plain, base64 at any offset, URL-, HTML- and JSON-escaped."""
+    """Returns the forms a secret may take in text: plain, base64 at any offset, URL-, HTML-, JSON-escaped."""
     variants = {quote(value, safe=""), quote(value), quote_plus(value)}
     variants |= {_PERCENT.sub(lambda match: match[0].lower(), variant) for variant in variants}
     for text in {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:

@@ -1,4 +1,4 @@
-"""What a trace is made of, and where its spans go: nowhere, unless a collector is set."""
+"""Traces: their spans, and the collector they are sent to, if one is set."""
 
 import hashlib
 import random
@@ -16,7 +16,7 @@ _SPAN_BYTES = 8
 
 
 class SpanKind(StrEnum):
-    """Who the other side of a span is: nobody, a caller, or an account."""
+    """The other side of a span: none, a caller, or an account."""
 
     INTERNAL = "internal"
     SERVER = "server"
@@ -31,7 +31,7 @@ class SpanId(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What happened from one instant to another. Attributes hold ids, numbers and words of the code alone."""
+    """A span from one instant to another. Attributes hold ids, numbers and words of the code alone."""
 
     name: str
     id: SpanId
@@ -53,11 +53,11 @@ class Traces:
         """Takes a span; it is sent later."""
 
     def is_sampled(self, trace: int) -> bool:
-        """Whether a trace belongs to the share that is sent."""
+        """Returns whether a trace belongs to the share that is sent."""
         return self.is_on
 
     async def is_answered(self) -> bool:
-        """Whether the collector takes an empty request."""
+        """Returns whether the collector takes an empty request."""
         return False
 
     async def close(self) -> None:
@@ -74,29 +74,29 @@ current_trace: ContextVar[int | None] = ContextVar("current_trace", default=None
 
 @lru_cache(maxsize=1_024)  # each call and each log line of a run asks for it
 def run_span(run: str) -> SpanId:
-    """The root span of a run: it follows from the run's id, so that every process sends the same one."""
+    """Returns the root span of a run; its id follows from the run's, so that every process sends the same."""
     return SpanId(_number(TRACE_BYTES, "run", run), _number(_SPAN_BYTES, "run", run))
 
 
 def span_within(run: str, *parts: object) -> SpanId:
-    """A span of a run's trace, by what distinguishes it from the others."""
+    """Returns a span of a run's trace, by what distinguishes it from the others."""
     return SpanId(run_span(run).trace, _number(_SPAN_BYTES, run, *parts))
 
 
 def new_span(trace: int | None = None) -> SpanId:
-    """A span with a random id, in a trace of its own unless one is given."""
+    """Returns a span with a random id, in a trace of its own unless one is given."""
     trace_id = random.getrandbits(8 * TRACE_BYTES) if trace is None else trace
     return SpanId(trace_id, random.getrandbits(8 * _SPAN_BYTES))
 
 
 def link_of(traceparent: bytes) -> SpanId | None:
-    """The span that a caller's header names; None where it names none."""
+    """Returns the span that a caller's header names; None where it names none."""
     match = _TRACEPARENT.fullmatch(traceparent)
     return None if match is None else SpanId(int(match[1], 16), int(match[2], 16))
 
 
 def trace_words(trace: int) -> str:
-    """The id of a trace as collectors show it."""
+    """Returns the id of a trace as collectors show it."""
     return f"{trace:0{2 * TRACE_BYTES}x}"
 
 

@@ -1,4 +1,4 @@
-"""What a template is: its record, its plan, its step functions, and how it reports on a run."""
+"""The interface of a template: its record, its plan, its step functions, and its report on a run."""
 
 import json
 from collections import Counter
@@ -30,7 +30,7 @@ R = TypeVar("R", bound=JsonRecord)
 
 
 class Category(StrEnum):
-    """What a template is about, as the catalogue groups templates."""
+    """The categories by which the catalogue groups templates."""
 
     STOCK = "stock"
     PRICES = "prices"
@@ -72,7 +72,7 @@ STORES_TO_READ = ConnectionNeed("store", ConnectionUse.READ, 2, 10)
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """One step as people see it."""
+    """A step as people see it."""
 
     name: str
     title: str
@@ -81,7 +81,7 @@ class StepFacts:
 
 @dataclass(frozen=True, slots=True)
 class TemplateStep:
-    """One step with the function that does it."""
+    """A step with the function that does it."""
 
     kind: StepKind
     name: str
@@ -115,7 +115,7 @@ STATUS = ChangeField("status", "Status", FieldKind.TEXT)
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """What the approver sees of one kind of change."""
+    """The approver's view of one kind of change."""
 
     step: str
     object: str
@@ -194,7 +194,7 @@ class NamedConnection:
 
 @dataclass(frozen=True, slots=True)
 class SetupContext:
-    """What checks of an automation's inputs may use: the chosen store, the organization's connections by
+    """The context of input checks: the chosen store, the organization's connections by
     id, and the automations that the inputs name, archived ones included."""
 
     store: Connection | None
@@ -234,7 +234,7 @@ class EndedRun:
         return kind.from_json(self.outputs.get(step, {}))
 
     def ran(self, step: str) -> bool:
-        """Says whether the step ended, so that what it did not propose needed no change."""
+        """Returns whether the step ended, so that what it did not propose needed no change."""
         return step in self.outputs
 
     def applied(self, step: str, changes: slice = _ALL_CHANGES) -> int:
@@ -350,7 +350,7 @@ def _no_automations(_: JsonObject) -> tuple[AutomationId, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One template: `steps` has a function for every step of the facts; `finish` reports on a run.
+    """A template: `steps` has a function for every step of the facts; `finish` reports on a run.
 
     `check_setup` judges what a schema cannot say, by what the last check of each connection found.
     `automations_of` returns the other automations that checked inputs name.

@@ -149,7 +149,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 
 def _is_begun(order: Order) -> bool:
-    """Says whether money or goods have moved: such an order is never cancelled."""
+    """Returns whether money or goods have moved: such an order is never cancelled."""
     return (
         order.payment is Payment.PARTLY_PAID
         or order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL)

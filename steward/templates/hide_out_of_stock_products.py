@@ -32,7 +32,7 @@ class _ProductStock(StepOutput, frozen=True):
 
 
 class _SoldOutProducts(StepOutput, frozen=True):
-    """What is sold out; `hide` with its stock and labels is still to be hidden or marked."""
+    """The sold-out products; `hide` are those still to be hidden or marked, with stock and labels."""
 
     checked: int = 0
     sold_out: int = 0
@@ -139,7 +139,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 def _is_hidden_already(
     context: StepContext, product: Product, read: _ProductStock, half_done: JsonObject
 ) -> bool:
-    """Says whether the product was hidden before, or by hand: neither is marked again."""
+    """Returns whether the product was hidden before, or by hand: neither is marked again."""
     is_half_done = context.memory_key(product.id) in half_done
     return not is_shown(product, read.channels) and (_is_marked(context, product) or not is_half_done)
 

@@ -54,7 +54,7 @@ class _RiskyRow(JsonRecord, frozen=True):
 
 
 class _RiskyOrders(StepOutput, frozen=True):
-    """What is risky, and the orders to hold or tag; `holds` says which of those have a part to hold."""
+    """The risky orders to hold or tag; `holds` says which of them have a part to hold."""
 
     checked: int = 0
     risky: int = 0
@@ -178,7 +178,7 @@ def _is_pending(order: Order) -> bool:
 
 
 def _is_recent(order: Order, context: StepContext) -> bool:
-    """Says whether the platform may still assess the order's risk."""
+    """Returns whether the platform may still assess the order's risk."""
     return context.now - (order.created_at or context.now) < _ASSESSED_WITHIN
 
 

@@ -34,7 +34,7 @@ class _AuditedProduct(JsonRecord, frozen=True):
 
 
 class _AuditedProducts(StepOutput, frozen=True):
-    """Every product with what it lacks; its texts are not stored."""
+    """The products with what each lacks; their texts are not stored."""
 
     products: tuple[_AuditedProduct, ...]
 
@@ -48,7 +48,7 @@ class _GapRow(JsonRecord, frozen=True):
 
 
 class _CheckRow(JsonRecord, frozen=True):
-    """How many products fail a check, as the result lists it."""
+    """The number of products that fail a check, as the result lists it."""
 
     check: str
     products: int

@@ -50,7 +50,7 @@ class _AmbiguousRow(JsonRecord, frozen=True):
 
 
 class _ComparedPrices(StepOutput, frozen=True):
-    """What the comparison found."""
+    """The result of the comparison."""
 
     labels: tuple[str, ...] = ()
     compared: int = 0

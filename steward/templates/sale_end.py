@@ -27,7 +27,7 @@ _RESTORED = "restored"
 
 
 class _RememberedSale(StepOutput, frozen=True):
-    """What the sale remembers of this store, by variant."""
+    """The sale's memory of this store, by variant."""
 
     prices: dict[str, SalePrice]
 
@@ -177,7 +177,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 @dataclass(slots=True)
 class _Comparison:
-    """What becomes of the sale's variants; `untag` and `keep_tag` are ids of products."""
+    """The decisions on the sale's variants; `untag` and `keep_tag` are ids of products."""
 
     restore: dict[str, list[Variant]] = field(default_factory=dict)
     left_rows: list[_LeftRow] = field(default_factory=list)

@@ -236,7 +236,7 @@ def _tagged(context: StepContext, product: Product, tag_ids: Mapping[str, str]) 
 
 
 def _is_marked_down(context: StepContext, sold: JsonObject, variant: Variant) -> bool:
-    """Says whether the variant still has the price this automation gave it."""
+    """Returns whether the variant still has the price this automation gave it."""
     remembered = sold.get(context.memory_key(variant.id))
     if remembered is None:
         return False

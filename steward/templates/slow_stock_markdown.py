@@ -42,7 +42,7 @@ class _SlowStockInputs(MarkdownInputs, frozen=True):
 
 
 class _RememberedMarkdown(JsonRecord, frozen=True):
-    """How often a variant was marked down, when last, and its price before the first time."""
+    """The number of a variant's markdowns, the last one, and the price before the first."""
 
     times: int
     changed_at: datetime

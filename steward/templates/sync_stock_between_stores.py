@@ -74,7 +74,7 @@ class _StockToSet(JsonRecord, frozen=True, array_like=True):
 
 
 class _ComparedStock(StepOutput, frozen=True):
-    """Which variants get another number, and which are left alone."""
+    """The variants to give another number, and those left alone."""
 
     source_variants: int = 0
     matched: int = 0

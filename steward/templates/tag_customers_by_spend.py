@@ -74,14 +74,14 @@ class _TagChange(JsonRecord, frozen=True):
 
 
 class _TierRow(JsonRecord, frozen=True):
-    """How many customers reach a tier, as the result lists it."""
+    """The number of customers that reach a tier, as the result lists it."""
 
     tag: str
     customers: int
 
 
 class _DecidedTiers(StepOutput, frozen=True):
-    """Whose tags have to change."""
+    """The customers whose tags have to change."""
 
     unchanged: int = 0
     by_tier: tuple[_TierRow, ...] = ()

@@ -111,7 +111,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def _is_unsent(order: Order) -> bool:
-    """Says whether an order is paid, not wholly sent, and of more than virtual items."""
+    """Returns whether an order is paid, not wholly sent, and of more than virtual items."""
     return (
         order.paid
         and order.cancelled_at is None

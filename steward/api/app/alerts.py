@@ -1,4 +1,4 @@
-"""When an automation without a success is reported, and whether the caller muted it."""
+"""The number of periods without a success before an alert, and whether the caller muted it."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ _MAX_PERIODS = 50
 
 
 class AlertsBody(RequestBody):
-    """What to change; a field that is not given stays as it is. Null restores the service's own number."""
+    """The fields to change; omitted ones stay as they are. Null restores the service's default."""
 
     quiet_after: Annotated[Positive, Field(le=_MAX_PERIODS)] | None = None
     muted: Flag = False

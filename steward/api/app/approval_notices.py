@@ -1,4 +1,4 @@
-"""Who was notified of an approval, for its page."""
+"""The people and routes that were notified of an approval, for its page."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ class ToldRouteRecord(msgspec.Struct):
 
 
 class ApprovalNoticesAnswer(msgspec.Struct):
-    """Whom messages about the approval went to, beside the bell of everybody who may decide."""
+    """The receivers of messages about the approval, besides the bell of everybody who may decide."""
 
     people: int
     routes: list[ToldRouteRecord]

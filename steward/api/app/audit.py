@@ -33,7 +33,7 @@ _FilterText = Annotated[Text, Field(min_length=1, max_length=60)]
 
 
 class AuditQuery(PageQuery):
-    """Which entries to list."""
+    """Query parameters: which entries to list."""
 
     since: Timestamp | None = Field(default=None, alias="from")
     until: Timestamp | None = Field(default=None, alias="to")
@@ -44,7 +44,7 @@ class AuditQuery(PageQuery):
 
 
 class AuditExportQuery(QueryParameters):
-    """Which entries a file holds, at most how many, and its format."""
+    """Query parameters: which entries a file holds, its maximum, and its format."""
 
     limit: Annotated[QueryInt, AfterValidator(_entries)] = MAX_ENTRIES
     cursor: CursorText | None = None
@@ -54,7 +54,7 @@ class AuditExportQuery(QueryParameters):
 
 
 class AuditActor(msgspec.Struct):
-    """Who did it: a person, an API credential, the operator or the service."""
+    """The actor: a person, an API credential, the operator or the service."""
 
     kind: str
     id: str | None
@@ -62,7 +62,7 @@ class AuditActor(msgspec.Struct):
 
 
 class AuditObject(msgspec.Struct):
-    """What it was done to; `label` is its present name."""
+    """The object of the action; `label` is its present name."""
 
     kind: str
     id: str | None
@@ -93,7 +93,7 @@ class AuditHeadRecord(msgspec.Struct):
 
 
 class AuditCheckRecord(msgspec.Struct):
-    """What the last check found: sound up to `seq`, and the first entry that is wrong, if any."""
+    """The result of the last check: sound up to `seq`, and the first wrong entry, if any."""
 
     seq: int
     at: str | None

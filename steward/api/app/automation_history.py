@@ -1,4 +1,4 @@
-"""Who changed an automation, what and when, in the web app."""
+"""The history of an automation: who changed what, and when, in the web app."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from steward.model.instants import wire_time
 
 
 class HistoryPerson(msgspec.Struct):
-    """Who did it."""
+    """The person who made the change."""
 
     id: int
     first_name: str
@@ -25,7 +25,7 @@ class HistoryPerson(msgspec.Struct):
 
 
 class HistoryField(msgspec.Struct):
-    """One field before and after."""
+    """A field before and after."""
 
     field: str
     before: Any
@@ -33,7 +33,7 @@ class HistoryField(msgspec.Struct):
 
 
 class HistoryRecord(msgspec.Struct):
-    """One line of the history."""
+    """A line of the history."""
 
     at: str
     action: str

@@ -78,7 +78,7 @@ class ClosedPeriodBody(RequestBody):
 
 
 class ChangeClosedPeriodBody(RequestBody):
-    """What to change of a closed period, and the version last read."""
+    """The fields of a closed period to change, and the version last read."""
 
     version: Positive
     name: _PeriodName | None = None
@@ -94,14 +94,14 @@ class EndClosedPeriodBody(RequestBody):
 
 
 class FreezeBody(RequestBody):
-    """What to stop: all changes of the organization or of a store."""
+    """The scope in which all changes stop: the organization or a store."""
 
     scope: ClosedScopeBody
     reason: ReasonText | None = None
 
 
 class ClosedPeriodsQuery(PageQuery):
-    """Which closed periods to list."""
+    """Query parameters: which closed periods to list."""
 
     scope: ClosedScopeKind | None = None
     state: Annotated[str, Field(pattern="^(active|ended)$")] | None = None
@@ -115,7 +115,7 @@ class ClosingsQuery(QueryParameters):
 
 
 class ClosedScopeRecord(msgspec.Struct, omit_defaults=True):
-    """What a period closes."""
+    """The scope of a closed period."""
 
     kind: str
     integration_id: PositiveInt | None = None
@@ -123,7 +123,7 @@ class ClosedScopeRecord(msgspec.Struct, omit_defaults=True):
 
 
 class PersonNameRecord(msgspec.Struct):
-    """Who did something."""
+    """The id and name of a person."""
 
     id: PositiveInt
     name: str
@@ -150,7 +150,7 @@ class ClosedPeriodRecord(msgspec.Struct):
 
 
 class EffectRecord(msgspec.Struct):
-    """What a period leaves out: `slots_closed_30_days` is counted up to 10,000."""
+    """The effect of a period; `slots_closed_30_days` is counted up to 10,000."""
 
     slots_closed_30_days: Count
     automations: Count
@@ -186,7 +186,7 @@ class ClosedPeriodsAnswer(msgspec.Struct):
 
 
 class ClosedPeriodAnswer(msgspec.Struct):
-    """One closed period."""
+    """A closed period."""
 
     closed_period: ClosedPeriodRecord
 
@@ -199,7 +199,7 @@ class CreatedPeriodAnswer(msgspec.Struct):
 
 
 class PreviewPeriodAnswer(msgspec.Struct):
-    """What a period would do, and its next closings."""
+    """The effect of a proposed period, and its next closings."""
 
     effect: EffectRecord
     next: list[NextClosingRecord]

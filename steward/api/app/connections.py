@@ -63,14 +63,14 @@ class KindsAnswer(msgspec.Struct):
 
 
 class MessageRecord(msgspec.Struct):
-    """One line of a check's report."""
+    """A line of a check's report."""
 
     level: str
     message: str
 
 
 class CheckRecord(msgspec.Struct):
-    """What a check found."""
+    """The result of a check."""
 
     ok: bool
     checked_at: str
@@ -85,7 +85,7 @@ class ConnectedAnswer(msgspec.Struct):
 
 
 class ConnectionAnswer(msgspec.Struct):
-    """One connection."""
+    """A connection."""
 
     connection: ConnectionRecord
 
@@ -275,7 +275,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
-    """How many automations that are not archived need each connection."""
+    """Returns how many automations that are not archived need each connection."""
     not_archived = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
     automations_of_org = await automations.find(
         tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=_MAX_AUTOMATIONS

@@ -54,7 +54,7 @@ class RunDecisionsAnswer(msgspec.Struct):
 
 
 class PastApprovalsQuery(PageQuery):
-    """Which approvals to list."""
+    """Query parameters: which approvals to list."""
 
     automation_id: IdText | None = None
     integration_id: QueryInt | None = None

@@ -40,7 +40,7 @@ _DayText = Annotated[Text, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class HolidaysQuery(QueryParameters):
-    """Which holidays to propose."""
+    """Query parameters: which holidays to propose."""
 
     country: _CountryText
     subdivision: _SubdivisionText | None = None

@@ -28,14 +28,14 @@ class InboxQuery(PageQuery):
 
 
 class ReadBody(RequestBody):
-    """Which notices were read: those named, or all up to a time."""
+    """The notices that were read: those named, or all up to a time."""
 
     ids: Annotated[list[IdText], Field(max_length=_MAX_IDS), Unique] | None = None
     until: Timestamp | None = None
 
 
 class InboxEntry(msgspec.Struct):
-    """One line of the inbox: facts of one topic and automation, grouped."""
+    """A line of the inbox: facts of one topic and automation, grouped."""
 
     id: str
     topic: str
@@ -64,7 +64,7 @@ class InboxAnswer(msgspec.Struct):
 
 
 class UnreadAnswer(msgspec.Struct):
-    """How much is unread afterwards."""
+    """The number of unread lines after the request."""
 
     unread: int
 

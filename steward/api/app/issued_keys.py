@@ -40,7 +40,7 @@ class ShopSignInBody(RequestBody):
 
 
 class KeyPageAnswer(msgspec.Struct):
-    """Where the browser goes: the shop's own page."""
+    """The address of the shop's own page, to which the browser goes."""
 
     authorize_url: str
 

@@ -1,4 +1,4 @@
-"""What reaches the person signed in, and when."""
+"""The notification preferences of the person signed in."""
 
 import re
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _Choice = Annotated[MailChoice, FromJson]
 
 
 class EmailBody(RequestBody):
-    """How each group comes by e-mail; a group that is not given stays as it is."""
+    """The e-mail choice of each group; omitted groups stay as they are."""
 
     approvals: _Choice | None = None
     runs: _Choice | None = None
@@ -63,7 +63,7 @@ class QuietHoursBody(RequestBody):
 
 
 class DigestBody(RequestBody):
-    """When the digest is sent; 1 is Monday."""
+    """The time of the digest; 1 is Monday."""
 
     at: TimeOfDay
     days: _WeekDays
@@ -74,7 +74,7 @@ _WORKDAY_MORNING = DigestBody(at="08:00", days=[1, 2, 3, 4, 5])  # type: ignore[
 
 
 class PreferencesBody(RequestBody):
-    """What to change; a field that is not given stays as it is.
+    """The fields to change; omitted ones stay as they are.
 
     Null restores the default of `automations` and `timezone`, and ends quiet hours.
     """
@@ -89,7 +89,7 @@ class PreferencesBody(RequestBody):
 
 
 class EmailRecord(msgspec.Struct):
-    """How each group comes by e-mail."""
+    """The e-mail choice of each group."""
 
     approvals: Literal["now", "digest", "off"]
     runs: Literal["now", "digest", "off"]
@@ -106,7 +106,7 @@ class QuietHoursRecord(msgspec.Struct, rename={"start": "from", "end": "to"}):
 
 
 class DigestRecord(msgspec.Struct):
-    """When the digest is sent."""
+    """The time of the digest."""
 
     at: str
     days: list[int]
@@ -120,7 +120,7 @@ class MutedRecord(msgspec.Struct):
 
 
 class PreferencesRecord(msgspec.Struct):
-    """What reaches a person; `automations` and `timezone` are what holds, chosen or by default."""
+    """The preferences of a person; `automations` and `timezone` are the effective values."""
 
     email: EmailRecord
     automations: Literal["all", "mine"]
@@ -148,7 +148,7 @@ class PreferencesAnswer(msgspec.Struct):
 
 
 def record(preferences: OwnPreferences) -> PreferencesRecord:
-    """The preferences as answered; 1 is Monday."""
+    """Returns the preferences as answered; 1 is Monday."""
     stored = preferences.preferences
     quiet = stored.quiet_hours
     return PreferencesRecord(

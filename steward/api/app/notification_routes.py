@@ -58,7 +58,7 @@ class RouteBody(RequestBody):
 
 
 class ChangedRouteBody(RequestBody):
-    """What to change; a field that is not given stays as it is."""
+    """The fields to change; omitted ones stay as they are."""
 
     name: _RouteName = ""
     integration_id: Positive | None = None
@@ -95,14 +95,14 @@ class NotificationRoutesAnswer(msgspec.Struct):
 
 
 class NotificationRouteAnswer(msgspec.Struct):
-    """One route, and a new secret, which is shown this once."""
+    """A route, and a new secret, which is shown this once."""
 
     route: NotificationRouteRecord
     secret: str | None
 
 
 class RouteTestAnswer(msgspec.Struct):
-    """What became of a test message."""
+    """The result of a test message."""
 
     accepted: bool
     status: int | None
@@ -110,7 +110,7 @@ class RouteTestAnswer(msgspec.Struct):
 
 
 class RouteDeliveryRecord(msgspec.Struct):
-    """One delivery, without its body."""
+    """A delivery, without its body."""
 
     id: str
     type: str
@@ -130,7 +130,7 @@ class RouteDeliveriesAnswer(msgspec.Struct):
 
 
 def record(route: NotificationRoute, url: str | None) -> NotificationRouteRecord:
-    """The route as answered."""
+    """Returns the route as answered."""
     chosen = route.filter
     return NotificationRouteRecord(
         id=route.id,

@@ -1,4 +1,4 @@
-"""What this installation offers, to anybody."""
+"""The options that this installation offers, readable without a session."""
 
 import msgspec
 

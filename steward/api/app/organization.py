@@ -1,4 +1,4 @@
-"""What owners look after: the organization's settings, its API credentials and its audit log."""
+"""The settings that owners manage: the organization, its API credentials and its audit log."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from steward.model.instants import wire_time, wire_time_or_none
 
 
 class OrganizationBody(RequestBody):
-    """What to change; a field that is not given stays as it is, null is refused."""
+    """The fields to change; omitted ones stay as they are, null is refused."""
 
     name: NameText = ""
     timezone: Text = ""
@@ -38,7 +38,7 @@ class OrganizationAnswer(msgspec.Struct):
 
 
 def record(organization: Organization) -> OrganizationRecord:
-    """The organization as answered."""
+    """Returns the organization as answered."""
     return OrganizationRecord(
         id=organization.id,
         name=organization.name,

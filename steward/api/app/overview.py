@@ -1,4 +1,4 @@
-"""What the web app's first screens sum up: the last days, unmended failures, next runs, strips of runs."""
+"""The data of the web app's first screen: recent days, open failures, next runs, strips of runs."""
 
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
@@ -46,7 +46,7 @@ class OverviewQuery(QueryParameters):
 
 
 class StripsQuery(QueryParameters):
-    """Which automations."""
+    """Query parameters: the automations whose strips to answer."""
 
     automation_ids: Annotated[list[IdText], CommaList, Field(min_length=1, max_length=_MAX_STRIPS)]
 
@@ -158,7 +158,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def _days(tx: Tx, org: OrgId, tz: ZoneInfo) -> list[DayRecord]:
-    """The last days of a zone, today's the last."""
+    """Returns the last days of a zone, today's the last."""
     today = tx.now.astimezone(tz).date()
     days = [today - timedelta(days=ago) for ago in range(_DAYS - 1, -2, -1)]
     bounds = [quarter_of(instant_of(day, time(0), tz)[0]) for day in days]
@@ -181,7 +181,7 @@ async def _days(tx: Tx, org: OrgId, tz: ZoneInfo) -> list[DayRecord]:
 
 
 async def _next(tx: Tx, org: OrgId, tz: ZoneInfo) -> tuple[list[NextRunRecord], bool]:
-    """The next run of each automation within a day, soonest first, and whether there are more of them."""
+    """Returns each automation's next run within a day, soonest first, and whether there are more."""
     query = CalendarPageQuery(
         limit=_MAX_COMING, since=tx.now, until=tx.now + _AHEAD, states=[OccurrenceState.PENDING]
     )

@@ -18,7 +18,7 @@ _NO_MAIL = "This installation sends no mail. Ask the operator to set a new passw
 
 
 class ForgotBody(RequestBody):
-    """Whose password was forgotten."""
+    """The e-mail address of a person who forgot the password."""
 
     email: EmailText
 

@@ -45,7 +45,7 @@ EmailText = Annotated[Text, Field(max_length=_LONGEST_EMAIL), AfterValidator(_em
 
 
 class InviteBody(RequestBody):
-    """Who is invited and with which role; names are optional."""
+    """The person to invite and their role; names are optional."""
 
     email: EmailText
     role: Annotated[Role, FromJson]
@@ -90,7 +90,7 @@ class PersonRecord(msgspec.Struct):
 
 
 class PersonAnswer(msgspec.Struct):
-    """One person."""
+    """A person."""
 
     person: PersonRecord
 
@@ -112,7 +112,7 @@ class InvitedAnswer(msgspec.Struct):
 
 
 def record(member: Member, *, mail_refused: bool = False) -> PersonRecord:
-    """The person as answered; `mail_refused`: their server refuses mail, so that they get none."""
+    """Returns the person as answered; `mail_refused`: their server refuses mail, so that they get none."""
     return PersonRecord(
         id=member.id,
         email=member.email,

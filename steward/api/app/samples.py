@@ -1,4 +1,4 @@
-"""What a template would select now, asked for while an automation is set up, in the web app alone."""
+"""The items that a template would select now, read while an automation is set up in the web app."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""One search over automations, runs, approvals, what runs changed, and connections."""
+"""The search over automations, runs, approvals, what runs changed, and connections."""
 
 from collections.abc import Collection, Sequence
 
@@ -38,7 +38,7 @@ _MAX_NAMED = 200
 
 
 class SearchQuery(QueryParameters):
-    """What is searched for: beginnings of words, or of a run's id."""
+    """Query parameters: beginnings of words, or of a run's id."""
 
     q: SearchText
 

@@ -25,7 +25,7 @@ PAGE = "/connections"
 
 
 class AccountSignInBody(RequestBody):
-    """Which kind of account, under which name; `integration_id` signs that connection in again.
+    """The kind and name of the account; `integration_id` signs that connection in again.
 
     `settings` names the person's own app, for a kind that has a `sign_in_schema`.
     """
@@ -37,7 +37,7 @@ class AccountSignInBody(RequestBody):
 
 
 class SignInAnswer(msgspec.Struct):
-    """Where the browser goes."""
+    """The address to which the browser goes."""
 
     authorize_url: str
 

@@ -28,7 +28,7 @@ def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4N
 
 
 def is_among(text: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Whether an address lies in one of the networks; an IPv4-mapped one counts as its IPv4 address."""
+    """Returns whether an address lies in one of the networks; IPv4-mapped ones count as IPv4."""
     address = _address(text)
     return address is not None and any(address in network for network in networks)
 

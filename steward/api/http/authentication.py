@@ -34,7 +34,7 @@ _ALL_ROLES = tuple(Role)
 
 @dataclass(slots=True)
 class RouteMatch:
-    """What the path and method of a request lead to, before its caller is known.
+    """The operation that a request's path and method lead to, before its caller is known.
 
     `methods` are the operations of the path (empty for an unknown path), `values` its path values. `refusal`
     is what routing refuses with, `csrf_refusal` what the CSRF check does: each is raised in its turn.
@@ -58,7 +58,7 @@ class AuthenticatedCaller:
 
 
 def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
-    """The token of the Authorization header; None without the header.
+    """Returns the token of the Authorization header; None without the header.
 
     Raises Unauthenticated for any other kind of authorization.
     """
@@ -72,7 +72,7 @@ def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
 
 
 def cookie(headers: Mapping[bytes, bytes], name: str) -> str | None:
-    """The session cookie's value, or None."""
+    """Returns the session cookie's value, or None."""
     header = headers.get(b"cookie")
     if header is None:
         return None
@@ -86,7 +86,7 @@ def cookie(headers: Mapping[bytes, bytes], name: str) -> str | None:
 def csrf_fault(
     headers: Mapping[bytes, bytes], web_origin: str, cookie_value: str | None
 ) -> CsrfFailed | None:
-    """What a changing call of the web app lacks; without a cookie, origins alone count."""
+    """Returns what a changing call of the web app lacks; without a cookie, origins alone count."""
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1") != web_origin:
         return CsrfFailed()
@@ -101,7 +101,7 @@ def csrf_fault(
 
 
 async def verify(context: ServiceContext, token: str) -> TokenClaims:
-    """The claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
+    """Returns the claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
     if not context.rules.api_access:
         raise NotConfigured
     try:
@@ -228,13 +228,13 @@ def _authorize_session(session: Session, match: RouteMatch) -> None:
 
 
 def lifetimes_of(context: ServiceContext) -> Lifetimes:
-    """How long sessions live, from the settings."""
+    """Returns how long sessions live, from the settings."""
     rules = context.rules
     return Lifetimes(timedelta(minutes=rules.session_idle_minutes), timedelta(hours=rules.session_hours))
 
 
 def touched(caller: AuthenticatedCaller, headers: Mapping[bytes, bytes]) -> Session | None:
-    """The session whose idle time this call extends: every call's but a poll's, written once a minute."""
+    """Returns the session with its idle time extended, at most once a minute; polls do not extend it."""
     if caller.session is None or caller.now is None or headers.get(b"x-steward-poll") == b"1":
         return None
     is_due = caller.now - caller.session.seen_at >= accounts_sessions.TOUCH_AFTER
@@ -257,7 +257,7 @@ def _in_role(session: Session, operation: Operation) -> None:
 
 
 def _roles(operation: Operation) -> tuple[Role, ...] | None:
-    """The roles whose calls count; None when the operation asks for none."""
+    """Returns the roles whose calls count; None when the operation asks for none."""
     if operation.scope is not None:
         return tuple(role for role in _ALL_ROLES if operation.scope in ROLE_SCOPES[role])
     if operation.role is not None:

@@ -448,7 +448,7 @@ async def _require_records(
 
 
 def _is_anonymous(operation: Operation, cookie: str | None) -> bool:
-    """Tells whether the operation runs without authentication."""
+    """Returns whether the operation runs without authentication."""
     return operation.access is Access.PUBLIC or (
         cookie is None and operation.access is Access.OPTIONAL_SESSION
     )

@@ -1,4 +1,4 @@
-"""What an endpoint is and what it is given: the types of the operations table."""
+"""The types of the operations table: an endpoint and its dependencies."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class EndpointRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceContext:
-    """What answers a call before its operation: who calls, how often, and whether the service is ready."""
+    """The dependencies of a call before its operation: authentication, rate limits and readiness."""
 
     engine: Engine
     clock: Clock
@@ -71,7 +71,7 @@ class ServiceContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppContext(ServiceContext):
-    """What operations depend on: each passes on to the domain what its function uses."""
+    """The dependencies of operations; each passes on to the domain what its function uses."""
 
     automation_rules: AutomationRules
     hashing: PasswordHasher
@@ -86,7 +86,7 @@ class AppContext(ServiceContext):
 
 @dataclass(slots=True)
 class ApiCall:
-    """One admitted request: who asks, the values of the path, the checked query and body.
+    """An admitted request: who asks, the values of the path, the checked query and body.
 
     `session` is there for callers of the web app; `client` tells where the request comes from. `actor`
     is the caller, except in operations of Access.SESSION and Access.PUBLIC, which may have none (then
@@ -107,7 +107,7 @@ class ApiCall:
 
     @property
     def client(self) -> "Client":
-        """Where the request comes from; worked out when it is asked for."""
+        """The origin of the request, computed when it is first needed."""
         return self.client_of()
 
     @property
@@ -120,7 +120,7 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Where a request comes from: IP address, user agent and session cookie."""
+    """The origin of a request: IP address, user agent and session cookie."""
 
     address: str
     agent: str
@@ -137,12 +137,12 @@ class AnswerWithHeaders:
 
 
 def replayed(answer: msgspec.Struct) -> AnswerWithHeaders:
-    """The answer to a repeated request: 200 and `Idempotent-Replayed: true`."""
+    """Returns the answer to a repeated request: 200 and `Idempotent-Replayed: true`."""
     return AnswerWithHeaders(answer, headers=((b"idempotent-replayed", b"true"),))
 
 
 class PreparedIsStale(Exception):
-    """What `prepare` read has changed since: the request handler tries once more, then answers 503."""
+    """Raised when data that `prepare` read has changed; the handler retries once, then answers 503."""
 
 
 Answer: TypeAlias = msgspec.Struct | AnswerWithHeaders
@@ -173,7 +173,7 @@ class Attempt(Protocol):
 
 
 class Access(Enum):
-    """Who may call an operation at all, before scopes and roles."""
+    """The kinds of callers that may use an operation, before scopes and roles."""
 
     API = "api"  # a token, or a session with an organization chosen; only under /v1/automations
     APP = "app"  # a session with an organization chosen
@@ -188,7 +188,7 @@ class EmptyAnswer(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One row of the table of operations.
+    """A row of the table of operations.
 
     `name` is `noun.verb`, the operation's id in the OpenAPI document: unique, and never changed after a
     release. `repeats` says that a call may be sent again although it has neither key nor version.
@@ -243,7 +243,7 @@ class RawRequest:
     request_id: str
 
     def header(self, name: bytes) -> str | None:
-        """The header `name` (lower case), or None; several are joined by commas."""
+        """Returns the header `name` (lower case), or None; several are joined by commas."""
         values = [value for key, value in self.headers if key == name]
         return b", ".join(values).decode("latin-1") if values else None
 

@@ -15,7 +15,7 @@ _TAG = 16
 
 
 def after(call: ApiCall) -> list[JsonValue] | None:
-    """The sort key of the last row of the page before, as given to `next_cursor`; None for the first page.
+    """Returns the sort key of the previous page's last row, or None on the first page.
 
     Raises ValidationFailed (`errors.cursor`) for a cursor of another organization, path, filter or sort.
     """

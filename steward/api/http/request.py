@@ -1,4 +1,4 @@
-"""One request as the request handler reads it: path, headers, id and client."""
+"""A request as the request handler reads it: path, headers, id and client."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,7 +32,7 @@ def _length(received: list[tuple[bytes, bytes]]) -> int:
 
 
 class ApiRequest:
-    """One request as the request handler reads it."""
+    """A request as the request handler reads it."""
 
     __slots__ = (
         "_context",

@@ -45,7 +45,7 @@ class _Node(Generic[R]):
     methods: dict[str, R] = field(default_factory=dict)
 
     def parameter_for(self, value: str) -> "_Node[R] | None":
-        """The node below for a parameter of this value; None where a word would have to be a static name."""
+        """Returns the child node for a parameter with this value; None where only a static name fits."""
         return None if self.has_named and _WORD.fullmatch(value) else self.parameter
 
 
@@ -87,7 +87,7 @@ class Routes(Generic[R]):
             self._exact[operation.path] = PathMatch(node.methods, ())
 
     def find(self, path: str) -> PathMatch[R] | None:
-        """The operations at exactly this path; None when there are none."""
+        """Returns the operations at exactly this path; None when there are none."""
         exact = self._exact.get(path)
         if exact is not None:
             return exact
@@ -131,7 +131,7 @@ def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def parameter_schema(name: str) -> dict[str, object]:
-    """The shape of a value of the path as JSON schema."""
+    """Returns the shape of a value of the path as JSON schema."""
     if name in ("integration_id", "user_id"):
         return {"type": "integer", "minimum": 1}
     shape = _SHAPES.get(name)

@@ -55,7 +55,7 @@ _HSTS = "max-age=31536000"
 
 @dataclass(frozen=True)
 class _File:
-    """One file of the build in both of its forms."""
+    """A file of the build in both of its forms."""
 
     body: bytes
     kind: str
@@ -117,7 +117,7 @@ class BuiltPages:
 
 
 def built(folder: Path = _FOLDER, *, web_origin: str) -> BuiltPages | None:
-    """The web app as it was built; None where it was not (`make web` does it)."""
+    """Returns the built web app; None if `make web` has not run."""
     if not (folder / "index.html").is_file():
         return None
     return BuiltPages(folder, web_origin=web_origin)
@@ -133,5 +133,5 @@ def _file(path: Path) -> _File:
 
 
 def _pattern(address: str) -> str:
-    """An address of the app, such as `/runs/:id`, as a pattern."""
+    """Returns an address of the app, such as `/runs/:id`, as a pattern."""
     return "/".join(_PARAMETER if part.startswith(":") else re.escape(part) for part in address.split("/"))

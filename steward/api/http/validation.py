@@ -35,7 +35,7 @@ _WORDS: Mapping[str, str] = {
 
 
 def _query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
-    """The query's parameters; repeated and unreadable ones are put into `errors`."""
+    """Returns the query's parameters; adds repeated and unreadable ones to `errors`."""
     parameters: dict[str, str] = {}
     if not query_string:
         return parameters
@@ -56,7 +56,7 @@ def _query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
 
 
 def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | None:
-    """The checked query, which is frozen; its faults are put into `errors`, and then None is given."""
+    """Returns the checked, frozen query, or None after adding its faults to `errors`."""
     if model is not None and len(query_string) <= _SHORT:
         good: Any = _good(model, query_string)
         if good is not None:
@@ -72,14 +72,14 @@ def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | Non
 
 @lru_cache(maxsize=2048)  # polling repeats the same query
 def _good(model: type[BaseModel], query_string: bytes) -> BaseModel | None:
-    """The checked query when nothing is wrong with it."""
+    """Returns the checked query when nothing is wrong with it."""
     errors: Errors = {}
     checked = _checked(model, _query_fields(query_string, errors), errors)
     return None if errors else checked
 
 
 def body(model: type[M], value: Any, errors: Errors) -> M | None:
-    """The checked body; its faults are put into `errors`, and then None is given."""
+    """Returns the checked body, or None after adding its faults to `errors`."""
     if type(value) is not dict:
         errors.setdefault("body", []).append("Give a JSON object.")
         return None
@@ -105,7 +105,7 @@ def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _fields_of(model: type[BaseModel]) -> dict[str, bool]:
-    """The body's fields, and whether each holds an object with whatever names."""
+    """Returns the body's fields, and whether each holds an object with whatever names."""
     return {
         field.alias or name: "dict[" in str(field.annotation) for name, field in model.model_fields.items()
     }
@@ -142,7 +142,7 @@ def _path(detail: ErrorDetails, value: Any) -> str:
 
 
 def _holds(container: Any, part: int | str) -> bool:
-    """Whether an object has this member, or a list this position."""
+    """Returns whether an object has this member, or a list this position."""
     if isinstance(container, list):
         return isinstance(part, int) and part < len(container)
     return isinstance(container, dict) and part in container

@@ -122,7 +122,7 @@ BODY_COMPONENTS: Json = {
 
 
 def by_step(name: str, limit: int) -> Json:
-    """An object from names of steps to a component, at most `limit` of them."""
+    """Returns an object from names of steps to a component, at most `limit` of them."""
     return {"type": "object", "maxProperties": limit, "additionalProperties": component(name)}
 
 

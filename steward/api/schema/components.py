@@ -12,12 +12,12 @@ _NULL: Json = {"type": "null"}
 
 
 def ref(name: str) -> Json:
-    """A reference to the component `name`."""
+    """Returns a reference to the component `name`."""
     return {"$ref": REF.format(name=name)}
 
 
 def tidied(schema: Any, *, defaults: bool = True) -> Any:
-    """A schema without titles of fields and without defaults that are objects, lists, "" or null.
+    """Returns a schema without titles of fields and without defaults that are objects, lists, "" or null.
 
     "T or null" becomes one list of types where T is no reference. Without `defaults` none is kept: in an
     update an absent field stays as it is, and a client that filled in a default would change it.
@@ -45,7 +45,7 @@ def tidied(schema: Any, *, defaults: bool = True) -> Any:
 
 
 def without_null(schema: Json) -> Json:
-    """A schema that does not allow null: a query parameter is absent or has a value."""
+    """Returns a schema that does not allow null: a query parameter is absent or has a value."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != _NULL]
     if len(kinds) == 1:
         rest = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
@@ -54,7 +54,7 @@ def without_null(schema: Json) -> Json:
 
 
 def reachable(root: Any, components: Json) -> Json:
-    """The components that `root` refers to, directly or through others, in the order of `components`."""
+    """Returns the components that `root` refers to, also indirectly, in the order of `components`."""
     names: set[str] = set()
     pending = [root]
     while pending:
@@ -66,7 +66,7 @@ def reachable(root: Any, components: Json) -> Json:
 
 
 def references(value: Any) -> Iterator[str]:
-    """The names of the components that a part of the document refers to."""
+    """Yields the names of the components that a part of the document refers to."""
     if isinstance(value, dict):
         target = value.get("$ref")
         if isinstance(target, str) and target.startswith("#/components/schemas/"):
@@ -80,7 +80,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def inlined(example: Any, definitions: Json | None = None) -> Any:
-    """An example in which a JSON schema holds its definitions in place.
+    """Returns an example in which a JSON schema holds its definitions in place.
 
     Readers of the document take a `$ref` inside an example for one of the document's own.
     """
@@ -111,7 +111,7 @@ def _joined(schema: Json) -> Json:
 
 
 def _typed(schema: Json) -> Json:
-    """An enumeration with the type of its values."""
+    """Returns an enumeration with the type of its values."""
     values = schema.get("enum", [])
     if values and "type" not in schema:
         return {"type": "integer" if isinstance(values[0], int) else "string", **schema}

@@ -1,4 +1,4 @@
-"""What answers hold that is passed on as stored, described for the document and its types.
+"""Schemas of stored JSON that answers pass on unchanged, for the OpenAPI document.
 
 Nothing here is built: the rows hold their public form as JSON, and answers carry it as it is.
 """
@@ -41,7 +41,7 @@ from steward.api.schema.answers import (
 
 
 class CountsRecord(msgspec.Struct):
-    """What a step or run did, in numbers."""
+    """The counts of a step or run."""
 
     read: Count
     matched: Count
@@ -65,7 +65,7 @@ class ObjectRecord(msgspec.Struct):
 
 
 class FieldRecord(msgspec.Struct):
-    """One field before and after; `truncated` when a value was longer than 4 KiB."""
+    """A field before and after; `truncated` when a value was longer than 4 KiB."""
 
     field: str
     label: str
@@ -121,7 +121,7 @@ class StepRecord(msgspec.Struct):
 
 
 class CurrentStepRecord(msgspec.Struct):
-    """What a run is doing now; `total` is null while it is not known."""
+    """The present activity of a run; `total` is null while it is not known."""
 
     name: Name
     title: str
@@ -132,14 +132,14 @@ class CurrentStepRecord(msgspec.Struct):
 
 
 class RunSummaryRecord(msgspec.Struct):
-    """What a run came to, in words and numbers."""
+    """The outcome of a run, in words and numbers."""
 
     text: str
     counts: CountsRecord
 
 
 class ApprovalCountsRecord(msgspec.Struct):
-    """How many changes an approval asks for."""
+    """The number of changes that an approval asks for."""
 
     total: Count
     by_action: dict[str, int]
@@ -148,21 +148,21 @@ class ApprovalCountsRecord(msgspec.Struct):
 
 
 class FollowingRecord(msgspec.Struct):
-    """What is known to follow an approval: at most so many steps, and whether one may ask again."""
+    """The steps after an approval: their maximum number, and whether one may ask again."""
 
     steps: Count
     may_ask_again: bool
 
 
 class WarningRecord(msgspec.Struct):
-    """What an approver should know before deciding."""
+    """A warning that an approver should know before deciding."""
 
     code: WarningCodeStr
     message: str
 
 
 class ScheduleRecord(msgspec.Struct):
-    """When an automation runs; the fields its cadence does not use are null."""
+    """A schedule; the fields that its cadence does not use are null."""
 
     cadence: CadenceStr
     run_at: TimeOfDay | None
@@ -204,7 +204,7 @@ class NeedRecord(msgspec.Struct):
 
 
 class TemplateStepRecord(msgspec.Struct):
-    """One step of a template as people see it."""
+    """A step of a template as people see it."""
 
     name: Name
     title: str
@@ -213,7 +213,7 @@ class TemplateStepRecord(msgspec.Struct):
 
 
 class FindingRecord(msgspec.Struct):
-    """What reading an import found; `step` null: it concerns the whole file."""
+    """A finding of an import; `step` null: it concerns the whole file."""
 
     step: str | None
     level: FindingLevelStr
@@ -222,7 +222,7 @@ class FindingRecord(msgspec.Struct):
 
 
 class StepTargetRecord(msgspec.Struct):
-    """Where a step writes; null what its file leaves open."""
+    """The target a step writes to; null for what its file leaves open."""
 
     spreadsheet_id: str | None
     sheet: str | None
@@ -243,7 +243,7 @@ class ProposedTriggerRecord(PlanTriggerRecord):
 
 
 class ReachRecord(msgspec.Struct):
-    """How many steps of an import a run does, and the start in the file that they follow."""
+    """The number of an import's steps that a run executes, and the trigger they follow."""
 
     runs: Count
     steps: Count
@@ -264,7 +264,7 @@ class PlanStepRecord(msgspec.Struct):
 
 
 class PlanEdgeRecord(msgspec.Struct):
-    """From one step's port to another step."""
+    """An edge from a step's port to another step."""
 
     from_: str = msgspec.field(name="from")
     port: str
@@ -272,7 +272,7 @@ class PlanEdgeRecord(msgspec.Struct):
 
 
 class PlanRecord(msgspec.Struct):
-    """What an import would run as."""
+    """The plan that an import would run as."""
 
     trigger: PlanTriggerRecord | None
     steps: list[PlanStepRecord]

@@ -11,7 +11,7 @@ _STALE = "stale_version"
 
 
 def refusal_schemas(statuses: Mapping[str, int], *, codes: bool, components: Json) -> Json:
-    """The components of refusals; with `codes`, `code` is a closed list.
+    """Returns the components of refusals; with `codes`, `code` is a closed list.
 
     It is open in the public document, since codes may be added. `components` are those that exist: what is
     current can only be described where its records are.

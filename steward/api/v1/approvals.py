@@ -77,7 +77,7 @@ class ApprovalRecord(msgspec.Struct):
 
 
 class ApprovalAnswer(msgspec.Struct):
-    """One approval."""
+    """An approval."""
 
     approval: ApprovalRecord
 
@@ -97,7 +97,7 @@ class DecidedAnswer(msgspec.Struct):
 
 
 class ApprovalsQuery(PageQuery):
-    """Which approvals to list."""
+    """Query parameters: which approvals to list."""
 
     status: Annotated[list[ApprovalStatus], CommaList] = Field(
         default_factory=lambda: [ApprovalStatus.PENDING]
@@ -222,7 +222,7 @@ def _decided(decided: DecidedApproval, now: datetime) -> DecidedAnswer:
 
 
 def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
-    """The current records, for a StaleVersion refusal: `{occurrence: null, automation, approval}`."""
+    """Returns the current records, for a StaleVersion refusal: `{occurrence: null, automation, approval}`."""
     approval = data.get("approval")
     assert isinstance(approval, Approval)
     return {**current_automation(call, data), "approval": record(approval, call.context.clock.now())}

@@ -124,7 +124,7 @@ class AutomationRecord(msgspec.Struct):
 
 
 class AutomationAnswer(msgspec.Struct):
-    """One automation."""
+    """An automation."""
 
     automation: AutomationRecord
 
@@ -137,7 +137,7 @@ class AutomationsAnswer(msgspec.Struct):
 
 
 def record(automation: Automation) -> AutomationRecord:
-    """The automation as answered everywhere."""
+    """Returns the automation as answered everywhere."""
     is_workflow = automation.kind is AutomationKind.WORKFLOW
     return AutomationRecord(
         id=automation.id,
@@ -313,7 +313,7 @@ class PauseBody(StateBody):
 
 
 class AutomationsQuery(PageQuery):
-    """Which automations to list."""
+    """Query parameters: which automations to list."""
 
     state: Annotated[list[AutomationState], CommaList] = Field(
         default=[AutomationState.DRAFT, AutomationState.ACTIVE, AutomationState.PAUSED]
@@ -334,7 +334,7 @@ def _bound(bodies: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
 
 
 def trigger_ask(body: ScheduleTriggerBody | EventTriggerBody) -> RequestedTrigger:
-    """The trigger a body asks for."""
+    """Returns the trigger a body asks for."""
     if isinstance(body, EventTriggerBody):
         return RequestedTrigger(TriggerKind.EVENT, tuple(body.topics))
     return BY_SCHEDULE

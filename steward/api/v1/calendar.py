@@ -57,7 +57,7 @@ class ClosedByRecord(msgspec.Struct):
 
 
 class OccurrenceRecord(msgspec.Struct):
-    """One coming run; all fields are always present, but `closed_period`: on runs that one leaves out."""
+    """A coming run; all fields are always present, but `closed_period`: on runs that one leaves out."""
 
     automation_id: UlidStr
     automation_name: Name
@@ -96,7 +96,7 @@ def _limit(value: int) -> int:
 
 
 class CalendarQuery(QueryParameters):
-    """Which coming runs to list."""
+    """Query parameters: which coming runs to list."""
 
     since: Timestamp | None = Field(default=None, alias="from")
     until: Timestamp | None = Field(default=None, alias="to")
@@ -108,7 +108,7 @@ class CalendarQuery(QueryParameters):
 
 
 class SlotBody(RequestBody):
-    """Which coming run is meant, and the versions last read."""
+    """The coming run to change, and the versions last read."""
 
     slot_at: Timestamp
     occurrence_version: NotNegative
@@ -123,7 +123,7 @@ class MoveBody(SlotBody):
 
 
 def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
-    """The occurrence as answered everywhere."""
+    """Returns the occurrence as answered everywhere."""
     slot_at = wire_time(occurrence.slot_at)
     return OccurrenceRecord(
         occurrence.automation_id,

@@ -37,7 +37,7 @@ _MAX_CONNECTIONS = 10_000
 
 
 class ReadinessRecord(msgspec.Struct):
-    """What is missing before a template can run."""
+    """The connections that a template lacks before it can run."""
 
     ready: bool
     missing: list[Platform]
@@ -72,7 +72,7 @@ class TemplatesAnswer(msgspec.Struct):
 
 
 class TemplateAnswer(msgspec.Struct):
-    """One template."""
+    """A template."""
 
     template: TemplateRecord
 
@@ -119,7 +119,7 @@ class ConnectionsAnswer(msgspec.Struct):
 
 
 class TemplatesQuery(PageQuery):
-    """Which templates to list."""
+    """Query parameters: which templates to list."""
 
     category: Category | None = None
     platform: PlatformText | None = None
@@ -127,7 +127,7 @@ class TemplatesQuery(PageQuery):
 
 
 class StoresQuery(PageQuery):
-    """Which stores to list."""
+    """Query parameters: which stores to list."""
 
     platform: PlatformText | None = None
     state: Annotated[list[ConnectionState], CommaList] = Field(
@@ -136,21 +136,21 @@ class StoresQuery(PageQuery):
 
 
 class ConnectionsQuery(PageQuery):
-    """Which connections to list."""
+    """Query parameters: which connections to list."""
 
     kind: PlatformText | None = None
     state: Annotated[list[ConnectionState], CommaList] = Field(default_factory=lambda: list(ConnectionState))
 
 
 def template_record(template: Template, readiness: Readiness) -> TemplateRecord:
-    """The template as answered."""
+    """Returns the template as answered."""
     ready = ReadinessRecord(readiness.ready, list(readiness.missing))
     wire: dict[str, Any] = template.facts.to_wire()
     return TemplateRecord(**wire, readiness=ready)
 
 
 def store_record(store: Connection, topics: list[str]) -> StoreRecord:
-    """The store as answered."""
+    """Returns the store as answered."""
     return StoreRecord(
         integration_id=store.integration_id,
         platform=store.kind,
@@ -165,7 +165,7 @@ def store_record(store: Connection, topics: list[str]) -> StoreRecord:
 
 
 def connection_record(connection: Connection) -> ConnectionRecord:
-    """The connection as answered."""
+    """Returns the connection as answered."""
     return ConnectionRecord(
         integration_id=connection.integration_id,
         kind=connection.kind,
@@ -250,7 +250,7 @@ async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
 
 
 def _topics(call: ApiCall, store: Connection) -> list[str]:
-    """The topics in the connector's order; none when deliveries could not be verified."""
+    """Returns the topics in the connector's order; none when deliveries could not be verified."""
     connector = call.context.automation_rules.connectors.get(store.kind)
     if connector is None or store.facts.get("events_verified") is False:
         return []

@@ -22,7 +22,7 @@ _NAME_IN_CURSOR = 40
 
 
 class DestinationsQuery(PageQuery):
-    """Whose destinations, under which one, with what in their name."""
+    """Query parameters: the connection, the parent and a part of the name."""
 
     integration_id: QueryInt
     q: SearchText | None = None
@@ -86,7 +86,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 def record(destination: Destination) -> DestinationRecord:
-    """The destination as answered."""
+    """Returns the destination as answered."""
     target = None
     if destination.kind == "spreadsheet":
         target = TargetRecord(destination.id, None)

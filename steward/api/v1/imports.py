@@ -93,7 +93,7 @@ class ImportRecord(msgspec.Struct):
 
 
 class ImportAnswer(msgspec.Struct):
-    """One import."""
+    """An import."""
 
     import_: ImportRecord = msgspec.field(name="import")
 
@@ -106,7 +106,7 @@ class ImportsAnswer(msgspec.Struct):
 
 
 class ImportPreviewAnswer(msgspec.Struct):
-    """How an import would run."""
+    """A preview of how an import would run."""
 
     plan: PlanWire
     bindable: list[BindableStep]
@@ -142,7 +142,7 @@ class KeepBody(RequestBody):
 
 
 class PreviewKeptBody(RequestBody):
-    """How an automation of a kept import would be set up."""
+    """The setup under which a stored import is previewed."""
 
     integration_id: Positive | None = None
     bindings: Bindings = Field(default={})
@@ -176,14 +176,14 @@ class RunAsBody(RequestBody):
 
 
 class ImportsQuery(PageQuery):
-    """Which imports to list."""
+    """Query parameters: which imports to list."""
 
     source: _SourceText | None = None
     supported: QueryFlag | None = None
 
 
 def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
-    """The import as answered."""
+    """Returns the import as answered."""
     report: Mapping[str, Any] = stored_import.report
     return ImportRecord(
         id=stored_import.id,

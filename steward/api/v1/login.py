@@ -197,7 +197,7 @@ def _fault(value: Any) -> str | None:
 
 
 def _answer(done: LoggedIn, context: ServiceContext) -> Reply:
-    """The fields stand at the top and once more in `data`."""
+    """Answers with the fields at the top level and again in `data`."""
     fields = {
         "access_token": done.token,
         "token_type": "Bearer",

@@ -112,7 +112,7 @@ class RunRecord(msgspec.Struct):
 
 
 class RunAnswer(msgspec.Struct):
-    """One run."""
+    """A run."""
 
     run: RunRecord
 
@@ -140,7 +140,7 @@ class RunNowBody(RequestBody):
 
 
 class RunsQuery(PageQuery):
-    """Which runs to list."""
+    """Query parameters: which runs to list."""
 
     automation_id: IdText | None = None
     status: Annotated[list[RunStatus], CommaList] | None = None
@@ -152,20 +152,20 @@ class RunsQuery(PageQuery):
 
 
 class RunQuery(QueryParameters):
-    """Which steps of a run to answer."""
+    """Query parameters: which steps of a run to answer."""
 
     after_seq: Annotated[QueryInt, Field(ge=0)] = 0
 
 
 class ChangesQuery(PageQuery):
-    """Which changes of a run to list."""
+    """Query parameters: which changes of a run to list."""
 
     seq: Annotated[QueryInt, Field(ge=1)] | None = None
     outcome: Annotated[list[Outcome], CommaList] | None = None
 
 
 def record(run: Run) -> RunRecord:
-    """The run as answered, without its steps."""
+    """Returns the run as answered, without its steps."""
     event = run.event
     return RunRecord(
         id=run.id,
@@ -331,7 +331,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
-    """A row of the log with its first changes as they are now."""
+    """Returns a row of the log with its first changes as they are now."""
     total = row["changes_total"]
     listed = ",".join(first.get((row["name"], row["iteration"]), ())) if total else ""
     return msgspec.Raw(f'{row["wire"][:-1]},"changes":[{listed}],"changes_total":{total}}}'.encode())
@@ -388,7 +388,7 @@ async def cancel(tx: Tx, call: ApiCall) -> Answer:
 
 
 def _instant(text: object) -> datetime:
-    """An instant of a signed cursor."""
+    """Returns an instant of a signed cursor."""
     instant = read_time(str(text))
     assert instant is not None
     return instant

@@ -102,7 +102,7 @@ def _run_record(run: PreviewRun) -> PreviewRunRecord:
 
 
 async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple[ClosedPeriod, ...]:
-    """The closed periods that leave runs out: the organization's, the store's and the automation's."""
+    """Returns the closed periods that omit runs: the organization's, the store's and the automation's."""
     body: PreviewBody = call.body
     sent_fields = body.model_fields_set
     automation = AutomationId(body.automation_id) if "automation_id" in sent_fields else None
@@ -118,7 +118,7 @@ async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple
 
 
 async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:
-    """The zone given; else the store's, else the organization's, else UTC."""
+    """Returns the zone given; else the store's, else the organization's, else UTC."""
     body: PreviewBody = call.body
     sent_fields = body.model_fields_set
     name = body.timezone if "timezone" in sent_fields else None

@@ -37,7 +37,7 @@ class OrganizationCounts(msgspec.Struct):
 
 
 class Limits(msgspec.Struct):
-    """What is allowed, and how much of it is used."""
+    """The limits of the organization, and how much of each is used."""
 
     imports_kept: Count
     imports_allowed: Count
@@ -119,12 +119,12 @@ async def readyz(raw_request: RawRequest, context: ServiceContext) -> Reply:
 
 
 async def jwks(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """The public keys tokens are verified with."""
+    """Returns the public keys tokens are verified with."""
     return Reply(200, ENCODER.encode(context.keys.jwks))
 
 
 def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
-    """The 95th percentile of the last hour's delays: the upper end of the step it falls in."""
+    """Returns the 95th percentile of the last hour's delays: the upper end of the step it falls in."""
     if scheduler is None:
         return None
     totals = [0] * (len(DELAY_STEPS) + 1)
@@ -139,7 +139,7 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
 
 
 def _is_low(space: DiskSpace | None) -> bool:
-    """Whether the disk is nearly full."""
+    """Returns whether the disk is nearly full."""
     return space is not None and space.is_low
 
 

@@ -1,4 +1,4 @@
-"""What the API says of the undo of a run, and the body that starts one; runs.py has the operation."""
+"""The schemas of a run's undo and the body that starts one; the operation is in runs.py."""
 
 from typing import Annotated
 

@@ -44,7 +44,7 @@ class ConnectionKind(StrEnum):
 
 
 class Receivable(StrEnum):
-    """What a step can send to a connection."""
+    """A kind of content that a step can send to a connection."""
 
     MESSAGE = "message"
     TABLE = "table"
@@ -53,7 +53,7 @@ class Receivable(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a connector can do; steps, templates and forms choose connections by it.
+    """The capabilities of a connector; steps, templates and forms choose connections by them.
 
     `receives` is what a step can send to it; `sign_in`: a person can sign in instead of giving a key.
     """
@@ -138,7 +138,7 @@ class Destination:
 
 
 class Guard(StrEnum):
-    """How a change of the value since it was read is detected."""
+    """The ways in which a change since the value was read is detected."""
 
     COMPARE_AND_SWAP = "compare_and_swap"
     REREAD = "reread"
@@ -146,7 +146,7 @@ class Guard(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ItemProblem:
-    """Why one object cannot be changed; `item` is the platform's id of the object."""
+    """The reason why one object cannot be changed; `item` is the platform's id of the object."""
 
     item: str
     code: str
@@ -261,7 +261,7 @@ class Reader(Protocol):
         ...
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Whether the marker of a `marked` part sent under the effect `key` is found. Raises CallError."""
+        """Returns whether the marker of a `marked` part sent as effect `key` exists. Raises CallError."""
         ...
 
     async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
@@ -318,7 +318,7 @@ class IssuesKeys(Protocol):
 
 
 class Connector(Protocol):
-    """One platform."""
+    """A platform."""
 
     capabilities: ClassVar[Capabilities]
 
@@ -334,7 +334,7 @@ class Connector(Protocol):
 
     @property
     def reads(self) -> Mapping[str, ReadOp[Any, Any]]:
-        """Its reads by name."""
+        """Its queries by name."""
         ...
 
     @property
@@ -372,7 +372,7 @@ class Connector(Protocol):
         ...
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Whether the connection works and which rights it has; never raises CallError."""
+        """Returns whether the connection works and which rights it has; never raises CallError."""
         ...
 
     async def destinations(

@@ -20,7 +20,7 @@ Headers: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """How a platform reports a canonical topic.
+    """The way in which a platform reports a canonical topic.
 
     `native`: the topics to subscribe to. `derived`: it is computed from the last-seen state, for which the
     object types `snapshot_types` are read before listening starts.
@@ -54,7 +54,7 @@ class SubscriptionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One native topic after synchronization; `reason` says in words why it failed.
+    """A native topic after synchronization; `reason` says in words why it failed.
 
     `repaired`: a known subscription was missing or switched off, so deliveries may have been lost.
     """
@@ -81,7 +81,7 @@ class RawBody:
 
 @dataclass(frozen=True, slots=True)
 class EventSecrets:
-    """What a delivery is verified against: the shop's own domain, and native topics by subscription id.
+    """The secrets that deliveries are verified with: the shop's domain, and topics by subscription id.
 
     `RawBody.signature` holds the signing secrets; without one nothing is verified.
     """

@@ -101,7 +101,7 @@ def mail_content(arguments: JsonObject, sender: Mailbox, *, message_id: str, dat
 
 
 def is_draft(arguments: JsonObject) -> bool:
-    """Whether a planned part makes a draft in the mailbox, which is not sent."""
+    """Returns whether a planned part makes a draft in the mailbox, which is not sent."""
     options = arguments.get("options")
     return isinstance(options, Mapping) and options.get("draft") is True
 

@@ -46,7 +46,7 @@ _MAX_URL = 2000
 
 @dataclass(frozen=True, slots=True)
 class PostMessage(SendOnceOperation):
-    """The one operation: posts a message. Nothing can be read back, so it is sent at most once.
+    """Posts a message. Nothing can be read back, so it is sent at most once.
 
     `body` returns the request's body, as JSON, for the command.
     """
@@ -91,7 +91,7 @@ class MessageReader(SendOnceReader):
 
 
 class MessagePlatform(Protocol):
-    """What a writer of messages needs of its connector."""
+    """The interface that a writer of messages needs of its connector."""
 
     def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
         """Returns the message as sent."""

@@ -1,4 +1,4 @@
-"""What a connector needs to show people a notice: a card in, one request out, no writer of a run."""
+"""The interface for showing notices to people: a card in, one request out, without a run's writer."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

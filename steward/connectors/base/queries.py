@@ -40,7 +40,7 @@ class ReadOp(Generic[P, I]):
 
 @dataclass(frozen=True, slots=True)
 class RecordPage(Generic[I]):
-    """One page of a read; `next` is opaque and null on the last one."""
+    """A page of a read; `next` is opaque and null on the last one."""
 
     items: tuple[I, ...]
     next: str | None = None
@@ -143,7 +143,7 @@ class HttpQuery:
 
 @dataclass(frozen=True, slots=True)
 class FlowObjectQuery:
-    """One object as Shopify Flow sees it: the values at `paths`, which begin with `root`."""
+    """An object as Shopify Flow sees it: the values at `paths`, which begin with `root`."""
 
     root: str
     id: str
@@ -194,7 +194,7 @@ class FieldsQuery:
 
 @dataclass(frozen=True, slots=True)
 class ById:
-    """One object by the platform's id; a variation as `product_id/variation_id`."""
+    """An object by the platform's id; a variation as `product_id/variation_id`."""
 
     id: str
 
@@ -221,7 +221,7 @@ class FilesQuery:
 
 @dataclass(frozen=True, slots=True)
 class FileQuery:
-    """One whole file, at most 20 MiB; not fetched when it still has the tag `unless_etag`."""
+    """A whole file, at most 20 MiB; not fetched when it still has the tag `unless_etag`."""
 
     path: str
     unless_etag: str | None = None

@@ -118,7 +118,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class OrderLine:
-    """One line of an order; `open_quantity` is neither sent nor removed, null where the platform omits it."""
+    """A line of an order; `open_quantity` is neither sent nor removed, null where the platform omits it."""
 
     id: str
     product_id: str | None
@@ -142,7 +142,7 @@ class Refund:
 
 @dataclass(frozen=True, slots=True)
 class FulfilmentOrder:
-    """What one location has to send of an order: open, in_progress, on_hold, scheduled, closed, cancelled."""
+    """The part of an order that one location sends, with its state."""
 
     id: str
     status: str
@@ -158,7 +158,7 @@ class Authorization:
 
 
 class Payment(StrEnum):
-    """How far an order is paid, in values all platforms share."""
+    """The payment state of an order, in values that all platforms share."""
 
     PENDING = "pending"
     ON_HOLD = "on_hold"
@@ -171,7 +171,7 @@ class Payment(StrEnum):
 
 
 class Fulfilment(StrEnum):
-    """How far an order is sent."""
+    """The fulfilment state of an order."""
 
     UNFULFILLED = "unfulfilled"
     PARTIAL = "partial"

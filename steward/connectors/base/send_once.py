@@ -1,4 +1,4 @@
-"""What can be sent and not be read back: its operation, and the reader of a connection that only sends."""
+"""The operation that sends without reading back, and the reader of a connection that only sends."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar

@@ -63,7 +63,7 @@ _UNKNOWN_SETTING = "This is no setting of {title}."
 
 @dataclass(frozen=True, slots=True)
 class SettingField:
-    """One field of a connection's form; `words` say what is wrong with a value that does not match."""
+    """A field of a connection's form; `words` say what is wrong with a value that does not match."""
 
     name: str
     title: str
@@ -73,7 +73,7 @@ class SettingField:
     needed: bool = True
 
     def accepts(self, text: str) -> bool:
-        """Whether the text can be the field's value."""
+        """Returns whether the text can be the field's value."""
         return bool(text) and re.fullmatch(self.pattern, text) is not None and text.isprintable()
 
 

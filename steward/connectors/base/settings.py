@@ -41,7 +41,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSecrets:
-    """One opened connection as its connector needs it.
+    """An opened connection as its connector needs it.
 
     its settings, decrypted, and the facts checks found.
     """

@@ -1,4 +1,4 @@
-"""What the write operations of every store share.
+"""The base of the write operations of all stores.
 
 absolute values, planned one command after the other.
 """
@@ -48,7 +48,7 @@ class StoreOperation(Generic[A]):
         return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
     def recovery_of(self, part: Part) -> Recovery:
-        """The same for every part."""
+        """Returns the same class for every part."""
         return self.recovery
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
@@ -56,7 +56,7 @@ class StoreOperation(Generic[A]):
         return dict(arguments), ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """One object per request."""
+        """Puts each object in a request of its own."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:

@@ -1,4 +1,4 @@
-"""How operations say what puts them back: the mirrored part, and reasons that several share."""
+"""Helpers by which operations declare their inverse, and reasons that several share."""
 
 from collections.abc import Mapping
 

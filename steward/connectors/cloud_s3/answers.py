@@ -30,7 +30,7 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """One page of a list; `next` is the token of the following one."""
+    """A page of a list; `next` is the token of the following one."""
 
     files: tuple[CloudFile, ...]
     next: str | None

@@ -177,7 +177,7 @@ class Shopify:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """A store has no destinations."""
+        """Returns none: a store has no destinations."""
         return []
 
 

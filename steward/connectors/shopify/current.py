@@ -98,7 +98,7 @@ def _cancelled(row: Row) -> Value:
 
 
 def _captured(row: Row) -> Value:
-    """A payment is captured when the order is paid; an expired or voided authorization cannot be captured."""
+    """Compares by the order: a payment is captured when it is paid; an expired or voided one cannot be."""
     return {"capturable": row.get("capturable") is True, "paid": payment_of(row) in _PAID}
 
 
@@ -107,7 +107,7 @@ def _tags(row: Row) -> Value:
 
 
 def tag_value(row: Row, part: Part) -> Value:
-    """Whether an object has the one tag of a part. Raises UnusableResponse."""
+    """Returns whether an object has the one tag of a part. Raises UnusableResponse."""
     [expected_tag] = _named_tags(part)
     return {"has": any(tag.casefold() == expected_tag.casefold() for tag in texts_of(row, "tags"))}
 

@@ -35,7 +35,7 @@ _MAX_FETCHED = 100
 
 
 class FlowReads:
-    """One read: an object or a fetched list with everything its paths name."""
+    """A read: an object or a fetched list with everything its paths name."""
 
     def __init__(self, queries: StoreQueries) -> None:
         self._queries = queries

@@ -50,7 +50,7 @@ _ALWAYS = ("namespace", "key", "type", "value")
 
 
 class RecipeReads(StrEnum):
-    """What a recipe reads."""
+    """The reads of a recipe."""
 
     OBJECT = "object"
     SHOP = "shop"
@@ -70,7 +70,7 @@ class Recipe:
 
 @dataclass(slots=True)
 class FieldTree:
-    """What is read of objects of one type: fields by their names in the workflow."""
+    """The fields to read of objects of one type, by their names in the workflow."""
 
     type: str
     fields: "dict[str, FieldBranch]" = field(default_factory=dict)
@@ -78,7 +78,7 @@ class FieldTree:
 
 @dataclass(slots=True)
 class FieldBranch:
-    """One field of a tree; `metafield` is the index of the patched metafield it reads."""
+    """A field of a tree; `metafield` is the index of the patched metafield it reads."""
 
     shape: FieldShape
     tree: FieldTree | None
@@ -261,7 +261,7 @@ class _TreeBuilder:
 
 
 def _is_size(name: str, in_list: bool, leaf_type: str | None) -> bool:
-    """Whether a name is the length of a list or of a text, which has no field in the schema."""
+    """Returns whether a name is the length of a list or of a text, which has no field in the schema."""
     return name == "size" and (in_list or leaf_type is not None)
 
 

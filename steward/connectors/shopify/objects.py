@@ -74,7 +74,7 @@ def item_and_location(target: str) -> tuple[str, str | None]:
 
 
 def is_item(target: str) -> bool:
-    """Whether an id names an inventory item, as stock events do."""
+    """Returns whether an id names an inventory item, as stock events do."""
     return target.startswith(_ITEM)
 
 
@@ -177,7 +177,7 @@ def channels_of(row: Row, name: str = "resourcePublicationsV2") -> tuple[str, ..
 
 
 def has_more(row: Row, name: str) -> bool:
-    """Whether a connection within a row has more nodes than the row holds."""
+    """Returns whether a connection within a row has more nodes than the row holds."""
     return sub(row, name, "pageInfo").get("hasNextPage") is True
 
 

@@ -36,7 +36,7 @@ _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
 class ShopifyOperation(StoreOperation[A]):
-    """What all Shopify operations share: the fields of the expected value are compared."""
+    """The base of all Shopify operations: compares the fields of the expected value."""
 
     __slots__ = ()
 
@@ -300,7 +300,7 @@ def tags_inverse(part: Part) -> Inverse:
 
 
 def is_tag(tag: str) -> bool:
-    """Whether a text can be a tag."""
+    """Returns whether a text can be a tag."""
     return 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and tag.isprintable()
 
 
@@ -316,7 +316,7 @@ def same_money(expected: JsonValue, actual: JsonValue) -> bool:
 
 
 def is_amount(text: str) -> bool:
-    """Whether `text` is an amount with at most 9 digits and 4 decimals."""
+    """Returns whether `text` is an amount with at most 9 digits and 4 decimals."""
     return _PRICE.fullmatch(text) is not None
 
 

@@ -379,7 +379,7 @@ class _RedirectOperation(ShopifyOperation[CreateRedirect]):
 
 
 def is_redirect_target(target: str) -> bool:
-    """Whether a redirect may lead there: a path of the shop, or a web address."""
+    """Returns whether a redirect may lead there: a path of the shop, or a web address."""
     leads = target.startswith(("/", "https://", "http://"))
     return leads and len(target) <= 1024 and target.isprintable() and " " not in target
 

@@ -445,7 +445,7 @@ async def _sellable_variants(
 
 
 def _all_of(query: ProductsQuery) -> bool:
-    """Whether everything is read, except perhaps unpublished products."""
+    """Returns whether everything is read, except perhaps unpublished products."""
     limits = (query.ids, query.skus, query.modified_after, query.location, query.tagged)
     return all(limit is None for limit in limits)
 
@@ -504,7 +504,7 @@ def _fits_order(query: OrdersQuery, order: Order) -> bool:
 
 
 def _is_between(instant: datetime | None, after: datetime | None, before: datetime | None) -> bool:
-    """Whether an instant is within the limits, exclusively; an unknown one is within no limit."""
+    """Returns whether an instant is within the limits, exclusively; an unknown one is within no limit."""
     if after is None and before is None:
         return True
     if instant is None:

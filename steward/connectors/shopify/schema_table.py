@@ -1,4 +1,4 @@
-"""What may be read of a Shopify store below the objects of Flow: a table built at set-up.
+"""A table of the fields below Flow's objects that can be read, built during setup.
 
 The table holds what is the same in every supported API version; schema_build.py builds it.
 """
@@ -14,7 +14,7 @@ _TABLE = Path(__file__).with_name("built") / "schema.json"
 
 
 class FieldShape(StrEnum):
-    """What a field returns; the values are the table's codes."""
+    """The shape of a field's value, by the table's codes."""
 
     LEAF = "s"
     LEAVES = "t"
@@ -30,7 +30,7 @@ LISTS = frozenset((FieldShape.LEAVES, FieldShape.OBJECTS, FieldShape.FIRST, Fiel
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its shape, and the type of the value or of each object."""
+    """A field: its shape, and the type of the value or of each object."""
 
     shape: FieldShape
     type: str
@@ -55,7 +55,7 @@ class SchemaTable:
         return sorted(self._types.get(kind, {}))
 
     def is_node(self, kind: str) -> bool:
-        """Whether an object of the type can be read by its id alone."""
+        """Returns whether an object of the type can be read by its id alone."""
         return kind in self._nodes
 
     def sorts(self, root: str) -> tuple[str, ...]:

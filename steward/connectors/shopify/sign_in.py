@@ -1,4 +1,4 @@
-"""How a Shopify store is connected: the form, the credentials of each call, and the check."""
+"""Connects a Shopify store: the form, the credentials of each call, and the check."""
 
 import re
 from collections.abc import Mapping, Sequence, Set

@@ -19,7 +19,7 @@ _CAUGHT_UP = "caught_up"
 
 @dataclass(frozen=True, slots=True)
 class _TopicSource:
-    """How a native topic is subscribed to and read: the fields of its body, and where the ids are."""
+    """The subscription of a native topic: the fields of its body, and where the ids are."""
 
     canonical: str
     object_type: str
@@ -82,7 +82,7 @@ SUBSCRIBABLE_TOPICS: Mapping[str, _TopicSource] = {
 
 @dataclass(frozen=True, slots=True)
 class _EventObject:
-    """How objects of a type are read for events: by which document, under which name."""
+    """The document and the name by which objects of a type are read for events."""
 
     changed: Document
     root: str
@@ -268,7 +268,7 @@ def _objects(object_type: str, number: str, row: Row, parent: str | None) -> tup
 
 
 def _scalars(row: Row) -> dict[str, JsonValue]:
-    """The values of a body that are no objects or lists."""
+    """Returns the values of a body that are no objects or lists."""
     return {
         name: value for name, value in row.items() if value is None or isinstance(value, str | int | bool)
     }

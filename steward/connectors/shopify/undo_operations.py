@@ -1,4 +1,4 @@
-"""What only an undo writes, removing a metafield or a redirect; and what has to be looked up for one."""
+"""Writes that only an undo makes: removing a metafield or a redirect, and their look-ups."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ _OTHER_HOLDS = "Somebody else holds it too, so its hold is left as it is."
 
 
 class _DeletionOperation(ShopifyOperation[object]):
-    """What the removals share: only an undo plans them."""
+    """The base of removals, which only an undo plans."""
 
     __slots__ = ()
 

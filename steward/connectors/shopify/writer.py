@@ -104,7 +104,7 @@ class ShopifyWriter:
 
 
 class _Echo:
-    """What a response says of each part of one request."""
+    """The response's values for each part of one request."""
 
     def __init__(
         self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, AnyWriteOperation]
@@ -114,7 +114,7 @@ class _Echo:
         self._changes = changes
 
     def single(self, payload: Row) -> list[WriteOutcome]:
-        """A request for one object, which the payload returns."""
+        """Judges a request for one object, which the payload returns."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -141,7 +141,7 @@ class _Echo:
         return outcomes
 
     def stocks(self, payload: Row) -> list[WriteOutcome]:
-        """All or nothing: with one stale quantity nothing is written."""
+        """Applies all or nothing: with one stale quantity nothing is written."""
         group = payload.get("inventoryAdjustmentGroup")
         if self._errors:
             return self._nothing(done=group is not None)
@@ -165,7 +165,7 @@ class _Echo:
         return self._outcome(part, {"quantity": quantity}, row)
 
     def metafields(self, payload: Row) -> list[WriteOutcome]:
-        """All or nothing, as with stock."""
+        """Applies all or nothing, like `stocks`."""
         rows = payload.get("metafields")
         echoed = [row_of(entry) for entry in rows] if isinstance(rows, list) else []
         if self._errors:
@@ -183,7 +183,7 @@ class _Echo:
         ]
 
     def job(self, payload: Row) -> list[WriteOutcome]:
-        """The store runs it as a job: the value is read back."""
+        """Reads the value back, since the store runs the request as a job."""
         if self._errors:
             return [_refused(self._errors[0])]
         return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
@@ -209,13 +209,13 @@ class _Echo:
         return [self._outcome(part, tag_value(row, part), row)]
 
     def hold(self, payload: Row) -> list[WriteOutcome]:
-        """A hold of ours that already exists is read back, not refused."""
+        """Reads back a hold of ours that already exists, instead of refusing it."""
         if any(error.code == "DUPLICATE_FULFILLMENT_HOLD_HANDLE" for error in self._errors):
             return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
         return self.single(payload)
 
     def redirect(self, payload: Row) -> list[WriteOutcome]:
-        """A path that already has a redirect is read back: it may lead to the same target."""
+        """Reads back a path that already has a redirect: it may lead to the same target."""
         [part] = self._batch.parts
         if any(error.path[-1:] == ("path",) for error in self._errors):
             return [WriteOutcome(WriteState.UNKNOWN, reason=_OTHER_VALUE)]
@@ -259,7 +259,7 @@ class _Echo:
         return [self._outcome(part, value_of(part.operation, row), row)]
 
     def _nothing(self, *, done: bool) -> list[WriteOutcome]:
-        """The named parts are refused.
+        """Refuses the named parts.
 
         the others were not done either, and may be sent again without them.
         """

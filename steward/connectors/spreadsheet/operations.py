@@ -29,7 +29,7 @@ _COLUMNS = 18_278
 
 @dataclass(frozen=True, slots=True)
 class SheetOperation(Generic[A]):
-    """What all sheet operations share. They count as sends."""
+    """The base of all sheet operations, which count as sends."""
 
     name: str
     recovery: Recovery

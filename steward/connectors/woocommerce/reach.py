@@ -1,4 +1,4 @@
-"""Tells whether WordPress would deliver webhooks to the service's own address."""
+"""Decides whether WordPress would deliver webhooks to the service's own address."""
 
 from ipaddress import ip_address
 from urllib.parse import urlsplit

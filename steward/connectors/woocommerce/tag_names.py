@@ -1,4 +1,4 @@
-"""How WordPress stores the names of tags, and how names are sent so that they stay unchanged."""
+"""Converts tag names to WordPress's stored form and back, so that they stay unchanged."""
 
 import html
 import re

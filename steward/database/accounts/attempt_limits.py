@@ -44,7 +44,7 @@ async def attempt(
 
 
 async def _locked(tx: Tx, kind: AttemptKind, key: str) -> list[int]:
-    """The key's log, its row locked, and made when it is not there or retention has just removed it."""
+    """Returns the key's log with its row locked; inserts the row if it is missing."""
     row = await tx.first(
         "INSERT INTO login_attempts (kind, key_hash, attempts) VALUES (:kind, :key, '[]')"
         " ON CONFLICT (kind, key_hash) DO UPDATE SET kind = excluded.kind"

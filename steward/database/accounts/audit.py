@@ -19,7 +19,7 @@ _COLUMNS = "seq, id, at, actor_kind, actor, action, object_kind, object_id, deta
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One line of the record; `detail` never holds a secret, a name or a text of a person."""
+    """A line of the record; `detail` never holds a secret, a name or a text of a person."""
 
     actor_kind: ActorKind
     action: str
@@ -31,7 +31,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which entries to list; None takes all."""
+    """Query parameters: which entries to list; None takes all."""
 
     since: datetime | None = None
     until: datetime | None = None

@@ -36,7 +36,7 @@ class AuditHead:
 
 
 async def get(tx: Tx, org: OrgId) -> AuditHead | None:
-    """The head of a chain; None before its first entry."""
+    """Returns the head of a chain; None before its first entry."""
     row = await tx.first(_READ, {"org": org})
     return None if row is None else _head(row)
 
@@ -65,7 +65,7 @@ async def move(tx: Tx, org: OrgId, *, seq: int, entry_hash: str) -> None:
 
 
 async def due(tx: Tx, *, limit: int) -> list[OrgId]:
-    """The organizations whose chain is to be checked, longest due first."""
+    """Returns the organizations whose chain is to be checked, longest due first."""
     rows = await tx.all(_DUE, {"limit": limit, "test_now": tx.test_now})
     return [OrgId(row["org_id"]) for row in rows]
 

@@ -22,7 +22,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class SealedField:
-    """One encrypted secret of a connection."""
+    """An encrypted secret of a connection."""
 
     field: str
     version: int
@@ -41,7 +41,7 @@ class DataKey:
 
 
 async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
-    """The next number, unique in the deployment and never reused."""
+    """Returns the next number, unique in the deployment and never reused."""
     row = await tx.first(
         "INSERT INTO dir_integrations (org_id) VALUES (:org) RETURNING integration_id", {"org": org}
     )
@@ -50,7 +50,7 @@ async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
 
 
 async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection | None:
-    """The connection, or None when the organization has no such one."""
+    """Returns the connection, or None when the organization does not have it."""
     row = await tx.first(
         f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
@@ -61,7 +61,7 @@ async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection | No
 async def among(
     tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
 ) -> dict[IntegrationId, Connection]:
-    """Those of `integrations` that are the organization's."""
+    """Returns those of `integrations` that belong to the organization."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id IN (:integrations)",
         {"org": org, "integrations": list(integrations)},
@@ -148,7 +148,7 @@ async def check_soon(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
 
 
 async def lease_token(tx: Tx, org: OrgId, integration: IntegrationId, *, lease: str, until: datetime) -> bool:
-    """Takes the lease on a connection's refresh token; False while somebody else has it."""
+    """Takes the lease on a connection's refresh token; returns False while another process has it."""
     touched = await tx.execute(
         "UPDATE connections SET token_lease = :lease, token_leased_until = :until"
         " WHERE org_id = :org AND integration_id = :integration"
@@ -169,7 +169,7 @@ async def release_token(tx: Tx, org: OrgId, integration: IntegrationId, *, lease
 
 
 async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[SealedField]:
-    """The connection's sealed secrets."""
+    """Returns the connection's sealed secrets."""
     rows = await tx.all(
         "SELECT field, version, key_no, sealed, expires_at FROM connection_secrets"
         " WHERE org_id = :org AND integration_id = :integration",
@@ -216,7 +216,7 @@ async def erase_some(tx: Tx, org: OrgId, integration: IntegrationId, fields: Col
 
 
 async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | None:
-    """The organization's data key of a number, or without one its newest that is not retired."""
+    """Returns the organization's data key of a number, or without one its newest that is not retired."""
     which = "key_no = :key_no" if key_no is not None else "retired_at IS NULL"
     args: dict[str, object] = {"org": org}
     if key_no is not None:
@@ -230,7 +230,7 @@ async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | N
 
 
 async def put_data_key(tx: Tx, org: OrgId, key: DataKey) -> None:
-    """Keeps a data key, or the same one rewrapped."""
+    """Stores a data key, or replaces it by the same one rewrapped."""
     await tx.execute(
         "INSERT INTO org_keys (org_id, key_no, wrapped, kek_id, created_at)"
         " VALUES (:org, :key_no, :wrapped, :kek, :now)"
@@ -240,7 +240,7 @@ async def put_data_key(tx: Tx, org: OrgId, key: DataKey) -> None:
 
 
 async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
-    """Every data key of the organization, retired ones too, oldest first."""
+    """Returns every data key of the organization, retired ones too, oldest first."""
     rows = await tx.all(
         "SELECT key_no, wrapped, kek_id FROM org_keys WHERE org_id = :org ORDER BY key_no", {"org": org}
     )
@@ -248,7 +248,7 @@ async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
 
 
 async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
-    """Lets every data key but one only open, no longer seal."""
+    """Marks every data key but one as retired: it opens, and no longer seals."""
     await tx.execute(
         "UPDATE org_keys SET retired_at = :now WHERE org_id = :org AND key_no <> :but AND retired_at IS NULL",
         {"org": org, "but": but},
@@ -256,7 +256,7 @@ async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[IntegrationId, SealedField]]:
-    """The organization's secrets that are sealed under another data key than `number`."""
+    """Returns the organization's secrets that are sealed under another data key than `number`."""
     rows = await tx.all(
         "SELECT integration_id, field, version, key_no, sealed, expires_at FROM connection_secrets"
         " WHERE org_id = :org AND key_no <> :number ORDER BY integration_id, field",

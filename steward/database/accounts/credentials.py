@@ -20,7 +20,7 @@ class TokenState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoginRecord:
-    """All that a login compares its values with."""
+    """The values that a login is compared with."""
 
     secret_hmac: str
     pepper: str
@@ -112,7 +112,7 @@ async def organization_of(tx: Tx, client_id: str) -> OrgId | None:
 
 
 async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> LoginRecord | None:
-    """The credential with the member of its organization who has this e-mail address."""
+    """Returns the credential with the member of its organization who has this e-mail address."""
     row = await tx.first(
         "SELECT c.secret_hmac, c.pepper, c.enabled, c.epoch, o.name, m.person_id, m.username_norm, p.email,"
         " m.first_name, m.last_name, m.active, m.account_active"
@@ -149,7 +149,7 @@ async def logged_in(tx: Tx, org: OrgId, client_id: str) -> None:
 
 
 async def insert(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str, label: str) -> None:
-    """A new credential, enabled, of epoch 1; also in the directory."""
+    """Inserts an enabled credential of epoch 1, in the directory too."""
     await tx.execute(
         "INSERT INTO dir_clients (client_id, org_id) VALUES (:client, :org)",
         {"client": client_id, "org": org},
@@ -169,7 +169,7 @@ async def insert(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper
 
 
 async def get(tx: Tx, org: OrgId, client_id: str) -> Credential | None:
-    """The credential, or None."""
+    """Returns the credential, or None."""
     row = await tx.first(
         f"SELECT {_CREDENTIAL} FROM credentials WHERE org_id = :org AND client_id = :client",
         {"org": org, "client": client_id},
@@ -178,7 +178,7 @@ async def get(tx: Tx, org: OrgId, client_id: str) -> Credential | None:
 
 
 async def every(tx: Tx, org: OrgId) -> list[Credential]:
-    """The organization's credentials, oldest first."""
+    """Returns the organization's credentials, oldest first."""
     rows = await tx.all(
         f"SELECT {_CREDENTIAL} FROM credentials WHERE org_id = :org ORDER BY created_at, client_id",
         {"org": org},
@@ -187,7 +187,7 @@ async def every(tx: Tx, org: OrgId) -> list[Credential]:
 
 
 async def set_secret(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str) -> int:
-    """A new secret for the same client id; ends the tokens given out so far."""
+    """Sets a new secret for the same client id; ends all tokens issued so far."""
     return await tx.execute(
         "UPDATE credentials"
         " SET secret_hmac = :secret_hmac, pepper = :pepper, epoch = epoch + 1, rotated_at = :now"

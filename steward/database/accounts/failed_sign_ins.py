@@ -12,7 +12,7 @@ _COLUMNS = "kind, key_hash, object_id, times, began_at"
 
 @dataclass(frozen=True, slots=True)
 class FailedSignIns:
-    """How often signing in failed since `began_at` (ms); `object_id` is None where no account fits."""
+    """The failed sign-ins since `began_at` (ms); `object_id` is None where no account fits."""
 
     kind: AttemptedKind
     key_hash: str

@@ -9,7 +9,7 @@ from steward.model.ids import OrgId, PersonId
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Whom an open invitation is for, and where it leads."""
+    """The invited person of an open invitation, and its organization."""
 
     org: OrgId
     person: PersonId
@@ -24,7 +24,7 @@ async def insert(
     created_by: PersonId | None,
     expires_at: datetime,
 ) -> None:
-    """Keeps a new invitation; `created_by` is None for the operator's."""
+    """Inserts an invitation; `created_by` is None for the operator's."""
     await tx.execute(
         "INSERT INTO invitations (token_hash, org_id, person_id, created_by, created_at, expires_at)"
         " VALUES (:token_hash, :org, :person, :created_by, :now, :expires_at)",
@@ -47,7 +47,7 @@ async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
 
 
 async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId) -> None:
-    """Notes whose account the invitations of somebody invited led to."""
+    """Records whose account the invitations of an invited person led to."""
     await tx.execute(
         "UPDATE invitations SET person_id = :account WHERE org_id = :org AND person_id = :invited",
         {"org": org, "invited": invited, "account": account},
@@ -55,7 +55,7 @@ async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId)
 
 
 async def by_token(tx: Tx, token_hash: str) -> Invitation | None:
-    """The invitation of a link; None when it is unknown, used or expired."""
+    """Returns the invitation of a link; None when it is unknown, used or expired."""
     row = await tx.first(
         "SELECT org_id, person_id FROM invitations"
         " WHERE token_hash = :token_hash AND used_at IS NULL AND expires_at > {now}",

@@ -11,7 +11,7 @@ KeyKind = Literal["signing", "pepper", "cursor"]
 
 @dataclass(frozen=True, slots=True)
 class WrappedKey:
-    """One row of service_keys."""
+    """A row of service_keys."""
 
     key_id: str
     kind: KeyKind
@@ -33,7 +33,7 @@ def _key(row: Row) -> WrappedKey:
 
 
 async def every(tx: Tx) -> list[WrappedKey]:
-    """All keys, oldest first."""
+    """Returns all keys, oldest first."""
     rows = await tx.all(
         "SELECT key_id, kind, wrapped, public, created_at, retires_at"
         " FROM service_keys"
@@ -43,7 +43,7 @@ async def every(tx: Tx) -> list[WrappedKey]:
 
 
 async def insert(tx: Tx, key_id: str, kind: KeyKind, *, wrapped: bytes, public: str | None) -> None:
-    """Keeps a new key."""
+    """Inserts a key."""
     await tx.execute(
         "INSERT INTO service_keys (key_id, kind, wrapped, public, created_at)"
         " VALUES (:key_id, :kind, :wrapped, :public, :now)",
@@ -52,7 +52,7 @@ async def insert(tx: Tx, key_id: str, kind: KeyKind, *, wrapped: bytes, public: 
 
 
 async def rewrap(tx: Tx, key_id: str, wrapped: bytes) -> None:
-    """The same key wrapped by another master key."""
+    """Replaces a key by the same one wrapped with another master key."""
     await tx.execute(
         "UPDATE service_keys SET wrapped = :wrapped WHERE key_id = :key_id",
         {"key_id": key_id, "wrapped": wrapped},
@@ -60,7 +60,7 @@ async def rewrap(tx: Tx, key_id: str, wrapped: bytes) -> None:
 
 
 async def retire(tx: Tx, key_id: str, retires_at: datetime) -> None:
-    """Lets a signing key verify until `retires_at` only."""
+    """Lets a signing key verify only until `retires_at`."""
     await tx.execute(
         "UPDATE service_keys SET retires_at = :retires_at WHERE key_id = :key_id AND retires_at IS NULL",
         {"key_id": key_id, "retires_at": retires_at},
@@ -73,7 +73,7 @@ async def forget_retired(tx: Tx) -> int:
 
 
 async def newest_signing(tx: Tx) -> str | None:
-    """The id of the key that signs now, in whichever process it was made."""
+    """Returns the id of the key that signs now, in whichever process it was made."""
     row = await tx.first(
         "SELECT key_id FROM service_keys"
         " WHERE kind = 'signing' AND retires_at IS NULL"

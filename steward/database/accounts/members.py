@@ -40,13 +40,13 @@ def _member(row: Row) -> Member:
 
 
 async def get(tx: Tx, org: OrgId, person: PersonId) -> Member | None:
-    """The member, or None."""
+    """Returns the member, or None."""
     row = await tx.first(f"{_MEMBER} AND m.person_id = :person", {"org": org, "person": person})
     return None if row is None else _member(row)
 
 
 async def by_email(tx: Tx, org: OrgId, email_norm: str) -> Member | None:
-    """The member with this e-mail address in its compared form; rather one who has joined."""
+    """Returns the member with this normalized e-mail address, preferring one who has joined."""
     row = await tx.first(
         f"{_MEMBER} AND m.email_norm = :email_norm ORDER BY m.invited, m.person_id LIMIT 1",
         {"org": org, "email_norm": email_norm},
@@ -91,7 +91,7 @@ async def put_invited(
 
 
 async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId) -> None:
-    """Gives the place of somebody invited to the account they turned out to have."""
+    """Moves an invited person's membership to the account they turned out to have."""
     await tx.execute(
         "UPDATE members SET person_id = :account"
         " WHERE org_id = :org AND person_id = :invited AND members.invited",
@@ -100,7 +100,7 @@ async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId)
 
 
 async def remove_invited(tx: Tx, org: OrgId, person: PersonId) -> None:
-    """Takes somebody off the list who was invited and has not joined."""
+    """Removes an invited person who has not joined."""
     await tx.execute(
         "DELETE FROM members WHERE org_id = :org AND person_id = :person AND invited",
         {"org": org, "person": person},
@@ -145,7 +145,7 @@ async def set_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> None
 
 
 async def owners(tx: Tx, org: OrgId) -> int:
-    """How many can act as an owner now; call it under the organization's lock."""
+    """Returns how many can act as an owner now; requires the organization's lock."""
     row = await tx.first(
         "SELECT count(*) AS found FROM members"
         " WHERE org_id = :org AND role = :role AND active AND account_active",
@@ -173,7 +173,7 @@ async def invited_owners(tx: Tx, org: OrgId) -> list[Member]:
 
 
 async def is_open(tx: Tx, org: OrgId, person: PersonId) -> bool:
-    """Whether the membership itself is active, also when the account is not."""
+    """Returns whether the membership itself is active, also when the account is not."""
     row = await tx.first(
         "SELECT active FROM members WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person},

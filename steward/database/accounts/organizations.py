@@ -20,7 +20,7 @@ def _organization(row: Row) -> Organization:
 
 
 async def enlist(tx: Tx, name: str, name_norm: str) -> OrgId | None:
-    """A new organization's id from the directory; None when the name is taken."""
+    """Registers the name in the directory and returns the new id; None when the name is taken."""
     row = await tx.first(
         "INSERT INTO dir_orgs (name, name_norm)"
         " VALUES (:name, :name_norm)"
@@ -47,7 +47,7 @@ async def insert(tx: Tx, org: OrgId, organization: Organization) -> None:
 
 
 async def get(tx: Tx, org: OrgId) -> Organization | None:
-    """The organization, or None."""
+    """Returns the organization, or None."""
     row = await tx.first(
         "SELECT org_id, name, zone, automations_on, send_without_approval, created_at"
         " FROM organizations"
@@ -58,13 +58,13 @@ async def get(tx: Tx, org: OrgId) -> Organization | None:
 
 
 async def named(tx: Tx, name: str) -> OrgId | None:
-    """The id of the organization with exactly this name."""
+    """Returns the id of the organization with exactly this name."""
     row = await tx.first("SELECT org_id FROM dir_orgs WHERE name = :name", {"name": name})
     return None if row is None else OrgId(row["org_id"])
 
 
 async def every(tx: Tx) -> list[OrgId]:
-    """The ids of all organizations, in order."""
+    """Returns the ids of all organizations, in order."""
     rows = await tx.all("SELECT org_id FROM dir_orgs ORDER BY org_id")
     return [OrgId(row["org_id"]) for row in rows]
 

@@ -47,7 +47,7 @@ async def insert(
     last_name: str,
     unclaimed: bool = False,
 ) -> PersonId | None:
-    """A new person's id; None when the e-mail address is taken."""
+    """Inserts a person and returns the id; None when the e-mail address is taken."""
     row = await tx.first(
         "INSERT INTO people"
         " (email, email_norm, username, first_name, last_name, active, unclaimed, created_at)"
@@ -92,13 +92,13 @@ async def lock_email(tx: Tx, email_norm: str) -> None:
 
 
 async def get(tx: Tx, person: PersonId) -> Person | None:
-    """The person, or None."""
+    """Returns the person, or None."""
     row = await tx.first(f"SELECT {_PERSON} FROM people WHERE person_id = :person", {"person": person})
     return None if row is None else _person(row)
 
 
 async def by_email(tx: Tx, email_norm: str) -> PersonWithPassword | None:
-    """The person with this e-mail address in its compared form."""
+    """Returns the person with this normalized e-mail address."""
     row = await tx.first(
         f"SELECT {_KNOWN} FROM people WHERE email_norm = :email_norm",
         {"email_norm": email_norm},
@@ -107,7 +107,7 @@ async def by_email(tx: Tx, email_norm: str) -> PersonWithPassword | None:
 
 
 async def known(tx: Tx, person: PersonId) -> PersonWithPassword | None:
-    """The person with the hash of their password."""
+    """Returns the person with the hash of their password."""
     row = await tx.first(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
     return None if row is None else _known(row)
 
@@ -129,7 +129,7 @@ async def lock(tx: Tx, person: PersonId) -> None:
 
 
 async def set_password_hash(tx: Tx, person: PersonId, password_hash: str) -> None:
-    """Keeps a new hash of the person's password."""
+    """Stores a new hash of the person's password."""
     await tx.execute(
         "UPDATE people SET password_hash = :password_hash, password_changed_at = :now"
         " WHERE person_id = :person",
@@ -189,7 +189,7 @@ async def organizations_of(tx: Tx, person: PersonId) -> list[OrgId]:
 
 
 async def membership(tx: Tx, org: OrgId, person: PersonId) -> Membership | None:
-    """A person's place in one organization, or None."""
+    """Returns a person's place in one organization, or None."""
     row = await tx.first(
         "SELECT m.org_id, o.name, m.role, m.active"
         " FROM members AS m"
@@ -228,7 +228,7 @@ async def put_member(
 
 
 async def seen(tx: Tx, org: OrgId, person: PersonId) -> None:
-    """Notes that a member was here."""
+    """Records that a member used the service."""
     await tx.execute(
         "UPDATE members SET last_seen_at = :now WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person},

@@ -19,7 +19,7 @@ _FOUND: Mapping[str, str] = {
 
 
 async def has(tx: Tx, org: OrgId, name: str, value: str) -> bool:
-    """Whether the record that a path's parameter `name` names is there; True for other parameters."""
+    """Returns whether the record that a path's parameter `name` names is there; True for other parameters."""
     sql = _FOUND.get(name)
     if sql is None:
         return True

@@ -74,7 +74,7 @@ async def standing(
     life: timedelta,
     max_calls: int,
 ) -> SessionState | None:
-    """The session of a cookie with its person and chosen organization; None when it has ended.
+    """Returns the session of a cookie with its person and organization; None when it has ended.
 
     By the database's clock: unused for `idle`, or `life` after it was opened.
 
@@ -96,7 +96,7 @@ async def standing(
 
 
 async def written(tx: Tx, session_hash: str) -> Session | None:
-    """The session this transaction has just written, inside the wall it has opened."""
+    """Returns the session that this transaction has just written, in its tenant context."""
     row = await tx.first(_LIVE, {"hash": session_hash, "idle": _EVER, "life": _EVER})
     return None if row is None else _standing(row, session_hash).session
 
@@ -104,7 +104,7 @@ async def written(tx: Tx, session_hash: str) -> Session | None:
 async def insert(
     tx: Tx, session_hash: str, person: PersonId, *, org: OrgId | None, address: str, agent: str
 ) -> None:
-    """A new session, seen now."""
+    """Inserts a session, last seen now."""
     await tx.execute(
         "INSERT INTO sessions (session_hash, person_id, org_id, created_at, seen_at, ip_text, agent)"
         " VALUES (:hash, :person, :org, :now, :now, :address, :agent)",
@@ -113,7 +113,7 @@ async def insert(
 
 
 async def renew(tx: Tx, old_hash: str, new_hash: str, org: OrgId | None) -> int:
-    """The same session under a new cookie, in this organization."""
+    """Replaces the session by one with a new cookie, in this organization."""
     return await tx.execute(
         "UPDATE sessions SET session_hash = :new, org_id = :org, seen_at = :now WHERE session_hash = :old",
         {"new": new_hash, "old": old_hash, "org": org},

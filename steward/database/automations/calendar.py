@@ -1,4 +1,4 @@
-"""What the calendar reads: stored occurrences by time, and the automations whose slots are still to come."""
+"""Reads the calendar: stored occurrences by time, and automations whose slots are to come."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -48,18 +48,18 @@ _OF_INTEGRATION = " AND (a.integration_id = :integration OR a.connections LIKE :
 
 @dataclass(frozen=True, slots=True)
 class CalendarFilter:
-    """What a calendar is narrowed to; both absent: everything of the organization."""
+    """The filter of a calendar; both absent: everything of the organization."""
 
     automation: AutomationId | None = None
     integration: IntegrationId | None = None
 
     def conditions(self, automation_column: str) -> str:
-        """As SQL, to be added to a WHERE."""
+        """Returns SQL conditions to add to a WHERE clause."""
         requested = "" if self.automation is None else f" AND {automation_column} = :automation"
         return requested + ("" if self.integration is None else _OF_INTEGRATION)
 
     def args(self) -> Args:
-        """The arguments of `conditions`."""
+        """Returns the arguments of `conditions`."""
         return {
             "automation": self.automation,
             "integration": self.integration,

@@ -1,4 +1,4 @@
-"""Who changed an automation, when, and what it was before; append-only."""
+"""Stores each change of an automation with its author and time; append-only."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from steward.model.json import JsonValue
 
 
 class HistoryAction(StrEnum):
-    """What was done."""
+    """The kind of change."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -27,7 +27,7 @@ class HistoryAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldEdit:
-    """One field before and after, as the automation answers it."""
+    """A field before and after, as the automation answers it."""
 
     field: str
     before: JsonValue
@@ -36,7 +36,7 @@ class FieldEdit:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One line of an automation's history; `via` is `service` when the service itself acted."""
+    """A line of an automation's history; `via` is `service` when the service itself acted."""
 
     id: str
     at: datetime

@@ -8,7 +8,7 @@ from steward.model.json import JsonValue
 
 
 async def of_space(tx: Tx, org: OrgId, automation: AutomationId, space: str) -> dict[str, JsonValue]:
-    """Everything remembered in one space."""
+    """Returns everything remembered in one space."""
     rows = await tx.all(
         "SELECT key, value FROM memory"
         " WHERE org_id = :org AND automation_id = :automation AND space = :space",
@@ -18,7 +18,7 @@ async def of_space(tx: Tx, org: OrgId, automation: AutomationId, space: str) -> 
 
 
 async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[str, JsonValue]:
-    """As `of_space`, over all automations of a template; of one key the value written last."""
+    """Like `of_space`, over all automations of a template; the newest value of each key wins."""
     rows = await tx.all(
         "SELECT m.key, m.value FROM memory AS m"
         " JOIN automations AS a ON a.org_id = m.org_id AND a.id = m.automation_id"

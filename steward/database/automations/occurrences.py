@@ -62,7 +62,7 @@ _INSERT = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class StoredSlot:
-    """One stored occurrence; `kept` rows were stored by `this_and_later`.
+    """A stored occurrence; `kept` rows were stored by `this_and_later`.
 
     An `exempt` one runs in closed periods too; `closed_name` is the period that left a decided one out.
     """
@@ -99,7 +99,7 @@ class StoredSlot:
 
 @dataclass(frozen=True, slots=True)
 class DecidedSlot:
-    """What became of one due slot, to be written."""
+    """The outcome of one due slot, to be written."""
 
     automation_id: AutomationId
     slot_at: datetime
@@ -112,7 +112,7 @@ class DecidedSlot:
 
 
 async def at_slot(tx: Tx, org: OrgId, automation: AutomationId, *, slot_at: datetime) -> StoredSlot | None:
-    """The stored row of one slot; None when it has none."""
+    """Returns the stored row of one slot; None when it has none."""
     row = await tx.first(
         f"SELECT {_COLUMNS} FROM occurrences AS o"
         " WHERE o.org_id = :org AND o.automation_id = :automation AND o.slot_at = :slot_at",
@@ -132,7 +132,7 @@ async def open_rows(
 async def open_of(
     tx: Tx, org: OrgId, since_by_automation: Mapping[AutomationId, datetime | None]
 ) -> dict[AutomationId, list[StoredSlot]]:
-    """As `open_rows`, for several automations; those without such rows are absent."""
+    """Like `open_rows`, for several automations; those without such rows are absent."""
     rows: list[JsonValue] = [
         [automation, _AFTER_ALL if since is None else ms(since)]
         for automation, since in since_by_automation.items()
@@ -160,7 +160,7 @@ async def of_automation(
 
 
 async def is_taken(tx: Tx, org: OrgId, automation: AutomationId, *, run_at: datetime, but: datetime) -> bool:
-    """Whether a stored pending row other than the slot `but` runs at exactly `run_at`."""
+    """Returns whether a stored pending row other than the slot `but` runs at exactly `run_at`."""
     row = await tx.first(
         "SELECT 1 AS taken FROM occurrences"
         " WHERE org_id = :org AND automation_id = :automation AND state = 'pending'"

@@ -20,7 +20,7 @@ class StoredPlan:
 async def insert(
     tx: Tx, org: OrgId, automation: AutomationId, version: int, *, stored_plan: StoredPlan, sha256: str
 ) -> None:
-    """Keeps the plan of a version."""
+    """Inserts the plan of a version."""
     text = json.dumps({"plan": stored_plan.plan, "bindings": stored_plan.bindings}, ensure_ascii=False)
     await tx.execute(
         "INSERT INTO plans (org_id, automation_id, plan_version, plan, sha256, created_at)"
@@ -37,7 +37,7 @@ async def insert(
 
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> StoredPlan | None:
-    """The plan of a version; None when it is not there."""
+    """Returns the plan of a version; None when it is not there."""
     row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
         " AND plan_version = :version",
@@ -47,7 +47,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> Sto
 
 
 async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> StoredPlan | None:
-    """The plan an automation has now."""
+    """Returns the plan an automation has now."""
     row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
         " ORDER BY plan_version DESC LIMIT 1",

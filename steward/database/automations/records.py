@@ -57,7 +57,7 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AutomationFilter:
-    """What a list of automations is narrowed by."""
+    """The filter of a list of automations."""
 
     states: Collection[AutomationState] = ()
     kind: AutomationKind | None = None
@@ -182,7 +182,7 @@ def _changeable(automation: Automation) -> dict[str, object]:
 
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
-    """The automation. Raises NotFound, also for one of another organization."""
+    """Returns the automation. Raises NotFound, also for one of another organization."""
     row = await tx.first(
         f"{_JOINED} WHERE a.org_id = :org AND a.id = :automation", {"org": org, "automation": automation}
     )
@@ -192,7 +192,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
 
 
 async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Automation]:
-    """Those of the automations that there are in the organization, by id."""
+    """Returns those of the automations that exist in the organization, by id."""
     rows = await tx.all(
         f"{_JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},
@@ -201,7 +201,7 @@ async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> di
 
 
 async def active_after(tx: Tx, org: OrgId, *, after: AutomationId | None, limit: int) -> list[AutomationId]:
-    """The ids of active automations that come after one, by rising id."""
+    """Returns the ids of active automations that come after one, by rising id."""
     rows = await tx.all(
         "SELECT id FROM automations WHERE org_id = :org AND state = 'active' AND id > :after"
         " ORDER BY id LIMIT :limit",
@@ -327,7 +327,7 @@ async def relabel(tx: Tx, org: OrgId, integration: IntegrationId, label: str) ->
 
 
 def record(row: Row) -> Automation:
-    """The automation of a joined row."""
+    """Returns the automation of a joined row."""
     return Automation(
         org=OrgId(row["org_id"]),
         id=AutomationId(row["id"]),

@@ -41,7 +41,7 @@ _SET_MANY = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When an automation is due, and which of its slots are accounted for.
+    """The time when an automation is due, and which of its slots are decided.
 
     `due_at` is the first slot that is not decided, `next_run_at` the first of these outside every closed
     period. Every slot before `next_slot_at` has a stored row; `next_slot_at` is null where no slots come.
@@ -99,7 +99,7 @@ async def due(tx: Tx, *, max_rows: int) -> list[tuple[OrgId, AutomationId]]:
 
 
 async def next_due(tx: Tx) -> datetime | None:
-    """The smallest `due_at` there is, of all organizations."""
+    """Returns the smallest `due_at` of all organizations."""
     row = await tx.first(_NEXT_DUE)
     return None if row is None else from_ms_or_none(row["due_at"])
 

@@ -1,4 +1,4 @@
-"""What the slot auditor reads and keeps: which automations are to be audited, and the zone package in use."""
+"""Reads and stores the state of the slot auditor, and the zone package in use."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -35,13 +35,13 @@ FIRST: Key = (OrgId(0), AutomationId(""))
 
 
 async def time_zone_data(tx: Tx) -> str | None:
-    """The version of the zone database all slots follow; None in a new database."""
+    """Returns the version of the zone database all slots follow; None in a new database."""
     row = await tx.first("SELECT version FROM time_zone_data WHERE singleton = 1")
     return None if row is None else str(row["version"])
 
 
 async def store_time_zone_data(tx: Tx, version: str) -> None:
-    """Notes that all slots follow this version from now on."""
+    """Records that all slots follow this version from now on."""
     await tx.execute(
         "INSERT INTO time_zone_data (singleton, version, since) VALUES (1, :version, :now)"
         " ON CONFLICT (singleton) DO UPDATE SET version = excluded.version, since = excluded.since",
@@ -63,7 +63,7 @@ async def due(
 
 
 async def after(tx: Tx, key: Key, *, max_rows: int) -> list[Key]:
-    """The automations of all organizations that come after `key`, in order."""
+    """Returns the automations of all organizations that come after `key`, in order."""
     rows = await tx.all(_ALL, {"after_org": key[0], "after_id": key[1], "most": max_rows})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 

@@ -1,11 +1,11 @@
-"""What each live run leaves with its automation: when the last began, and failures in a row."""
+"""Stores with each automation when its last live run began, and its failures in a row."""
 
 from steward.database.engine.base import Tx
 from steward.model.ids import AutomationId, OrgId
 
 
 async def began(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """A live run of the automation began to run now."""
+    """Records that a live run of the automation began now."""
     await tx.execute(
         "UPDATE schedules SET last_run_at = {now} WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation},
@@ -13,7 +13,7 @@ async def began(tx: Tx, org: OrgId, automation: AutomationId) -> None:
 
 
 async def succeeded(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """A live run succeeded: the count of failures restarts."""
+    """Records that a live run succeeded and resets the count of failures."""
     await tx.execute(
         "UPDATE schedules SET consecutive_failures = 0"
         " WHERE org_id = :org AND automation_id = :automation AND consecutive_failures > 0",
@@ -22,7 +22,7 @@ async def succeeded(tx: Tx, org: OrgId, automation: AutomationId) -> None:
 
 
 async def failed(tx: Tx, org: OrgId, automation: AutomationId) -> int:
-    """A live run failed; how many have in a row."""
+    """Records that a live run failed; returns the number of failures in a row."""
     row = await tx.first(
         "UPDATE schedules SET consecutive_failures = consecutive_failures + 1"
         " WHERE org_id = :org AND automation_id = :automation RETURNING consecutive_failures",

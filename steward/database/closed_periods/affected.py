@@ -1,4 +1,4 @@
-"""What lies in the scope of a closed period: active automations by schedule, and live runs."""
+"""Reads the scope of a closed period: active automations by schedule, and live runs."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from steward.model.run import TERMINAL, Mode, RunStatus, kinds
 
 @dataclass(frozen=True, slots=True)
 class ScheduleGroup:
-    """How many active automations share a schedule; `schedule` is its stored text."""
+    """The number of active automations that share a schedule; `schedule` is its stored text."""
 
     schedule: str
     timezone: str

@@ -47,7 +47,7 @@ class StoredPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ClosingWork:
-    """What is left to rewrite after a change of an organization's periods."""
+    """The work that remains after a change of an organization's periods."""
 
     after: AutomationId | None
     requested_at: datetime
@@ -80,7 +80,7 @@ async def valid(tx: Tx, org: OrgId, *, since: datetime) -> list[ClosedPeriod]:
 
 
 async def valid_of(tx: Tx, orgs: Collection[OrgId], *, since: datetime) -> list[ClosedPeriod]:
-    """As `valid`, for several organizations."""
+    """Like `valid`, for several organizations."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM closed_periods AS p"
         " WHERE p.org_id IN (:orgs) AND (p.valid_until IS NULL OR p.valid_until > :since)"
@@ -185,7 +185,7 @@ async def active_freeze(tx: Tx, org: OrgId, scope: ClosedScope) -> StoredPeriod 
 
 
 async def is_frozen(tx: Tx, org: OrgId) -> bool:
-    """Whether a freeze of the organization or of one of its stores is active."""
+    """Returns whether a freeze of the organization or of one of its stores is active."""
     row = await tx.first(
         "SELECT 1 AS frozen FROM closed_periods WHERE org_id = :org AND kind = 'freeze'"
         " AND valid_until IS NULL LIMIT 1",
@@ -230,7 +230,7 @@ async def lock_work(tx: Tx, org: OrgId) -> ClosingWork | None:
 
 
 async def advance_work(tx: Tx, org: OrgId, *, after: AutomationId | None) -> None:
-    """Notes up to which automation is done; None: all are."""
+    """Records up to which automation the work is done; None: it is complete."""
     if after is None:
         await tx.execute("DELETE FROM closing_work WHERE org_id = :org", {"org": org})
         return

@@ -24,7 +24,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 class Row(Protocol):
-    """One row, by column name."""
+    """A row, by column name."""
 
     def __getitem__(self, key: str) -> Any: ...
 
@@ -51,7 +51,7 @@ class Json:
 
 
 class Tx(Protocol):
-    """One transaction; the functions of database/ await nothing else."""
+    """A transaction; the functions of database/ await nothing else."""
 
     @property
     def now(self) -> datetime:
@@ -60,7 +60,7 @@ class Tx(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """Which engine this runs on."""
+        """Which database engine this is."""
         ...
 
     @property
@@ -129,7 +129,7 @@ class Autocommit(Generic[T]):
     act: Act[T]
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
-        """As the act."""
+        """Runs the act."""
         return self.act(tx)
 
 
@@ -141,7 +141,7 @@ class WeightedAct(Generic[T]):
     weight: int
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
-        """As the act."""
+        """Runs the act."""
         return self.act(tx)
 
 
@@ -150,7 +150,7 @@ class Engine(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """Which engine this is."""
+        """Which database engine this is."""
         ...
 
     async def write(

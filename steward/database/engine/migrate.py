@@ -71,7 +71,7 @@ _VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LockLimits:
-    """How long a migration waits for a table at a time, during which others wait behind it; and how often."""
+    """The time a migration waits for a table's lock, while others wait behind it, and its tries."""
 
     wait_ms: int = 5_000
     tries: int = 10
@@ -83,7 +83,7 @@ _LOCK_LIMITS = LockLimits()
 
 @dataclass(frozen=True, slots=True)
 class _Migration:
-    """One numbered migration, with its SQL text for one engine."""
+    """A numbered migration, with its SQL text for one engine."""
 
     version: int
     name: str

@@ -1,4 +1,4 @@
-"""What an engine reports about its connections and commits while it works."""
+"""The interface by which an engine reports on its connections and commits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

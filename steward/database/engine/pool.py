@@ -85,7 +85,7 @@ class ConnectionPool:
         return connection
 
     def release(self, connection: ServerConnection, error: BaseException | None = None) -> None:
-        """Takes a connection back; one whose use ended with an error, a refusal apart, is reset first."""
+        """Returns a connection to the pool; resets it first if its use failed, except by a refusal."""
         if error is None or isinstance(error, Refusal) or connection.is_closed():
             self._keep(connection)
             return

@@ -7,12 +7,12 @@ from steward.model.ids import IntegrationId, OrgId
 
 
 def hashed(key: str) -> str:
-    """How a key is looked up, and how it is named in logs."""
+    """Returns the hash by which a key is looked up and named in logs."""
     return hashlib.sha256(key.encode("utf-8")).hexdigest()
 
 
 async def find(tx: Tx, key: str) -> tuple[OrgId, IntegrationId] | None:
-    """Whose address this is; None when it is nobody's, or no longer."""
+    """Returns whose address this is; None when nobody has it any more."""
     row = await tx.first(
         "SELECT org_id, integration_id FROM dir_endpoints WHERE endpoint_key_hash = :hash",
         {"hash": hashed(key)},

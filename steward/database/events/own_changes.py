@@ -57,7 +57,7 @@ class OwnChange:
 async def note(
     tx: Tx, org: OrgId, run: RunId, touched: Sequence[ChangedObject], *, applied_at: datetime | None = None
 ) -> None:
-    """Notes what a run changed, with its outcome and in its transaction; `at` none: now."""
+    """Records a run's change with its outcome, in its transaction; `at` defaults to now."""
     rows = {
         (changed.integration, changed.object_type, changed.object_id): [
             changed.integration,
@@ -76,7 +76,7 @@ async def note(
 async def of(
     tx: Tx, org: OrgId, integration: IntegrationId, automations: Collection[AutomationId]
 ) -> list[OwnChange]:
-    """What these automations changed in the store within the last ten minutes."""
+    """Returns what these automations changed in the store within the last ten minutes."""
     rows = await tx.all(
         "SELECT automation_id, object_type, object_id, run_id, applied_at, modified_at, set_modified_at,"
         " by_event"

@@ -132,7 +132,7 @@ async def due(tx: Tx, max_rows: int) -> list[tuple[OrgId, str]]:
 
 
 async def read(tx: Tx, org: OrgId, events: Collection[str]) -> list[EventRow]:
-    """Those of the events that are still new, with their bodies, in the order of their ids."""
+    """Returns those of the events that are still new, with their bodies, ordered by id."""
     rows = await tx.all(
         f"SELECT {_COLUMNS}, b.body FROM events AS e"
         " LEFT JOIN event_bodies AS b ON b.org_id = e.org_id AND b.event_id = e.id"

@@ -73,7 +73,7 @@ async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
 
 
 async def with_poison(tx: Tx) -> int:
-    """How many events, of every organization, could not be matched permanently."""
+    """Returns how many events of all organizations permanently failed to match."""
     row = await tx.first(
         PerEngine(
             "SELECT count(*) AS n FROM dir_orgs AS o CROSS JOIN events AS e"

@@ -1,4 +1,4 @@
-"""Which automations a topic starts, the stores' subscriptions, and the delivery state of topics."""
+"""Stores which automations a topic starts, the stores' subscriptions, and their delivery state."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,7 +123,7 @@ async def needed_topics(tx: Tx, org: OrgId, integration: IntegrationId) -> list[
 async def automations_by_topic(
     tx: Tx, org: OrgId, integration: IntegrationId, topics: Collection[str]
 ) -> dict[str, list[AutomationId]]:
-    """The active automations each topic starts; who has an automation's schedule locked finds it as it is."""
+    """Returns the active automations that each topic starts; who holds an automation's schedule lock"""
     rows = await tx.all(
         "SELECT topic, automation_id FROM automation_topics"
         " WHERE org_id = :org AND integration_id = :integration AND topic IN (:topics)"

@@ -69,7 +69,7 @@ async def insert(tx: Tx, stored_import: Import, *, content: SealedContent, plan:
 
 
 async def by_content(tx: Tx, org: OrgId, source: str, sha256: str) -> Import | None:
-    """The import of equal content, whole."""
+    """Returns the import of equal content, whole."""
     row = await tx.first(
         f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND source = :source AND sha256 = :sha256",
         {"org": org, "source": source, "sha256": sha256},
@@ -78,7 +78,7 @@ async def by_content(tx: Tx, org: OrgId, source: str, sha256: str) -> Import | N
 
 
 async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
-    """An import with its plan. Raises NotFound."""
+    """Returns an import with its plan. Raises NotFound."""
     row = await tx.first(
         f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
     )
@@ -88,7 +88,7 @@ async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
 
 
 async def sealed_content(tx: Tx, org: OrgId, import_id: str) -> SealedContent | None:
-    """The export without its secrets, sealed; None when it was deleted."""
+    """Returns the export without its secrets, sealed; None when it was deleted."""
     row = await tx.first(
         "SELECT content, content_key FROM imports WHERE org_id = :org AND id = :id",
         {"org": org, "id": import_id},
@@ -97,7 +97,7 @@ async def sealed_content(tx: Tx, org: OrgId, import_id: str) -> SealedContent | 
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[str]:
-    """The imports whose content is sealed under another data key than `number`."""
+    """Returns the imports whose content is sealed under another data key than `number`."""
     rows = await tx.all(
         "SELECT id FROM imports WHERE org_id = :org AND content_key <> :number ORDER BY id",
         {"org": org, "number": number},
@@ -115,7 +115,7 @@ async def reseal(tx: Tx, org: OrgId, import_id: str, *, before: int, after: Seal
 
 
 async def count(tx: Tx, org: OrgId) -> int:
-    """How many an organization keeps."""
+    """Returns how many imports an organization has."""
     row = await tx.first("SELECT count(*) AS kept FROM imports WHERE org_id = :org", {"org": org})
     return 0 if row is None else int(row["kept"])
 
@@ -175,7 +175,7 @@ def _of(org: OrgId, row: Row, *, with_plan: bool = False) -> Import:
 
 
 def packed(text: str) -> bytes:
-    """A text as stored: compressed."""
+    """Returns a text compressed, as it is stored."""
     return zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
 
 

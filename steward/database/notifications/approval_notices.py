@@ -1,4 +1,4 @@
-"""Who was notified that an approval waits."""
+"""Reads who was notified that an approval waits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ToldRoute:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalReceivers:
-    """How many people are notified, by which routes, and when the first message was accepted."""
+    """The number of notified people, the routes, and when the first message was accepted."""
 
     people: int
     routes: Sequence[ToldRoute]
@@ -28,7 +28,7 @@ class ApprovalReceivers:
 
 
 async def receivers(tx: Tx, org: OrgId, approval: ApprovalId) -> ApprovalReceivers:
-    """Whom messages about a waiting approval went or go to, without those that were refused or given up."""
+    """Returns the receivers of messages about a waiting approval, except refused or abandoned ones."""
     rows = await tx.all(
         "SELECT m.person_id, m.route_id, m.sent_at, r.name, r.channel FROM notices AS n"
         " JOIN message_notices AS c ON c.org_id = n.org_id AND c.notice_id = n.id"

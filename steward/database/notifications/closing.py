@@ -92,7 +92,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class ClosedMessage:
-    """What a closed message says."""
+    """The content of a closed message."""
 
     message: MessageId
     count: int

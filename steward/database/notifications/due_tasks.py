@@ -1,4 +1,4 @@
-"""Which tasks of notifications have due rows, read in one statement for all of them."""
+"""Finds the notification tasks with due rows, in one statement."""
 
 from collections.abc import Iterable
 

@@ -85,14 +85,14 @@ async def run_ended(
 
 
 async def automation_paused(tx: Tx, org: OrgId, automation: AutomationId, *, version: int) -> None:
-    """The service paused an automation; `version` is the automation's afterwards."""
+    """Records that the service paused an automation; `version` is the automation's afterwards."""
     await _add_named(tx, org, automation, Topic.AUTOMATION_PAUSED, f"{automation}|{version}")
 
 
 async def automation_quiet(
     tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime, periods: int
 ) -> None:
-    """An automation had no success in so many of its periods, `since` the oldest of them."""
+    """Records that an automation had no success in so many of its periods, `since` the oldest of them."""
     dedupe = f"{automation}|{ms(tx.now)}"
     facts = facts_of(since=wire_time(since), periods=periods)
     await _add_named(tx, org, automation, Topic.AUTOMATION_QUIET, dedupe, facts=facts)
@@ -116,7 +116,7 @@ async def events_dropped(tx: Tx, org: OrgId, automation: AutomationId, runs: Seq
 
 
 async def connection_lost(tx: Tx, connection: Connection) -> None:
-    """A connection needs to be reconnected; `connection` is as it is afterwards."""
+    """Records that a connection needs to be reconnected; `connection` is its state afterwards."""
     notice = Notice(
         topic=Topic.CONNECTION_LOST,
         dedupe=f"{Topic.CONNECTION_LOST}|{connection.integration_id}|{connection.version}",

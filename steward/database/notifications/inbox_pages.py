@@ -20,7 +20,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """One line of an inbox: `count` notices of one topic, of so many `automations`."""
+    """A line of an inbox: `count` notices of one topic, of so many `automations`."""
 
     id: str
     topic: str
@@ -55,7 +55,7 @@ async def find(
 
 
 async def count_unread(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """How many lines are unread, counted to MAX_UNREAD."""
+    """Returns how many lines are unread, counted to MAX_UNREAD."""
     row = await tx.first(
         "SELECT count(*) AS unread FROM (SELECT 1 FROM inbox WHERE org_id = :org AND person_id = :person"
         " AND read_at IS NULL LIMIT :most) AS counted",

@@ -38,7 +38,7 @@ _END_SENT = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Whom a message is for, and by which channel: a person or a route."""
+    """The receiver of a message, a person or a route, and its channel."""
 
     channel: ChannelName
     kind: MessageKind
@@ -209,7 +209,7 @@ async def make_obsolete(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> in
 
 
 async def lease(tx: Tx, org: OrgId, messages: Sequence[MessageId], *, lasts: timedelta) -> None:
-    """Takes locked messages that are due, or whose worker is lost, for a delivery."""
+    """Leases locked messages that are due, or whose worker is lost, for delivery."""
     await tx.execute(
         "UPDATE messages SET state = 'sending', attempt = attempt + 1, lease_until = {now} + :lasts,"
         " next_try_at = {now} + :lasts WHERE org_id = :org AND id IN (:messages) AND next_try_at <= {now}"
@@ -219,7 +219,7 @@ async def lease(tx: Tx, org: OrgId, messages: Sequence[MessageId], *, lasts: tim
 
 
 async def release(tx: Tx, org: OrgId, message: MessageId, *, attempt: int) -> None:
-    """Gives back a message that was leased and not sent: the attempt counts as none."""
+    """Returns a leased message that was not sent to the queue; the attempt does not count."""
     await tx.execute(
         "UPDATE messages SET state = 'due', lease_until = NULL, next_try_at = :now, attempt = attempt - 1"
         " WHERE org_id = :org AND id = :message AND state = 'sending' AND attempt = :attempt",
@@ -239,7 +239,7 @@ async def end_sent(tx: Tx, org: OrgId, sent: Sequence[tuple[MessageId, int, int 
 
 
 async def wait_until(tx: Tx, org: OrgId, message: MessageId, *, until: datetime, error: str) -> None:
-    """Lets a due message wait, without a try."""
+    """Postpones a due message without counting an attempt."""
     await tx.execute(
         "UPDATE messages SET next_try_at = :until, error = :error"
         " WHERE org_id = :org AND id = :message AND state = 'due'",
@@ -329,7 +329,7 @@ async def end_of_route(tx: Tx, org: OrgId, route: RouteId, *, state: MessageStat
 
 
 async def forget_before_restore(tx: Tx, org: OrgId) -> int:
-    """After the database was put back: unfinished messages may have been sent; new notices go to the inbox
+    """Ends unfinished messages after a restore, since they may have been sent; new notices go to the inbox
     alone. Returns how many messages ended."""
     await tx.execute(
         "UPDATE notices SET inbox_only = :yes WHERE org_id = :org AND state = 'new'",

@@ -25,14 +25,14 @@ class MailTest:
 
 @dataclass(frozen=True, slots=True)
 class WaitingMail:
-    """When the oldest mail that waits was due, and when one was accepted last."""
+    """The due time of the oldest waiting mail, and when mail was last accepted."""
 
     oldest_due_at: datetime | None
     last_sent_at: datetime | None
 
 
 async def last_test(tx: Tx, org: OrgId, receiver: Receiver) -> MailTest | None:
-    """The newest test mail to a person; None when there is none."""
+    """Returns the newest test mail to a person; None when there is none."""
     row = await tx.first(
         f"SELECT state, error, closed_at{_TESTS} ORDER BY closed_at DESC LIMIT 1", receiver.args(org)
     )
@@ -48,7 +48,7 @@ async def count_tests(tx: Tx, org: OrgId, receiver: Receiver, since: datetime) -
 
 
 async def waiting(tx: Tx, org: OrgId) -> WaitingMail:
-    """What waits of the organization's mail, and when some was last accepted."""
+    """Returns the organization's waiting mail, and when mail was last accepted."""
     row = await tx.first(
         "SELECT (SELECT min(due_at) FROM messages WHERE org_id = :org AND channel = 'email'"
         " AND state IN ('due', 'sending')) AS oldest_due_at,"

@@ -1,4 +1,4 @@
-"""One person's notification preferences as that person reads and changes them."""
+"""Reads and changes a person's own notification preferences."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who may be notified in an organization: its people with their preferences, and its routes' filters."""
+"""Reads who may be notified: an organization's people with their preferences, and its routes."""
 
 import json
 from collections.abc import Collection
@@ -142,7 +142,7 @@ async def count_refusal(tx: Tx, org: OrgId, who: PersonId) -> int:
 
 
 async def forget_refusals(tx: Tx, org: OrgId, people: Collection[PersonId]) -> None:
-    """Notes that the people's mail is accepted, or that it is to be tried again."""
+    """Records that the people's mail is accepted, or that it is to be tried again."""
     if people:
         await tx.execute(
             "UPDATE notification_preferences SET mail_refusals = 0"

@@ -90,7 +90,7 @@ async def delete(tx: Tx, org: OrgId, route: RouteId) -> int:
 
 
 async def record_accepted(tx: Tx, org: OrgId, route: RouteId) -> None:
-    """Notes an accepted delivery: the row of failures has ended. Erases a former secret that has expired."""
+    """Records an accepted delivery, which resets the failures; erases a former secret that has expired."""
     await tx.execute(
         "UPDATE notification_routes SET failures = 0, failing_since = NULL, last_accepted_at = :now,"
         " old_secret = CASE WHEN old_secret_until > :now THEN old_secret END,"

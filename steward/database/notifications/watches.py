@@ -1,4 +1,4 @@
-"""After how many periods without a success people are notified of an automation."""
+"""Stores after how many periods without a success people are notified of an automation."""
 
 from dataclasses import dataclass
 from datetime import datetime

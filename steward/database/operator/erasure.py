@@ -235,5 +235,5 @@ async def anonymise_organization(tx: Tx, org: OrgId, name: str, name_norm: str) 
 
 
 def _address(person: PersonId) -> str:
-    """An address that no mail reaches and that nobody else can have."""
+    """Returns an address that no mail reaches and that nobody else can have."""
     return f"former-member-{person}@erased.invalid"

@@ -48,7 +48,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Standbys:
-    """How many standbys stream from the PostgreSQL server, by whether commits wait for them.
+    """The standbys that stream from the PostgreSQL server, by whether commits wait for them.
 
     `is_waiting` says whether the server is set to wait for a standby, also while there is none.
     """
@@ -93,7 +93,7 @@ async def settings_of_server(tx: Tx) -> dict[str, str]:
 
 
 async def leases(tx: Tx) -> Leases:
-    """How many workers hold their lease, and how many have lost it without being declared dead."""
+    """Returns how many workers hold their lease, and how many lost it without being declared dead."""
     row = await tx.first(
         "SELECT coalesce(sum(CASE WHEN lease_until >= {now} THEN 1 ELSE 0 END), 0) AS alive,"
         " coalesce(sum(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END), 0) AS expired"
@@ -146,7 +146,7 @@ async def database_now(tx: Tx) -> datetime:
 
 
 async def open_transactions(tx: Tx) -> list[OpenTransaction]:
-    """The transactions that are open in the database, the oldest first, at most 20; none on SQLite."""
+    """Returns the database's open transactions, oldest first, at most 20; none on SQLite."""
     if tx.dialect == "sqlite":
         return []
     rows = await tx.all("SELECT kind, since, process, role, application FROM queue_open_transactions()")
@@ -216,7 +216,7 @@ async def transaction_age(tx: Tx) -> int | None:
 
 
 async def sees_sessions(tx: Tx) -> bool:
-    """Whether `open_transactions` sees the sessions of other roles; True on SQLite, which has none."""
+    """Returns whether `open_transactions` sees other roles' sessions; True on SQLite."""
     if tx.dialect == "sqlite":
         return True
     row = await tx.first("SELECT queue_sees_sessions() AS sees")
@@ -256,6 +256,6 @@ async def row_security_gaps(tx: Tx) -> list[str]:
 
 
 async def audit_fault(tx: Tx, org: OrgId) -> Fault | None:
-    """What the worker's last check of an organization's audit log found wrong."""
+    """Returns what the worker's last check of an organization's audit log found wrong."""
     head = await audit_heads.get(tx, org)
     return None if head is None else head.fault

@@ -38,6 +38,6 @@ async def drop(tx: Tx, table: str, before: str) -> int:
 
 
 def border(instant: datetime, oldest: str | None) -> str:
-    """The least id that must stay: of the instant, or of the oldest run that needs it."""
+    """Returns the lowest id to keep: that of the instant, or of the oldest run that needs it."""
     earliest = first_id(instant)
     return earliest if oldest is None else min(earliest, oldest)

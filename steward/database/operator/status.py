@@ -55,7 +55,7 @@ async def counts(tx: Tx, org: OrgId, *, cap: int = MAX_COUNTED) -> StatusCounts:
 
 
 async def scheduler(tx: Tx) -> SchedulerStats | None:
-    """What the scheduler last wrote; None before its first pass."""
+    """Returns what the scheduler last wrote; None before its first pass."""
     row = await tx.first("SELECT minutes, oldest_due_at, written_at FROM service_stats WHERE singleton = 1")
     if row is None:
         return None
@@ -86,6 +86,6 @@ async def write_scheduler(tx: Tx, minutes: Sequence[Minute], oldest_due_at: date
 
 
 async def applied_migrations(tx: Tx) -> dict[int, str]:
-    """The hash of each migration that was applied, by its number."""
+    """Returns the hash of each migration that was applied, by its number."""
     rows = await tx.all("SELECT version, sha256 FROM schema_version")
     return {row["version"]: row["sha256"] for row in rows}

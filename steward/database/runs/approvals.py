@@ -84,7 +84,7 @@ async def pending_of(tx: Tx, org: OrgId, runs: Collection[RunId], *, limit: int)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person or the service decided."""
+    """The decision of a person or the service."""
 
     status: ApprovalStatus
     by: PersonId | None = None
@@ -222,7 +222,7 @@ def _decided(row: Row) -> PastApproval:
 
 
 async def writes_now(tx: Tx, org: OrgId, run: RunId) -> bool:
-    """Whether a person approved that the run writes while changes are stopped."""
+    """Returns whether a person approved that the run writes while changes are stopped."""
     row = await tx.first(
         "SELECT 1 AS allowed FROM approvals WHERE org_id = :org AND run_id = :run AND write_now LIMIT 1",
         {"org": org, "run": run},

@@ -34,7 +34,7 @@ COLUMN_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
 @dataclass(frozen=True, slots=True)
 class PublicChange:
-    """One change as answered, with its position in the list."""
+    """A change as answered, with its position in the list."""
 
     id: ChangeId
     seq: int

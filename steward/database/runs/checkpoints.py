@@ -18,7 +18,7 @@ _LeaseStatus = tuple[bool, str | None]
 
 
 class StepCheckpoint(NamedTuple):
-    """What an ended step leaves behind.
+    """The stored result of an ended step.
 
     The value is named and numbered as `row`, whose `wire` carries END_PLACEHOLDER.
     """

@@ -86,7 +86,7 @@ _UNSET = dict.fromkeys(name.strip().partition(".")[2] for name in runs.COLUMNS.s
 
 @dataclass(frozen=True, slots=True)
 class RunPrecheck:
-    """What decides whether a run by hand may start; `present` is the database's clock."""
+    """The facts that decide whether a manual run may start; `present` is the database's clock."""
 
     automation: Automation
     connected: Collection[IntegrationId]

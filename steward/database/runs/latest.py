@@ -46,7 +46,7 @@ ORDER BY runs.queued_at DESC LIMIT :limit
 
 @dataclass(frozen=True, slots=True)
 class StripRun:
-    """One run of a strip."""
+    """A run of a strip."""
 
     id: RunId
     status: RunStatus

@@ -165,7 +165,7 @@ async def set_exempt(tx: Tx, org: OrgId, exempt: Collection[RunId]) -> None:
 
 
 async def is_exempt(tx: Tx, org: OrgId, run: RunId) -> bool:
-    """Whether a person let the run through closed periods."""
+    """Returns whether a person let the run through closed periods."""
     row = await tx.first(
         "SELECT exempt FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
     )

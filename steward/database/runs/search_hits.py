@@ -1,4 +1,4 @@
-"""What a search finds besides words of changes: automations by name, runs by id, and waiting approvals."""
+"""Searches automations by name, runs by id, and waiting approvals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ class ValueState(StrEnum):
 
 
 class StepRow(NamedTuple):
-    """One public row, as written: `wire` is the step as answered, without its changes."""
+    """A public row, as written: `wire` is the step as answered, without its changes."""
 
     seq: int
     name: str

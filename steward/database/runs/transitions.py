@@ -154,7 +154,7 @@ async def start(tx: Tx, lease: Lease) -> bool:
 
 
 async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
-    """Takes step number `seq`; returns whether the run is still owned, and the code of a cancel request."""
+    """Advances to step number `seq`; returns whether the run is owned, and a cancel request's code."""
     row = await tx.first(
         "UPDATE runs SET last_seq = :seq" + _FENCE + " AND last_seq = :before RETURNING cancel_code",
         _fenced(lease, seq=seq, before=seq - 1),
@@ -175,7 +175,7 @@ async def read_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
 
 
 async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: datetime, leased_ms: int) -> bool:
-    """Lets the run wait for approval; returns False when its lease was lost or it is to be cancelled."""
+    """Parks the run for approval; returns False when its lease was lost or it is to be cancelled."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'waiting_approval', queue = 'parked', worker_id = NULL,"
         " approval_id = :approval, expires_at = :expires_at, waiting_since = :now,"

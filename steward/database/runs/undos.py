@@ -22,7 +22,7 @@ _WRITTEN = f"(c.outcome IN ('applied', 'unknown') OR (c.outcome = 'failed' AND {
 
 @dataclass(frozen=True, slots=True)
 class StoredUndo:
-    """Which run an undo run puts back, and which changes of it; None: all that can be undone."""
+    """The run that an undo run puts back, and which of its changes; None: all that can be undone."""
 
     of_run: RunId
     chosen: tuple[ChangeId, ...] | None
@@ -38,7 +38,7 @@ class UndoRuns:
 
 @dataclass(frozen=True, slots=True)
 class UndoCounts:
-    """How many changes a run has, how many of them can be undone, and how many were."""
+    """The numbers of a run's changes, of those that can be undone, and of those that were."""
 
     changes: int
     undoable: int

@@ -8,7 +8,7 @@ from steward.model.ids import OrgId, RunId, WorkerId
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker process."""
+    """A worker process."""
 
     id: WorkerId
     name: str
@@ -72,7 +72,7 @@ async def living(tx: Tx) -> list[str]:
 
 
 async def is_other_release_alive(tx: Tx, release: str) -> bool:
-    """Whether a worker of another release than `release` holds its lease."""
+    """Returns whether a worker of another release than `release` holds its lease."""
     row = await tx.first(
         "SELECT 1 AS alive FROM workers"
         " WHERE state IN ('alive', 'stopping') AND lease_until >= {now} AND version <> :release LIMIT 1",

@@ -31,7 +31,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One part's write."""
+    """A part's write."""
 
     key: str
     run: RunId
@@ -50,7 +50,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is about to be sent for one part."""
+    """The write that is about to be sent for one part."""
 
     key: str
     change: ChangeId

@@ -31,7 +31,7 @@ _WRITES = ("POST", "PUT", "PATCH")
 
 @dataclass(frozen=True, slots=True)
 class _RouteCall:
-    """One call of a route: the ids of its path, the query, the body."""
+    """A call of a route: the ids of its path, the query, the body."""
 
     shop: FakeShop
     ids: tuple[int, ...]

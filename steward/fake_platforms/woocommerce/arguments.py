@@ -19,7 +19,7 @@ def is_email(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """One argument: `kind` is a case of `_typed`; `inside` describes an object's fields."""
+    """An argument: `kind` is a case of `_typed`; `inside` describes an object's fields."""
 
     kind: str = "string"
     choices: tuple[str, ...] = ()

@@ -93,7 +93,7 @@ def _ordered(rows: list[Row], arguments: Row, keys: dict[str, str], *, default: 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How one resource is listed: its own arguments, sort columns, default order."""
+    """The list of a resource: its own arguments, sort columns and default order."""
 
     args: dict[str, Arg]
     sort: dict[str, str]

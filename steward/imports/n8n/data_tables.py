@@ -53,13 +53,13 @@ class _Use:
         return self.node.parameters.get("operation", "insert") in FILLING
 
     def may_mean(self, other: "_Use") -> bool:
-        """Whether both work on one table here, or may do so: an expression may name any."""
+        """Returns whether both work on one table here, or may do so: an expression may name any."""
         if is_expression(self.name) or is_expression(other.name):
             return True
         return (self.mode, self.name) == (other.mode, other.name)
 
     def is_named_differently(self, other: "_Use") -> bool:
-        """Whether both may mean one table in n8n and do not here, since one has its name, one its id."""
+        """Returns whether both may be one table in n8n but not here: one has its name, one its id."""
         if self.mode == other.mode:
             return False
         by_name, by_id = (self, other) if self.mode == "name" else (other, self)

@@ -35,7 +35,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def label_of(parameters: Mapping[str, Any], path: str) -> str:
-    """The field at a path of a node, such as “The header “X-Key”” or “The field “Api Key””."""
+    """Returns the field at a path of a node, such as “The header “X-Key”” or “The field “Api Key””."""
     first, _, below = path.partition(".")
     if first != "parameters":
         return "A part of the step"
@@ -50,13 +50,13 @@ def label_of(parameters: Mapping[str, Any], path: str) -> str:
 
 
 def words_of(name: str) -> str:
-    """A parameter's or type's name as a label: `sendQuery` is “Send Query”, `x.chainLlm` “Chain Llm”."""
+    """Returns a parameter's or type's name as a label: `sendQuery` is “Send Query”."""
     words = _HUMP.sub(" ", name.rpartition(".")[2])
     return words[:1].upper() + words[1:]
 
 
 def _name_of_row(parameters: Mapping[str, Any], parts: list[str]) -> str | None:
-    """The name in the row of a list that the path leads into."""
+    """Returns the name in the row of a list that the path leads into."""
     value: Any = parameters
     name = None
     for part in parts:

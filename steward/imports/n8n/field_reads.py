@@ -1,4 +1,4 @@
-"""Which fields of a step's items the expressions and scripts of other steps read by name."""
+"""Finds the fields of a step's items that other steps' expressions and scripts read by name."""
 
 import re
 from collections.abc import Container, Iterator
@@ -37,7 +37,7 @@ _OF_LISTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FieldRead:
-    """One reading of a field: its keys up to a list or a method.
+    """A reading of a field: its keys up to a list or a method.
 
     `is_list`: the field is a list, of which more than the length is read; `element` is the field of its
     element that is read, if it is named there.
@@ -98,7 +98,7 @@ def codes_of(step: PlanStep) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class StepReads:
-    """What the expressions and the script of a step read, in order; the name is None for its own items."""
+    """The fields that a step's code reads, in order; the name is None for its own items."""
 
     by_name: tuple[tuple[str | None, FieldRead], ...]
 
@@ -140,7 +140,7 @@ def _field_read(match: re.Match[str]) -> FieldRead:
 
 
 def _element(key: re.Match[str], below: list[re.Match[str]]) -> str | None:
-    """The field of a list's element that is read after the element's number."""
+    """Returns the field of a list's element that is read after the element's number."""
     return _name_of(below[0]) or None if key["number"] is not None and below else None
 
 

@@ -26,7 +26,7 @@ _TYPES = MappingProxyType(
 
 
 def form_fields(parameters: JsonObject) -> tuple[StartField, ...]:
-    """The fields of the form that a payload can fill; files and pieces of HTML are left out."""
+    """Returns the fields of the form that a payload can fill; files and pieces of HTML are left out."""
     fields: dict[str, StartField] = {}
     for row in _rows(parameters):
         field = _field(row)

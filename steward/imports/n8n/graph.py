@@ -14,7 +14,7 @@ LOOP = "splitInBatches"
 
 
 def arranged(plan: Plan, *, by_port: bool = False, start: str | None = None) -> Plan:
-    """The plan with its steps in the order they would run, those that its start does not reach last.
+    """Returns the plan with its steps in run order; those that the start does not reach come last.
 
     `by_port`: what one output leads to comes before what the next does, wherever it stands. `start` names the
     trigger that a run begins at; without it the one that reaches most steps is proposed.
@@ -36,7 +36,7 @@ _PREFERENCE = {"schedule": 0, "event": 1, "manual": 2}
 
 
 def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
-    """The triggers, the proposed one first.
+    """Returns the triggers, the proposed one first.
 
     It is the one that reaches most steps; of equal ones that to which the steps refer by name, then a
     schedule, then a store event.
@@ -60,7 +60,7 @@ def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
 
 
 def _names_referenced(plan: Plan) -> set[str]:
-    """The names by which steps refer to each other in expressions and scripts."""
+    """Returns the names by which steps refer to each other in expressions and scripts."""
     names: set[str] = set()
     stack: list[JsonValue] = [step.config for step in plan.steps]
     while stack:
@@ -101,7 +101,7 @@ def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
 
 
 def _ranked_targets(plan: Plan, *, by_port: bool) -> dict[str, list[tuple[int, str]]]:
-    """The steps each step leads to, with the rank of the port; all ranks are 0 unless `by_port`."""
+    """Returns the steps each step leads to, with the rank of the port; all ranks are 0 unless `by_port`."""
     ports = {step.name: step.origin.ports for step in plan.steps if step.origin is not None and by_port}
     after: dict[str, list[tuple[int, str]]] = {}
     for edge in plan.edges:
@@ -112,7 +112,7 @@ def _ranked_targets(plan: Plan, *, by_port: bool) -> dict[str, list[tuple[int, s
 
 
 def first_step(steps: Sequence[PlanStep], edges: Iterable[PlanEdge]) -> str | None:
-    """The step that a workflow without a trigger begins at, or None if all are switched off.
+    """Returns the step that a workflow without a trigger begins at, or None if all are switched off.
 
     Of the steps that no other leads to, it is the one that reaches most, then the topmost, then the leftmost.
     """
@@ -144,7 +144,7 @@ def findings(plan: Plan) -> list[Finding]:
 
 
 def _circles(plan: Plan) -> list[str]:
-    """The first step of every circle that no loop step closes."""
+    """Returns the first step of every circle that no loop step closes."""
     loops = {step.name for step in plan.steps if step.origin and step.origin.source_type == LOOP}
     all_cycles = cycles(
         targets_by_source(
@@ -205,14 +205,14 @@ def _same_object(change: PlanStep, read: PlanStep) -> bool:
 
 
 def order_shows(plan: Plan) -> bool:
-    """Whether the order of branches can be seen: a join, or more than one step with an effect."""
+    """Returns whether the order of branches can be seen: a join, or more than one step with an effect."""
     effects = sum(step.kind in (StepKind.CHANGE, StepKind.SEND) for step in plan.steps)
     joins = any(step.origin is not None and step.origin.inputs > 1 for step in plan.steps)
     return joins or effects > 1
 
 
 def softened(plan: Plan, findings_: Iterable[Finding]) -> list[Finding]:
-    """An error of a step that is disabled or not reached is a warning."""
+    """Returns the finding, lowered to a warning if its step is disabled or not reached."""
     idle = {
         step.name
         for step in plan.steps

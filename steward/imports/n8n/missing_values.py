@@ -1,4 +1,4 @@
-"""What of a workflow is not there when it runs: removed secrets, and answers that cannot be had."""
+"""Finds values that are missing at run time: removed secrets, and answers that cannot be had."""
 
 import json
 import re
@@ -33,7 +33,7 @@ _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RemovedSecret:
-    """Where a secret was: the step, and the path of the parameter below the node."""
+    """The place of a removed secret: the step, and the path of the parameter below the node."""
 
     step: str | None
     path: str
@@ -48,7 +48,7 @@ class MissingSecrets:
 
 
 def missing_secrets(flow: DataFlow, removed: Iterable[RemovedSecret]) -> MissingSecrets:
-    """One finding for each field that held a secret: an error if a running step cannot do without it."""
+    """Returns a finding for each field that held a secret: an error if a running step depends on it."""
     unique = list(dict.fromkeys(removed))
     reads: dict[str, list[KeyReads]] = {}
     findings = [_secret_finding(flow, secret, reads) for secret in unique[:MAX_FOLLOWED]]
@@ -57,7 +57,7 @@ def missing_secrets(flow: DataFlow, removed: Iterable[RemovedSecret]) -> Missing
 
 
 def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
-    """A secret beyond those whose use is looked for: it counts as used where its step runs."""
+    """Returns the finding of a secret whose uses are not traced: it counts as used where its step runs."""
     label = _label(flow, secret)
     if secret.step not in flow.steps:
         return _unused(secret, label)
@@ -108,7 +108,7 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
 
 
 def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool:
-    """Whether a set step, or one behind it, makes another text of the key, which no account holds."""
+    """Returns whether a set step, or one behind it, makes another text of the key, which no account holds."""
     value: Any = raw_parameters(step.config)
     for part in path.split(".")[1:]:
         value = value[int(part)] if isinstance(value, list) else value.get(part, "")
@@ -118,7 +118,7 @@ def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool
 
 
 def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
-    """Whether the account that a person binds to the step brings the key of the parameter."""
+    """Returns whether the account that a person binds to the step brings the key of the parameter."""
     if origin.needs == ACCOUNT and parameter in IN_REQUEST:
         return puts_back_keys(raw_parameters(step.config), origin.account or {})
     kind = BY_TYPE.get(origin.source_type)
@@ -126,7 +126,7 @@ def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
 
 
 def _cannot_run(step: PlanStep) -> bool:
-    """Whether the step is of a type that runs nowhere here, which its own finding says."""
+    """Returns whether the step is of a type that runs nowhere here, which its own finding says."""
     return step.operation == UNSUPPORTED
 
 
@@ -154,7 +154,7 @@ def _label(flow: DataFlow, secret: RemovedSecret) -> str:
 
 
 def _fields_of_set(parameters: Mapping[str, Any], path: str) -> Missing:
-    """The fields of a set step's output that hold what was removed."""
+    """Returns the fields of a set step's output that hold what was removed."""
     below = path.partition(".")[2]
     field = field_of_set(parameters, below)
     if field:
@@ -178,7 +178,7 @@ def _marked_fields(value: Any, path: tuple[str, ...]) -> Iterable[tuple[str, ...
 
 
 def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
-    """An error for each step that reads what a step before it cannot hand on."""
+    """Returns an error for each step that reads what a step before it cannot hand on."""
     findings: list[Finding] = []
     for node in nodes:
         step_type = BY_TYPE.get(node.type)

@@ -1,4 +1,4 @@
-"""Says each thing once: one finding for an AI step, one for all reads that send data of the run."""
+"""Reports each thing once: one finding for an AI step, one for all reads that send the run's data."""
 
 from collections.abc import Iterable, Sequence, Set
 

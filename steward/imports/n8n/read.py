@@ -32,7 +32,7 @@ MAX_BOUND_STEPS = 500
 
 @dataclass(slots=True)
 class ReadExport:
-    """What reading gave: the plan, what was found, and the content without secrets, to be kept."""
+    """The result of reading: the plan, the findings, and the content without secrets, to be stored."""
 
     plan: Plan
     findings: list[Finding]
@@ -40,14 +40,14 @@ class ReadExport:
 
 
 def read(content: Content, name: str | None = None) -> ReadExport:
-    """The plan of an export. Raises Unreadable when it is none, or none that can be kept."""
+    """Returns the plan of an export. Raises Unreadable for a file that is no export or cannot be stored."""
     return read_value(parsed(content.text), content.sha256, name)
 
 
 def read_value(
     value: Any, sha256: str | None = None, name: str | None = None, *, depth: int = 0
 ) -> ReadExport:
-    """As `read`, of the JSON; `depth` counts the workflows around it."""
+    """Like `read`, for parsed JSON; `depth` counts the enclosing workflows."""
     raw_workflow = unwrap.unwrapped(value)
     cleaned, paths = without_secrets(raw_workflow)
     workflow = unwrap.workflow_of(cleaned)
@@ -98,7 +98,7 @@ class _WorkflowReader:
     found_at_triggers: dict[str, list[Finding]] = field(default_factory=dict)
 
     def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
-        """One more finding."""
+        """Adds a finding."""
         self.findings.append(Finding(step, level, code, message))
 
     def missing_values(self, plan: Plan, paths: list[str], cleaned: Mapping[str, Any]) -> Plan:
@@ -126,12 +126,12 @@ class _WorkflowReader:
         return plan
 
     def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:
-        """The name of each node by its place in the file's list, which also has sticky notes."""
+        """Returns the name of each node by its place in the file's list, which also has sticky notes."""
         places = [index for index, node in enumerate(nodes) if unwrap.is_step_node(node)]
         return {index: node.name for index, node in zip(places, self.workflow.nodes, strict=True)}
 
     def starts(self) -> list[PlanTrigger]:
-        """The triggers, disabled ones left out: they do not exist."""
+        """Returns the triggers that are not disabled."""
         plan_triggers: list[PlanTrigger] = []
         for node in self.workflow.nodes:
             if not triggers.is_trigger(node) or node.disabled:
@@ -144,7 +144,7 @@ class _WorkflowReader:
     def without_trigger(
         self, steps_: dict[str, PlanStep], edges: list[PlanEdge], depth: int
     ) -> tuple[list[PlanTrigger], list[PlanEdge]]:
-        """A start by hand at the first step, for a workflow without a trigger."""
+        """Returns a manual start at the first step, for a workflow without a trigger."""
         first = graph.first_step(list(steps_.values()), edges)
         if depth or first is None:
             words = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
@@ -159,7 +159,7 @@ class _WorkflowReader:
         return [start], [PlanEdge(start.name, "out:0", first), *edges]
 
     def start_findings(self, plan: Plan, depth: int) -> None:
-        """What was found at the trigger that runs begin at, and the steps that they do not reach."""
+        """Adds the findings of the proposed trigger, and of the steps that it does not reach."""
         entry = plan.entry()
         if entry is not None:
             findings = self.found_at_triggers.get(entry.name, [])
@@ -170,7 +170,7 @@ class _WorkflowReader:
             self.findings += reach_findings(plan)
 
     def steps(self) -> dict[str, PlanStep]:
-        """Every node that is a step."""
+        """Returns every node that is a step."""
         steps_: dict[str, PlanStep] = {}
         for node in self.workflow.nodes:
             if triggers.is_trigger(node):
@@ -181,7 +181,7 @@ class _WorkflowReader:
         return steps_
 
     def called(self, steps_: dict[str, PlanStep], depth: int) -> dict[str, Plan]:
-        """The workflows steps hold inside; one that cannot run makes its step one that cannot."""
+        """Returns the workflows inside steps; one that cannot run makes its step unable to run."""
         inner_plans: dict[str, Plan] = {}
         for name, step in steps_.items():
             is_itself = calls_itself(self.nodes[name].parameters)
@@ -197,7 +197,7 @@ class _WorkflowReader:
         return inner_plans
 
     def _read_itself(self, depth: int) -> ReadExport:
-        """The workflow as it runs when it is called, without the steps that it does not come to then.
+        """Returns the workflow as it runs when it is called, without the steps that are then not reached.
 
         Raises Unreadable.
         """
@@ -224,7 +224,7 @@ class _WorkflowReader:
             steps_[step.name] = replace(step, origin=replace(step.origin, supported=False))
 
     def edges(self, starts: set[str], steps_: dict[str, PlanStep]) -> list[PlanEdge]:
-        """What connects them; what leads nowhere is left out and said."""
+        """Returns the connections; reports and leaves out those that lead nowhere."""
         edges: list[PlanEdge] = []
         for source_name, sides in self.workflow.connections.items():
             source = self.workflow.targets.get(source_name)
@@ -275,7 +275,7 @@ class _WorkflowReader:
             self.find(None, FindingLevel.WARNING, "parameter", words)
 
     def settings(self, plan: Plan) -> None:
-        """What the file's settings change."""
+        """Adds findings for the file's settings."""
         file_settings = self.workflow.settings
         self._execution_order(file_settings.get("executionOrder"), plan)
         for key, words in _SETTINGS.items():
@@ -301,7 +301,7 @@ def _removed_secret(path: str, names: Mapping[int, str]) -> RemovedSecret:
 
 
 def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Each target of a node's outputs with the number of its output."""
+    """Yields each target of a node's outputs with the number of its output."""
     for number, targets in enumerate(outputs if isinstance(outputs, list) else ()):
         for target in targets if isinstance(targets, list) else ():
             if isinstance(target, Mapping):
@@ -309,12 +309,12 @@ def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _holds_workflow(step: PlanStep, node: Node) -> bool:
-    """Whether the step calls a workflow that is embedded in it; a person chooses any other."""
+    """Returns whether the step calls a workflow that is embedded in it; a person chooses any other."""
     return is_open(step, Plan((), ())) and node.parameters.get("source") == "parameter"
 
 
 def _read_called(node: Node, depth: int) -> ReadExport:
-    """The workflow a node holds inside. Raises Unreadable."""
+    """Returns the workflow a node holds inside. Raises Unreadable."""
     if depth >= MAX_SUB_WORKFLOW_DEPTH:
         raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
     return read_value(inline(node.parameters), depth=depth + 1)

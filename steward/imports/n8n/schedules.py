@@ -41,7 +41,7 @@ _EVERY_12_HOURS = ScheduleReading(
 
 
 def _every_7_days(run_at: str, day_of_week: int = 1) -> ScheduleReading:
-    """A weekly start for one whose day follows from when it was switched on."""
+    """Returns a weekly start for one whose day follows from when it was switched on."""
     return ScheduleReading(
         {"cadence": "weekly", "run_at": run_at, "day_of_week": day_of_week},
         difference="It starts every seventh day; weekly on Monday is proposed here. "
@@ -58,7 +58,7 @@ def _daily_at_some_time() -> ScheduleReading:
 
 
 def wire(**fields: Any) -> dict[str, Any]:
-    """A schedule with all its fields."""
+    """Returns a schedule with all its fields."""
     names = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
     return {name: fields.get(name) for name in names}
 
@@ -94,7 +94,7 @@ _DAYS = (("hours", 24), ("minutes", 1440), ("days", 1))
 
 
 def _since_activation(unit: Any, count: Any) -> ScheduleReading:
-    """A schedule that counts from when the workflow was switched on."""
+    """Returns a schedule that counts from when the workflow was switched on."""
     every = (str(unit), count if isinstance(count, int) else 0)
     if every in _HOURS:
         return _on_the_hour(_HOURS[every])
@@ -221,7 +221,7 @@ _DAY_NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "
 
 
 def _cron(expression: str) -> ScheduleReading:
-    """The cron expressions that are a cadence."""
+    """Returns the cron expressions that are a cadence."""
     fields = _cron_fields(expression.removeprefix("="))
     if not fields:
         return ScheduleReading(is_empty=True)
@@ -242,7 +242,7 @@ def _cron(expression: str) -> ScheduleReading:
 
 
 def _cron_hours(minute: str, hour: str) -> ScheduleReading | None:
-    """A cadence of hours; None: it is of another kind."""
+    """Returns a cadence of hours; None: it is of another kind."""
     if minute in ("*/60", "0/60") and hour == "*":
         minute = "0"
     if hour == "*/24" and re.fullmatch(r"[0-5]?\d", minute):
@@ -253,7 +253,7 @@ def _cron_hours(minute: str, hour: str) -> ScheduleReading | None:
 
 
 def _cron_fields(expression: str) -> list[str]:
-    """The fields without the seconds, which some expressions begin with and which are left out when 0."""
+    """Returns the fields without the optional seconds, which are ignored when 0."""
     fields = expression.split()
     return fields[1:] if len(fields) == 6 and fields[0] == "0" else fields
 

@@ -1,4 +1,4 @@
-"""Takes the secrets out of an export of n8n before anything is kept, naming where they were."""
+"""Removes the secrets from an n8n export before it is stored, naming where they were."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ _PATHS: Final = ("path", "webhookId")
 
 
 def without_secrets(value: Any) -> tuple[Any, list[str]]:
-    """The export with a marker in place of every secret, and the paths where one was."""
+    """Returns the export with a marker in place of every secret, and the paths where one was."""
     removal = SecretRemoval()
     removal.start_after(_markers(value))
     prepared = value
@@ -23,7 +23,7 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
 
 
 def _markers(value: Any) -> str:
-    """Every text of an export that has a marker."""
+    """Returns every text of an export that has a marker."""
     stack, marked = [value], []
     while stack:
         member = stack.pop()
@@ -38,7 +38,7 @@ def _markers(value: Any) -> str:
 
 
 def _node(removal: SecretRemoval, node: Any, index: int) -> Any:
-    """A node without the data of its credentials and the secret parts of its webhook's path."""
+    """Returns a node without the data of its credentials and the secret parts of its webhook's path."""
     if not isinstance(node, Mapping):
         return node
     changed: dict[str, Any] = {}

@@ -20,13 +20,13 @@ _KEPT_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StartForm:
-    """What a person is asked before a run: fields in the order they are asked; none if only JSON is taken."""
+    """The form of a manual start: its fields in order; none if only JSON is accepted."""
 
     fields: tuple[StartField, ...]
 
 
 def start_form(plan: Plan) -> StartForm | None:
-    """What a run of the plan can be started with; None when its start takes no values."""
+    """Returns the values that a run can be started with; None when the start takes none."""
     entry = plan.entry()
     if entry is None or plan.mode is not DataMode.ITEMS or entry.kind == "schedule":
         return None
@@ -43,7 +43,7 @@ def start_form(plan: Plan) -> StartForm | None:
 
 
 def with_fields(plan: Plan, finding: Finding) -> Finding:
-    """The finding of a start that another program made in n8n, with the fields of it that steps read."""
+    """Returns the finding of a start by another program, with the fields that steps read of it."""
     form = start_form(plan) if finding.code == "foreign_trigger" else None
     names = [field.name for field in form.fields] if form is not None else []
     if not names:
@@ -59,7 +59,7 @@ def with_fields(plan: Plan, finding: Finding) -> Finding:
 
 
 def with_call_fields(plan: Plan) -> Plan:
-    """The plan with the fields beside the body that its steps read of a webhook's call, at the trigger.
+    """Returns the plan with the fields of a webhook's call that steps read at the trigger.
 
     A payload has them under `query`, `params` and `headers`; everything else of it is the body.
     """
@@ -74,7 +74,7 @@ def with_call_fields(plan: Plan) -> Plan:
 
 
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:
-    """The fields of the start that running steps read, each with what it must be, in plan order."""
+    """Returns the fields of the start that running steps read, each with what it must be, in plan order."""
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
     receivers = receiving(plan, entry.name)
     for step in plan.running():

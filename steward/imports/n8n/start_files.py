@@ -30,7 +30,7 @@ _FILE_IN_CODE = re.compile(r"\$binary\s*[.\[]")
 
 
 def start_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """An error for each running step whose file could only come from the start."""
+    """Returns an error for each running step whose file could only come from the start."""
     entry = plan.entry()
     by_name = {node.name: node for node in nodes}
     if entry is None or by_name.get(entry.name) is None or _is_called(by_name[entry.name]):
@@ -48,7 +48,7 @@ def start_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
 
 
 def _needs_file(step: PlanStep, node: Node | None) -> bool:
-    """Whether a step that can run works on a file."""
+    """Returns whether a step that can run works on a file."""
     if step.origin is None or not step.origin.supported:
         return False
     return _reads_file(node) or any(_FILE_IN_CODE.search(code) for code in codes_of(step))
@@ -66,7 +66,7 @@ def _reads_file(node: Node | None) -> bool:
 
 
 def _without_files(plan: Plan, start: str, nodes: dict[str, Node]) -> set[str]:
-    """The steps to which no step hands on a file."""
+    """Returns the steps to which no step hands on a file."""
     steps = {step.name for step in plan.steps}
     pending = [name for name in steps if name not in nodes or nodes[name].type not in _NO_FILES]
     reached: set[str] = set()

@@ -1,4 +1,4 @@
-"""One node into one step of the plan: type, version, settings, and what cannot run."""
+"""Converts a node into a step of the plan: type, version, settings, and what cannot run."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ _FILES_AT_WORK = frozenset(("editImage", "iCal"))
 
 
 def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
-    """The step a node becomes, and what was found."""
+    """Returns the step a node becomes, and what was found."""
     kind = BY_TYPE.get(node.type)
     if kind is None or node.type == EVENT_TYPE:
         return _unsupported(node, _why(node))
@@ -54,7 +54,7 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
 
 
 def _unknown_major(kind: StepType, version: float) -> str:
-    """The words on a version whose behavior is not known at all."""
+    """Returns the words on a version whose behavior is not known at all."""
     if version < min(kind.versions):
         return (
             f"Version {version:g} of this step is older than those that run here."
@@ -132,7 +132,7 @@ _SERVICES = {"http_api": "a web service", "smtp": "a mail server (SMTP)", "cloud
 
 
 def account_words(needs: str, account: JsonObject | None) -> str:
-    """What a person binds to the step."""
+    """Returns the words for the account that a person binds to the step."""
     hosts = (account or {}).get("hosts")
     host_text = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
     service = _SERVICES.get(needs) or needs.replace("_", " ").title()
@@ -159,7 +159,7 @@ def _title(words: str, node: Node) -> str:
 
 
 def _why(node: Node) -> tuple[str, str]:
-    """The finding's code and words for a type that cannot run here."""
+    """Returns the finding's code and words for a type that cannot run here."""
     todo = "Remove the step."
     if node.type.startswith(AI):
         return "ai_node", f"AI steps cannot run here. {todo}"
@@ -216,7 +216,7 @@ class _StepFindings:
             self.findings.append(finding)
 
     def unlisted_version(self, kind: StepType) -> None:
-        """A minor version that is not listed runs as the nearest older one."""
+        """Adds a finding that an unlisted minor version runs as the nearest older one."""
         if self.node.version not in kind.versions:
             words = (
                 f"Version {self.node.version:g} is not known. It runs like the version before it;"
@@ -225,7 +225,7 @@ class _StepFindings:
             self.add(FindingLevel.WARNING, "node_version", words)
 
     def unstorable_texts(self, parameters: JsonObject) -> None:
-        """No text and no expression is too long; none looks like a kept expression."""
+        """Adds a finding for each text that is too long or looks like a stored expression."""
         for path, value in _leaves(parameters, ""):
             if isinstance(value, Mapping):
                 words = f"{_label(parameters, path)} cannot be stored. Change the names of its fields."
@@ -275,7 +275,7 @@ _HARMLESS_END = re.compile(r"(?:notice|warning|callout|infobox)\Z", re.IGNORECAS
 
 
 def _is_harmless(name: str) -> bool:
-    """Whether a parameter is text of the editor."""
+    """Returns whether a parameter is text of the editor."""
     return name in _HARMLESS or _HARMLESS_END.search(name) is not None
 
 

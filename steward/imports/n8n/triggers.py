@@ -31,7 +31,7 @@ _WOO_EVENTS = {
 
 
 def is_trigger(node: Node) -> bool:
-    """Tells whether the node starts workflows and is no step."""
+    """Returns whether the node starts workflows and is no step."""
     if node.type in _BY_HAND or node.type in SCHEDULED or node.type in _UNMARKED:
         return True
     return node.type.rpartition(".")[2].endswith(_TRIGGER_END)

@@ -48,7 +48,7 @@ class Workflow:
 
 
 def unwrapped(value: JsonValue) -> Mapping[str, Any]:
-    """The workflow object, out of a list of one or a `workflow` member. Raises Unreadable."""
+    """Returns the workflow object, out of a list of one or a `workflow` member. Raises Unreadable."""
     if isinstance(value, list):
         if len(value) > 1:
             raise Unreadable(f"This holds {len(value)} workflows; import them one by one.")
@@ -63,7 +63,7 @@ def unwrapped(value: JsonValue) -> Mapping[str, Any]:
 
 
 def workflow_of(raw_workflow: Mapping[str, Any]) -> Workflow:
-    """The nodes and what connects them. Raises Unreadable when there is no step or there are too many."""
+    """Returns the nodes and their connections. Raises Unreadable without steps or with too many."""
     settings = raw_workflow.get("settings")
     pins = raw_workflow.get("pinData")
     workflow = Workflow(
@@ -95,7 +95,7 @@ def _step_nodes(raw_workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def is_step_node(node: JsonValue) -> bool:
-    """Whether an entry of the file's nodes is a node other than a sticky note."""
+    """Returns whether an entry of the file's nodes is a node other than a sticky note."""
     return isinstance(node, Mapping) and bare(str(node.get("type", ""))) != _STICKY
 
 
@@ -105,7 +105,7 @@ def plain(text: str) -> str:
 
 
 def bare(type_: str) -> str:
-    """A type without the core prefix."""
+    """Returns a type without the core prefix."""
     return type_.removeprefix(_CORE)
 
 

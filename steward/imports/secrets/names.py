@@ -7,7 +7,7 @@ from typing import Final
 
 
 class NameWeight(IntEnum):
-    """How much a name says: nothing, that a random value is a secret, or that any value is one."""
+    """The evidence of a name: nothing, that a random value is a secret, or that any value is one."""
 
     NONE = 0
     WEAK = 1
@@ -15,7 +15,7 @@ class NameWeight(IntEnum):
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Returns the words of a text."""
     return frozenset(text.split())
 
 
@@ -86,7 +86,7 @@ _PAGES: Final = word_set(
 
 @lru_cache(maxsize=65_536)
 def weight_of(name: str) -> NameWeight:
-    """How much a name of a field of data, or a variable of a script, says about its value."""
+    """Returns how likely a field or variable of this name holds a secret."""
     if not name or len(name) > _MAX_NAME or not STEM.search(name.lower()):
         return NameWeight.NONE
     words = words_of(name)
@@ -102,6 +102,6 @@ def weight_of(name: str) -> NameWeight:
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name in lower case: at changes of case, dashes, underscores and dots."""
+    """Returns the words of a name in lower case: at changes of case, dashes, underscores and dots."""
     parted = _SEPARATORS.split(_BORDERS.sub(" ", name))
     return [word for part in parted if (word := part.lower().rstrip("0123456789"))]

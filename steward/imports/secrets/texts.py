@@ -138,14 +138,14 @@ def _users(text: str) -> Iterator[Span]:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """A run of characters that looks random, is no part of an address, and is not longer than it seems."""
+    """Returns whether random-looking characters are outside an address and within the length limit."""
     if (start and text[start - 1] in ".&?#%@:") or (end < len(text) and text[end] in "@%"):
         return False
     return end - start < 400 and values.is_random_text(text[start:end])
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:
-    """The words of a text with a part that gives a name weight."""
+    """Yields the words of a text with a part that gives a name weight."""
     lower = text.lower()
     if len(lower) != len(text):
         yield from _NAME.finditer(text)
@@ -182,7 +182,7 @@ def _named(text: str) -> Iterator[Span]:
 
 
 def _is_before_plain_word(text: str, left: int, right: int) -> bool:
-    """Tells whether a lower-case word follows the name, which is no secret there."""
+    """Returns whether a lower-case word follows the name, which is no secret there."""
     if _PLAIN_WORD.match(text, right):
         return True
     hit = _PLAIN_VALUE.match(text, right)
@@ -286,7 +286,7 @@ def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span
 
 
 def _is_parameter(text: str, left: int) -> bool:
-    """Tells whether a name starts a parameter of an address or form, or a part of a connection string."""
+    """Returns whether a name starts a parameter of an address or form, or a part of a connection string."""
     if left == 0 or text[left - 1] in "?&":
         return True
     is_upper = text[left].isupper()

@@ -1,4 +1,4 @@
-"""Takes the secrets out of an export and puts a marker in place of each."""
+"""Replaces the secrets of an export by markers."""
 
 import json
 import re
@@ -34,7 +34,7 @@ _LARGE: Final = 9999
 
 @dataclass(slots=True)
 class SecretRemoval:
-    """One pass over an export: the values taken so far, each with its number, and where they were."""
+    """A pass over an export: the values taken so far, each with its number, and where they were."""
 
     paths: list[str] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class SecretRemoval:
         self._next = 1 + max((int(hit[1]) for hit in MARKER.finditer(export_text)), default=0)
 
     def marker_of(self, value: str) -> str:
-        """The marker of a value: one number for each value, wherever it stands."""
+        """Returns the marker of a value; equal values have equal numbers."""
         number = self._numbers.get(value)
         if number is None:
             number = self._numbers[value] = self._next
@@ -53,7 +53,7 @@ class SecretRemoval:
         return marker(number)
 
     def clean(self, value: JsonValue, path: str = "", name: str = "") -> JsonValue:
-        """A value without its secrets; `name` is the field it stands in."""
+        """Returns a value without its secrets; `name` is the field it stands in."""
         if isinstance(value, Mapping):
             return {
                 member_name: self._member(value, str(member_name), member, path, name)
@@ -92,7 +92,7 @@ class SecretRemoval:
         return self.named(value, inner_path, weight, effective)
 
     def named(self, value: JsonValue, path: str, weight: NameWeight, name: str) -> JsonValue:
-        """A value that stands under a name of this weight."""
+        """Returns a value that stands under a name of this weight."""
         if isinstance(value, str):
             is_secret = _is_literal(value) and values.is_secret(value, weight)
             if is_secret and (values.is_placeholder(value) or not values.is_name(value)):
@@ -110,7 +110,7 @@ class SecretRemoval:
         return value[:scheme] + self.marker_of(value[scheme:].strip())
 
     def everything(self, value: JsonValue, path: str) -> JsonValue:
-        """A value of stored credentials: all of it is secret."""
+        """Replaces a value of stored credentials, all of which is secret."""
         if isinstance(value, Mapping):
             return {name: self.everything(member, f"{path}.{name}") for name, member in value.items()}
         if isinstance(value, list):
@@ -126,7 +126,7 @@ class SecretRemoval:
         return self.marker_of(value)
 
     def text(self, text: str, path: str, name: str = "") -> str:
-        """A text without the secrets in it."""
+        """Returns a text without the secrets in it."""
         if len(text) < 8:
             return text
         inside = self._inside(text, path)
@@ -153,7 +153,7 @@ class SecretRemoval:
         return "".join([*pieces, text[position:]])
 
     def _inside(self, text: str, path: str) -> str | None:
-        """The text of a whole JSON (a body, headers, a called workflow); None when it is no such text."""
+        """Returns the cleaned text of a whole JSON (a body, headers, a workflow); None for other texts."""
         mark = "=" if text.startswith("=") else ""
         bare = text.removeprefix("=")
         if bare.lstrip()[:1] not in ("{", "[") or (mark and "{{" in bare):
@@ -175,14 +175,14 @@ def _is_expression(value: str) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    """Whether a text holds something itself: no expression, and no variable to be filled in."""
+    """Returns whether a text holds something itself: no expression, and no variable to be filled in."""
     return not _is_expression(value) and not value.lstrip("=").strip().startswith(
         ("${", "$json", "$node", "$(")
     )
 
 
 def _of_parent(name: str) -> NameWeight:
-    """The weight of members of a list or an object of this name: `tokens`, `secrets`."""
+    """Returns the weight of members of a list or an object of this name: `tokens`, `secrets`."""
     if name in _NO_PARENT or not _PLAIN_NAME.fullmatch(name):
         return NameWeight.NONE
     is_several = name.endswith("s")

@@ -129,18 +129,18 @@ _LONGEST: Final = 8192
 
 
 def is_removed(text: str) -> bool:
-    """Whether nothing but a marker, and what joins it, stands there."""
+    """Returns whether nothing but a marker, and what joins it, stands there."""
     return MARKER.search(text) is not None
 
 
 def scheme_length(value: str) -> int:
-    """How many characters of a credential name its scheme (`Bearer `); 0 when none does."""
+    """Returns the length of a credential's scheme (`Bearer `); 0 when it has none."""
     hit = _SCHEME.match(value)
     return hit.end() if hit else 0
 
 
 def is_secret(value: str, weight: NameWeight) -> bool:
-    """Whether a text under a name of this weight is a secret."""
+    """Returns whether a text under a name of this weight is a secret."""
     if weight is NameWeight.NONE:
         return False
     bare = value.strip()
@@ -167,7 +167,7 @@ def _is_plausible(bare: str) -> bool:
 
 
 def _is_phrase(bare: str) -> bool:
-    """Whether words are a passphrase rather than a sentence about one."""
+    """Returns whether words are a passphrase rather than a sentence about one."""
     words = bare.split()
     return (
         4 <= len(words) <= 12
@@ -187,7 +187,7 @@ def _is_date(text: str) -> bool:
 
 
 def is_name(value: str) -> bool:
-    """Whether a text is the name of a secret, or a word, rather than one."""
+    """Returns whether a text is the name of a secret, or a word, rather than one."""
     return (
         value.replace("_", "").replace("-", "").replace(" ", "").isalpha()
         and weight_of(value) is not NameWeight.NONE
@@ -195,12 +195,12 @@ def is_name(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a text asks for a secret to be filled in (`YOUR_API_KEY`)."""
+    """Returns whether a text asks for a secret to be filled in (`YOUR_API_KEY`)."""
     return not _ASKING.isdisjoint(words_of(value))
 
 
 def is_loose_secret(value: str) -> bool:
-    """Whether a word behind a name in running text is a secret: not a word, a number or a date."""
+    """Returns whether a word behind a name in running text is a secret: not a word, a number or a date."""
     if len(value) < 6 or is_removed(value) or _NUMERIC.fullmatch(value) or value.lower() in _NO_VALUES:
         return len(value) >= 6 and value.isdecimal()
     if "://" in value or value.startswith(("$", "{{", "<", "@")):
@@ -222,7 +222,7 @@ def _changes_case(value: str) -> bool:
 
 
 def is_random_text(value: str) -> bool:
-    """Whether a text is a secret by its look alone, with no name beside it."""
+    """Returns whether a text is a secret by its look alone, with no name beside it."""
     if not 24 <= len(value) <= 400 or is_removed(value) or value.startswith(_TEXT_START):
         return False
     if "/" in value or _classes(value) < 3 or _changes(value) < 0.38:
@@ -233,20 +233,20 @@ def is_random_text(value: str) -> bool:
 
 
 def is_shared_path(segment: str) -> bool:
-    """Whether a part of a webhook's path is a key that only its callers know."""
+    """Returns whether a part of a webhook's path is a key that only its callers know."""
     if len(segment) < 12 or _UUID.fullmatch(segment) or is_removed(segment):
         return False
     return _is_opaque(segment)
 
 
 def has_common_prefix(value: str) -> bool:
-    """Whether a key's prefix is one that other values have too, and the rest is not random."""
+    """Returns whether a key's prefix is one that other values have too, and the rest is not random."""
     hit = _COMMON_PREFIX.match(value)
     return hit is not None and not _is_opaque(value[hit.end() :])
 
 
 def _is_opaque(value: str) -> bool:
-    """Whether a text looks drawn at random: hexadecimal, or classes of characters that change often."""
+    """Returns whether a text looks random: hexadecimal, or often changing classes of characters."""
     if _UUID.fullmatch(value) or value.isdecimal() or _is_date(value):
         return False
     if len(value) >= 20 and _HEX.fullmatch(value) and not value.isalpha():
@@ -261,7 +261,7 @@ def _classes(value: str) -> int:
 
 
 def _changes(value: str) -> float:
-    """How often the class of characters changes from one to the next, of 1."""
+    """Returns the share of neighboring characters that are of different classes, of 1."""
     bare = value[:400].translate(_TO_CLASS)
     if not bare.isascii():
         bare = "".join(
@@ -274,7 +274,7 @@ def _changes(value: str) -> float:
 
 @lru_cache(maxsize=4096)
 def _is_readable(value: str) -> bool:
-    """Whether it is base64 of plain text."""
+    """Returns whether it is base64 of plain text."""
     try:
         text = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True).decode(
             "utf-8"
@@ -285,7 +285,7 @@ def _is_readable(value: str) -> bool:
 
 
 def is_basic(credential: str) -> bool:
-    """Whether it is a user and a password as an Authorization header has them."""
+    """Returns whether it is a user and a password as an Authorization header has them."""
     try:
         return b":" in base64.b64decode(credential + "=" * (-len(credential) % 4), validate=True)
     except (binascii.Error, ValueError):
@@ -293,7 +293,7 @@ def is_basic(credential: str) -> bool:
 
 
 def is_bearer(credential: str) -> bool:
-    """Whether what follows the word `Bearer` is a credential, not a word of a sentence."""
+    """Returns whether what follows the word `Bearer` is a credential, not a word of a sentence."""
     has_digit = any(character.isdigit() for character in credential)
     is_long = len(credential) >= (10 if has_digit else 24)
     return (

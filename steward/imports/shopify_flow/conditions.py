@@ -32,7 +32,7 @@ class UnreadableCondition(Exception):
 
 
 def read_condition(text: str) -> JsonObject:
-    """The tree of a condition. Raises Unclear."""
+    """Returns the tree of a condition. Raises Unclear."""
     parsed = inner(text)
     if isinstance(parsed, Mapping):
         return _Tree().of(parsed)
@@ -42,7 +42,7 @@ def read_condition(text: str) -> JsonObject:
 
 
 def paths_in(tree: JsonObject) -> list[str]:
-    """The paths a tree asks for, items of its lists spelled as the members of their list."""
+    """Returns the paths a tree asks for, items of its lists spelled as the members of their list."""
     paths: list[str] = []
     stack: list[tuple[JsonObject, dict[str, str]]] = [(tree, {})]
     while stack:
@@ -99,7 +99,7 @@ class _Tree:
         self._count = 0
 
     def of(self, node: Any, depth: int = 0, items: frozenset[str] = frozenset()) -> JsonObject:
-        """The tree of a part; `items` are the names of the lists' items around it."""
+        """Returns the tree of a part; `items` are the names of the lists' items around it."""
         self._count += 1
         if depth > _MAX_DEPTH or self._count > _MAX_PARTS:
             raise UnreadableCondition("It is nested too deeply or has too many parts.")
@@ -157,7 +157,7 @@ class _Tree:
 
 
 def _environment(node: Any, items: frozenset[str]) -> Any:
-    """The path of a part; one that begins at a list's item is that of the item, not the list's whole one."""
+    """Returns the path of a part; one that begins at a list's item is the item's, not the list's."""
     if isinstance(node, str):
         return node
     if not isinstance(node, Mapping) or node.get("comparison_value_type") not in ("EnvironmentValue", None):

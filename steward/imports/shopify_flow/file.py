@@ -36,7 +36,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskLink:
-    """From one task's port to another task; a port the file does not name is ''."""
+    """A link from a task's port to another task; a port the file does not name is ''."""
 
     source: str
     port: str
@@ -58,7 +58,7 @@ class Flow:
 
 
 def split(text: str) -> tuple[str, bool | None]:
-    """The JSON of an export, and whether its checksum fits it; None: it has none.
+    """Returns the JSON of an export, and whether its checksum fits it; None: it has none.
 
     The digits are the SHA-256 of the exact bytes after the colon, but for a line break at the end.
     """
@@ -73,7 +73,7 @@ def split(text: str) -> tuple[str, bool | None]:
 
 
 def root_of(value: JsonValue) -> Mapping[str, Any]:
-    """The `root` of an export. Raises Unreadable when the JSON is none."""
+    """Returns the `root` of an export. Raises Unreadable when the JSON is none."""
     root = value.get("root") if isinstance(value, Mapping) else None
     if not isinstance(root, Mapping) or not isinstance(root.get("steps"), list):
         raise Unreadable("This is not an export of the store's automation product: it has no list of steps.")
@@ -81,7 +81,7 @@ def root_of(value: JsonValue) -> Mapping[str, Any]:
 
 
 def flow_of(value: Mapping[str, Any]) -> Flow:
-    """The tasks and what links them.
+    """Returns the tasks and their links.
 
     Raises Unreadable: no step, too many, not exactly one trigger.
     """
@@ -107,7 +107,7 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
 
 
 def _trigger_and_tasks(steps: list[Task]) -> tuple[Task, list[Task]]:
-    """The one trigger and the tasks. Raises Unreadable: not exactly one trigger, no task that is named."""
+    """Returns the trigger and the tasks. Raises Unreadable without exactly one trigger or any known task."""
     triggers = [step for step in steps if step.type == TRIGGER]
     if len(triggers) != 1:
         words = "no trigger" if not triggers else f"{len(triggers)} triggers"
@@ -126,7 +126,7 @@ def plain(text: str) -> str:
 
 
 def inner(text: str) -> JsonValue:
-    """The list or object a text is the JSON of; None: it is another text, or nested too deeply."""
+    """Returns the list or object that a JSON text holds; None for another text or one nested too deeply."""
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
@@ -225,7 +225,7 @@ def _patched(flow: Flow, raw: Any) -> None:
 
 
 def _type(value: Any) -> Any:
-    """A type's name; some files write `DRAFT_ORDER` for DraftOrder, and `VARIANT` for a product's."""
+    """Returns a type's name; some files write `DRAFT_ORDER` for DraftOrder, and `VARIANT` for a product's."""
     if not isinstance(value, str) or not value.isupper():
         return value
     return "ProductVariant" if value == "VARIANT" else "".join(word.capitalize() for word in value.split("_"))
@@ -246,7 +246,7 @@ def _id(value: Any) -> str:
 
 
 def _version(value: Any) -> float:
-    """A number as it stands or as text; what is none is 0; one that is absent is the known one."""
+    """Returns a number as it stands or as text; what is none is 0; one that is absent is the known one."""
     if value is None:
         return VERSION
     try:

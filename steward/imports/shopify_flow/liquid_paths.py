@@ -52,14 +52,14 @@ class TooManyMeanings(Exception):
 
 @dataclass(slots=True)
 class LiquidPaths:
-    """What a text asks for, and the paths with a member that is worked out only while it runs."""
+    """The paths that a text reads, and those with a member that is only computed at run time."""
 
     paths: list[Path] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
 
 
 def paths_of(text: str, roots: Iterable[str]) -> LiquidPaths:
-    """The paths of a Liquid text. `roots` are the names it may look at; others it must give itself.
+    """Returns the paths of a Liquid text. `roots` are the names it may use without assigning them.
 
     Raises TooMuch.
     """
@@ -88,7 +88,7 @@ class _LiquidReader:
     _steps: int = 0
 
     def read(self, text: str) -> None:
-        """Every output and tag, in order."""
+        """Reads every output and tag, in order."""
         skipped = ""
         for markup in _MARK.finditer(text):
             tag = markup["tag"]
@@ -141,7 +141,7 @@ class _LiquidReader:
             self.names[name] = set()
 
     def _value(self, text: str, *, list_: bool = False) -> set[Path]:
-        """The paths an expression with filters may stand for, having asked for everything in it."""
+        """Returns the paths an expression with filters may stand for, having asked for everything in it."""
         head, *filters = _split(text, "|")
         meanings = self._terms(head, first=list_)
         for filter_ in filters:
@@ -161,7 +161,7 @@ class _LiquidReader:
         return meanings
 
     def _members(self, meanings: set[Path], filter_name: str, arguments: str) -> set[Path] | None:
-        """The member a filter names, of each of `meanings`, all asked for; None: it names no member."""
+        """Returns the member that a filter names of each of `meanings`, or None; records the reads."""
         member = re.match(r"\s*(?:'([\w.-]+)'|\"([\w.-]+)\")", arguments)
         if filter_name not in _BY_MEMBER or member is None:
             return None
@@ -171,7 +171,7 @@ class _LiquidReader:
         return below
 
     def _terms(self, text: str, *, first: bool = False) -> set[Path]:
-        """Everything asked for in an expression without filters."""
+        """Returns everything that an expression without filters refers to."""
         meanings: set[Path] = set()
         for term in _TERM.finditer(text):
             if term["name"] is None or term["name"] in _WORDS or (term["argument"] and not term["more"]):
@@ -182,7 +182,7 @@ class _LiquidReader:
         return meanings
 
     def _named_path(self, term: re.Match[str]) -> Path:
-        """A term's path up to a member that is worked out while the text runs, which makes it unclear."""
+        """Returns a term's path up to a computed member, which makes it unclear."""
         path = [term["name"]]
         for dotted, single, double, number, worked_out in _MORE.findall(term["more"]):
             if worked_out:
@@ -195,7 +195,7 @@ class _LiquidReader:
         return tuple(path)
 
     def _followed(self, path: Path) -> Iterator[Path]:
-        """A path with its first name followed back to what it was given."""
+        """Yields a path with its first name followed back to what it was given."""
         head, rest = path[0], path[1:]
         meanings = self.names.get(head)
         if meanings is None:
@@ -218,7 +218,7 @@ class _LiquidReader:
 
 
 def _of_elements(path: Path) -> Path:
-    """A path without what a list says of itself: `order.lineItems.first.title` asks for their titles."""
+    """Returns a path without a list's own members: `order.lineItems.first.title` reads the items' titles."""
     return (path[0], *(member for member in path[1:] if member not in OF_LIST))
 
 

@@ -1,4 +1,4 @@
-"""Every path a flow uses, by the object it is read from, and what of them cannot be read."""
+"""Collects the paths a flow uses, by the object they are read from, and those that cannot be read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class UsedPaths:
     reported: set[Finding] = field(default_factory=set)
 
     def error(self, step: str, words: str, code: str = "parameter") -> None:
-        """A path that cannot be resolved, reported once for a step."""
+        """Adds an error for a path that cannot be resolved, once for each step."""
         finding = Finding(step, FindingLevel.ERROR, code, words)
         if finding not in self.reported:
             self.reported.add(finding)
@@ -46,7 +46,7 @@ class FlowInputs:
 
 
 def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedPaths:
-    """Every path of every step."""
+    """Returns every path of every step."""
     used_paths = UsedPaths()
     roots = {SHOP, *inputs.roots}
     loops = {str(step.config["item"]) for step in steps if isinstance(step.config.get("item"), str)}
@@ -60,7 +60,7 @@ def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedP
 
 
 def _asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPaths) -> list[str]:
-    """The paths of one step, in the names it uses."""
+    """Returns the paths of one step, in the names it uses."""
     config, paths = step.config, list[str]()
     tree = config.get("condition")
     if isinstance(tree, Mapping):
@@ -125,7 +125,7 @@ def _assign_path(
 
 
 def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scopes: Scopes) -> None:
-    """A path below an earlier step's output."""
+    """Assigns a path below an earlier step's output."""
     if not scopes.ran(step, other.name):
         words = (
             f"It uses what “{other.name[:80]}” gives, which has not run by then. Place it after that step."
@@ -145,7 +145,7 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scope
 
 
 def _gives(step: PlanStep, rest: str) -> bool:
-    """Whether a step's output may have a path; of code whose output has types only what they name is kept."""
+    """Returns whether a step's output may have a path; typed output of code has only its typed paths."""
     text = str(step.config.get("output_schema") or "") if step.operation == "code" else ""
     try:
         schema = selection.read_schema(text) if text.strip() else None
@@ -157,7 +157,7 @@ def _gives(step: PlanStep, rest: str) -> bool:
 def variables(
     used_paths: UsedPaths, steps: Sequence[PlanStep], patched: tuple[Patched, ...]
 ) -> list[Variable]:
-    """What is read when the flow starts, and of each step that fetches what later ones look at.
+    """Returns the query read at the start, and that of each step whose objects later steps look at.
 
     What cannot be read becomes findings of the steps that ask for it.
     """
@@ -181,7 +181,7 @@ def _compiled(
     paths: Mapping[str, Sequence[str]],
     patched: tuple[Patched, ...],
 ) -> str:
-    """The query of what a flow calls `name`; its problems become findings of the steps that use the paths."""
+    """Returns the query of what a flow calls `name`; its problems become findings."""
     compiled = compile_read(root, sorted(root + path.removeprefix(name) for path in paths), patched)
     wrong: set[str] = set()
     for schema_path, words in compiled.problems:
@@ -203,7 +203,7 @@ def _compiled(
 
 
 def _first_user(listed: str, paths: Mapping[str, Sequence[str]], wrong: set[str]) -> str | None:
-    """The first step that uses a list or a path below it which can be read."""
+    """Returns the first step that uses a list or a path below it which can be read."""
     for path, steps in paths.items():
         if path not in wrong and (path == listed or path.startswith(f"{listed}.")):
             return steps[0]

@@ -27,7 +27,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def read(content: Content, name: str | None = None) -> ReadExport:
-    """The plan of an export. Raises Unreadable when it is none, or none that can be kept."""
+    """Returns the plan of an export. Raises Unreadable for a file that is no export or cannot be stored."""
     text, fits = file.split(content.text)
     export = read_value(parsed(text), content.sha256, name)
     if fits is not True:
@@ -38,7 +38,7 @@ def read(content: Content, name: str | None = None) -> ReadExport:
 
 
 def read_value(value: Any, sha256: str | None = None, name: str | None = None) -> ReadExport:
-    """As `read`, of the JSON behind the checksum."""
+    """Like `read`, for the JSON behind the checksum."""
     file.root_of(value)
     cleaned, secrets = without_secrets(value)
     flow = file.flow_of(cleaned)
@@ -88,11 +88,11 @@ class _FlowReader:
     order: list[str] = field(default_factory=list)  # names of the steps, as the file has them
 
     def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
-        """One more finding."""
+        """Adds a finding."""
         self.findings.append(Finding(step, level, code, message))
 
     def about_file(self) -> None:
-        """Its version, and parts that were left out."""
+        """Adds findings for the file's version and for parts that were left out."""
         if self.flow.version != file.VERSION:
             words = (
                 f"The file is of version {self.flow.version:g}; {file.VERSION:g} is known. Check every step."
@@ -102,7 +102,7 @@ class _FlowReader:
             self.find(None, FindingLevel.WARNING, "parameter", f"{words} Look whether anything needs it.")
 
     def start(self) -> PlanTrigger:
-        """The start its trigger becomes."""
+        """Returns the start its trigger becomes."""
         task = self.flow.trigger
         if task.task == SCHEDULED:
             return self._scheduled(task)
@@ -120,7 +120,7 @@ class _FlowReader:
         return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.position)
 
     def _strict(self, task: Task, started: FlowTrigger) -> None:
-        """What of a trigger differs: settings, version, a topic that is sent more often."""
+        """Adds findings for what differs at a trigger: settings, version, a topic that is sent more often."""
         if started.wider:
             words = f"No event of the store is the same. {started.wider} Look whether that is right."
             self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", words)
@@ -149,7 +149,7 @@ class _FlowReader:
         return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.position)
 
     def steps(self) -> list[PlanStep]:
-        """Every task that is a step."""
+        """Returns every task that is a step."""
         ports: dict[str, list[str]] = {}
         for link in self.flow.links:
             ports.setdefault(link.source, []).append(link.port)
@@ -170,7 +170,7 @@ class _FlowReader:
         return steps_
 
     def _numbered(self, step: PlanStep) -> None:
-        """A variable of several steps of a kind: the file names none, and has its steps in no order."""
+        """Adds a finding for a variable that several steps of a kind share."""
         alias = step.origin.alias if step.origin is not None else None
         if alias in self.names.numbered and alias in self.names.used:
             words = (
@@ -180,7 +180,7 @@ class _FlowReader:
             self.find(step.name, FindingLevel.WARNING, "parameter", words)
 
     def edges(self, trigger: str) -> list[PlanEdge]:
-        """What links them; what leads nowhere is left out and said."""
+        """Returns the links; reports and leaves out those that lead nowhere."""
         edges: list[PlanEdge] = []
         for link in self.flow.links:
             target = self.steps_by_id.get(link.target)
@@ -215,7 +215,7 @@ class _FlowReader:
         return edges
 
     def secrets(self, cleaned: Mapping[str, Any], places: list[tuple[int | None, str]]) -> None:
-        """Each place a credential value was, by step and field."""
+        """Adds a finding for each place that held a credential value, by step and field."""
         by_place = self._by_place(cleaned)
         for index, where in places:
             step = by_place.get(index) if index is not None else None
@@ -246,7 +246,7 @@ class _FlowReader:
 
 
 def _words(flow: Flow) -> frozenset[str]:
-    """Every word of the settings, in which the variables of steps are named."""
+    """Returns every word of the settings, in which the variables of steps are named."""
     return frozenset(
         word for task in flow.tasks for text in task.fields.values() for word in _WORD.findall(text)
     )

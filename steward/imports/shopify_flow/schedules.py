@@ -47,7 +47,7 @@ class _Start:
 
 
 def read_recurrence(text: str) -> Recurrence:
-    """The schedule of a `recurrence` field: a list of rules, of which one alone can be a cadence."""
+    """Returns the schedule of a `recurrence` field: a list of rules, of which one alone can be a cadence."""
     rules = _rules_in(text)
     if not rules:
         return Recurrence(None, "daily", None)
@@ -74,7 +74,7 @@ def _start_in(lines: list[str]) -> _Start | None:
 
 
 def _rule_parts(lines: list[str]) -> dict[str, str] | None:
-    """The parts of the one RRULE among the lines; None: there is none, or more than one."""
+    """Returns the parts of the one RRULE among the lines; None: there is none, or more than one."""
     rrules = [line.removeprefix("RRULE:") for line in lines if line.startswith("RRULE:")]
     if len(rrules) != 1:
         return None
@@ -82,7 +82,7 @@ def _rule_parts(lines: list[str]) -> dict[str, str] | None:
 
 
 def _start(line: str) -> _Start | None:
-    """When it first runs; its day and time are those of every further run the rule says nothing about."""
+    """Returns the first run; later runs have its day and time where the rule does not state them."""
     match = _START.match(line)
     if match is None:
         return None
@@ -99,7 +99,7 @@ def _start(line: str) -> _Start | None:
 
 
 def _schedule(parts: Mapping[str, str], start: _Start) -> JsonObject | None:
-    """The cadence equal to the rule; None: there is none."""
+    """Returns the cadence equal to the rule; None: there is none."""
     if not parts.keys() <= _SUPPORTED_PARTS:
         return None
     frequency, every = parts.get("FREQ"), parts.get("INTERVAL", "1")

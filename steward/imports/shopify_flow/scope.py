@@ -1,4 +1,4 @@
-"""Which names each step of a flow may look at: earlier outputs, and items of loops; pure."""
+"""Computes which names each step of a flow can use: earlier outputs, and items of loops; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _LISTED: Final = frozenset(("count", "sum"))  # what is gone after a wait, besid
 
 @dataclass(slots=True)
 class StepScope:
-    """What one step sees. `items` are loop items with the list they come from, as Shopify Flow spells it."""
+    """The names that a step can use. `items` are loop items with their list, as Shopify Flow spells it."""
 
     items: Mapping[str, str] = field(default_factory=dict)
     earlier: int = 0
@@ -31,22 +31,22 @@ class Scopes:
     places: Mapping[str, int]
 
     def ran(self, step: str, other: str) -> bool:
-        """Whether `other` comes before `step`."""
+        """Returns whether `other` comes before `step`."""
         return bool(self.of[step].earlier >> self.places[other] & 1)
 
     def lasts(self, step: str, other: str) -> bool:
-        """Whether what `other` gave is still there at `step`, with no wait between them."""
+        """Returns whether what `other` gave is still there at `step`, with no wait between them."""
         return bool(self.of[step].lasting >> self.places[other] & 1)
 
     def spelled(self, step: str, path: str) -> str:
-        """A path with the items of loops spelled as the members of their lists."""
+        """Returns a path with the items of loops spelled as the members of their lists."""
         head, dot, rest = path.partition(".")
         listed = self.of[step].items.get(head)
         return path if listed is None else f"{listed}{dot}{rest}"
 
 
 def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
-    """The scopes, each step's out of those of the steps before it."""
+    """Returns the scopes, each step's out of those of the steps before it."""
     places = {step.name: index for index, step in enumerate(steps)}
     scopes = Scopes(
         steps,
@@ -62,7 +62,7 @@ def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str
 
 
 def _circles(edges: Sequence[PlanEdge], places: Mapping[str, int]) -> list[str]:
-    """The first step of every circle, in the order of the steps."""
+    """Returns the first step of every circle, in the order of the steps."""
     after: dict[str, list[str]] = {}
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
@@ -74,7 +74,7 @@ def _circles(edges: Sequence[PlanEdge], places: Mapping[str, int]) -> list[str]:
 
 
 def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigger: str) -> Iterator[PlanEdge]:
-    """The edges, those into a step before those out of it; those on and behind a circle are left out."""
+    """Yields the edges, those into a step before those out of it, without those on or behind a cycle."""
     after: dict[str, list[PlanEdge]] = {}
     pending: dict[str, int] = dict.fromkeys(places, 0)
     for edge in edges:
@@ -95,13 +95,13 @@ def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigge
 
 
 def _is_gone_after_wait(step: PlanStep) -> bool:
-    """Whether a wait makes what the step gave unusable."""
+    """Returns whether a wait makes what the step gave unusable."""
     task = step.origin.source_type if step.origin is not None else ""
     return task.rpartition("::")[2] in _LISTED or "::fetch::" in task
 
 
 def _propagate(scopes: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: int) -> None:
-    """What a step sees, and its own output, to one that follows it."""
+    """Extends the scope of a following step with a step's own scope and output."""
     to = scopes.of[edge.target]
     if edge.source not in places:
         return

@@ -1,4 +1,4 @@
-"""Takes the secrets out of a flow before anything is kept, naming step and field."""
+"""Removes the secrets from a flow before it is stored, naming step and field."""
 
 import json
 import re
@@ -16,7 +16,7 @@ NO_KEY = re.compile(rf"""\|\s*+hmac_sha(?:1|256)\s*+:\s*+(?:""|''|["']{MARKER.pa
 
 
 def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int | None, str]]]:
-    """The export with a marker for every secret; (place in its steps or None, field) of each."""
+    """Returns the export with a marker for every secret; (place in its steps or None, field) of each."""
     locations: list[tuple[int | None, str]] = []
     removal = SecretRemoval()
     root = dict(value["root"])
@@ -39,7 +39,7 @@ def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[t
 
 
 def _row(removal: SecretRemoval, row: Any) -> Any:
-    """One setting: a secret by its name, a key of a signature, or headers with one among them."""
+    """Replaces the secret of a setting: one named so, a signature's key, or headers that contain one."""
     if not isinstance(row, Mapping):
         return row
     name, text = row.get("config_field_id"), row.get("value")
@@ -65,7 +65,7 @@ def _cleaned_headers(removal: SecretRemoval, text: str) -> str | None:
 
 
 def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:
-    """The step and field of a path into the export."""
+    """Returns the step and field of a path into the export."""
     parts = path.split(".")
     is_step = parts[:2] == ["root", "steps"] and len(parts) > 3
     step = _element(value["root"]["steps"], parts[2]) if is_step else None
@@ -79,6 +79,6 @@ def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:
 
 
 def _element(rows: Any, index: str) -> Any:
-    """The element a part of a path names; None where it is a name: names may have dots and digits too."""
+    """Returns the element that a part of a path names; None for a name, which may have digits too."""
     number = int(index) if isinstance(rows, list) and index.isdecimal() and len(index) < 7 else None
     return rows[number] if number is not None and number < len(rows) else None

@@ -42,7 +42,7 @@ class TaskSettings:
         self.problems.append(StepProblem("error", code, words))
 
     def text(self, *names: str) -> str | None:
-        """The first of the fields that is given."""
+        """Returns the first of the fields that is present."""
         self._read.update(names)
         return next((_unwrapped(self.task.fields[name]) for name in names if name in self.task.fields), None)
 
@@ -52,7 +52,7 @@ class TaskSettings:
 
 
 def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
-    """The settings of a task; `known` are the fields its type reads, where it has no reader of its own."""
+    """Returns a task's settings; `known` are the fields that its type reads without a reader of its own."""
     settings = TaskSettings(task)
     for name, text in task.fields.items():
         if len(text) > _MAX_TEXT:
@@ -70,7 +70,7 @@ def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
 
 
 def _unwrapped(text: str) -> str:
-    """A value out of `{"value": …, "default_value": …}`, the path behind it where that is empty."""
+    """Returns a value out of `{"value": …, "default_value": …}`, the path behind it where that is empty."""
     wrapper = inner(text)
     if isinstance(wrapper, Mapping) and wrapper.keys() == _WRAPPED:
         texts = (
@@ -83,7 +83,7 @@ def _unwrapped(text: str) -> str:
 
 
 def with_resolved_names(config: JsonObject, paths_by_name: Mapping[str, str]) -> JsonObject:
-    """A kept config in which values Shopify Flow hands over beside its object are read of that object.
+    """Returns a stored config in which values beside the start's object are read from that object.
 
     In a text of Liquid the name is given its value at the start, in Shopify Flow's spelling (`High`).
     """
@@ -107,7 +107,7 @@ def _resolve_names(value: JsonValue, paths_by_name: Mapping[str, str]) -> JsonVa
 
 
 def _assignments(text: str, paths_by_name: Mapping[str, str]) -> str:
-    """The Liquid that gives each name used in a text its value."""
+    """Returns the Liquid that gives each name used in a text its value."""
     used = [name for name in paths_by_name if re.search(rf"\b{name}\b", text)]
     return "".join(f"{{% assign {name} = {paths_by_name[name]} | capitalize %}}" for name in used)
 
@@ -124,7 +124,7 @@ def _plain(settings: TaskSettings, fields: frozenset[str]) -> None:
 
 
 def _stored_value(settings: TaskSettings, name: str, value: Any) -> JsonValue:
-    """A value with every text of Liquid in it as a kept template."""
+    """Returns a value with every text of Liquid in it as a kept template."""
     if isinstance(value, str):
         return _liquid(settings, name, value)
     if isinstance(value, list):
@@ -205,7 +205,7 @@ def _wait(settings: TaskSettings) -> None:
 
 
 def _seconds(text: str, unit: str | None) -> int | None:
-    """A duration: ISO 8601, `3 days`, a number beside its unit, or both as JSON."""
+    """Returns a duration: ISO 8601, `3 days`, a number beside its unit, or both as JSON."""
     wrapper = inner(text)
     if isinstance(wrapper, Mapping):
         text = str(wrapper.get("value", wrapper.get("duration", "")))
@@ -239,7 +239,7 @@ _READERS: Final[Mapping[str, Callable[[TaskSettings], None]]] = {
 
 
 def templates_in(config: JsonObject) -> list[str]:
-    """The Liquid texts of a kept config."""
+    """Returns the Liquid texts of a kept config."""
     texts: list[str] = []
     stack: list[Any] = [config]
     while stack:

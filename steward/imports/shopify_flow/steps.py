@@ -1,4 +1,4 @@
-"""One task of a flow into one step: name, variable, settings, and what cannot run."""
+"""Converts a task of a flow into a step: name, variable, settings, and what cannot run."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ class StepNames:
     numbered: set[str] = field(default_factory=set)  # those told apart by the order of the file
 
     def name(self, preferred: str) -> str:
-        """A name no other step has."""
+        """Returns a name no other step has."""
         bare = preferred if len(preferred) <= MAX_NAME else preferred[: MAX_NAME - 3] + "…"
         unique, number = bare, 2
         while unique in self.used_names:
@@ -45,7 +45,7 @@ class StepNames:
         return unique
 
     def variable(self, preferred: str | None, name: str) -> str | None:
-        """What later steps call its output, numbered as Shopify Flow does it.
+        """Returns the variable that later steps use for its output, numbered as Shopify Flow does.
 
         Of a step with a name of its own that is its name, where the file uses it so, else the label's;
         never that of an object of the store, which it would hide from all other steps.
@@ -66,14 +66,14 @@ class StepNames:
 
 
 def _name_of(task: Task) -> str:
-    """The name a task asks for: its own, else the label of what it does."""
+    """Returns the name a task asks for: its own, else the label of what it does."""
     kind = FLOW_TYPES.get(task.task)
     label = kind.label if kind is not None and kind.label else label_of(task.task)
     return task.name or label
 
 
 def step_of(task: Task, names: StepNames, ports: Iterable[str]) -> tuple[PlanStep, list[Finding]]:
-    """The step of a task and what was found; `ports` are those its links leave from."""
+    """Returns the step of a task and what was found; `ports` are those its links leave from."""
     name = names.name(_name_of(task))
     kind = FLOW_TYPES.get(task.task)
     if task.wrong is not None:
@@ -152,7 +152,7 @@ def _unsupported(
 
 
 def _why(task: Task) -> tuple[str, str]:
-    """The finding's code and words for a task that cannot run here."""
+    """Returns the finding's code and words for a task that cannot run here."""
     if is_message(task.task):
         words = (
             "It sends a message, and no kind of connection here does that. Replace it by an internal email, "
@@ -171,7 +171,7 @@ def _title(words: str, task: Task) -> str:
 
 
 def port_of(step: PlanStep, port: str) -> str | None:
-    """The port of a step a link leaves from; None: it has none of that name."""
+    """Returns the port of a step a link leaves from; None: it has none of that name."""
     ports = step.origin.ports if step.origin is not None else ()
     if port in ("", _OUTPUT) and ports == (ONWARD,):
         return ONWARD
@@ -202,7 +202,7 @@ def _compared_id_hints(condition: Mapping[str, Any]) -> list[str]:
 
 
 def _ids_in(field_name: str, text: str) -> list[str]:
-    """The ids of a store's objects in a text; the whole text where its field is one of an id."""
+    """Returns the ids of a store's objects in a text; the whole text where its field is one of an id."""
     ids = [hit[0] for hit in _GID.finditer(text)]
     if field_name.endswith("_id") and _NUMBER.match(text):
         ids.append(text)

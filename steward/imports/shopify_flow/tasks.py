@@ -73,24 +73,24 @@ TRIGGERS: Final[Mapping[str, FlowTrigger]] = {
 
 
 def started_by(task: str) -> FlowTrigger | None:
-    """The trigger of an id; None: it has no counterpart here."""
+    """Returns the trigger of an id; None: it has no counterpart here."""
     return TRIGGERS.get(task.removeprefix(_ADMIN)) if task.startswith(_ADMIN) else None
 
 
 def is_message(task: str) -> bool:
-    """Whether a task that is not known here sends a message of some other service or of the store."""
+    """Returns whether a task that is not known here sends a message of some other service or of the store."""
     name = task.rpartition("::")[2]
     words = ("mail", "message", "sms", "slack", "notification", "alert")
     return name.startswith(("send_", "post_")) and any(word in name for word in words)
 
 
 def label_of(task: str) -> str:
-    """A label made of an id: `shopify::admin::add_order_tags` is “Add order tags”."""
+    """Returns a label made of an id: `shopify::admin::add_order_tags` is “Add order tags”."""
     words = task.rpartition("::")[2].replace("_", " ").strip()
     return (words[:1].upper() + words[1:]) or "Step"
 
 
 def camel(name: str) -> str:
-    """The variable of a name: “Get order data” is getOrderData."""
+    """Returns the variable of a name: “Get order data” is getOrderData."""
     words = "".join(sign if sign.isalnum() else " " for sign in name).split()
     return "".join(word.capitalize() if index else word.lower() for index, word in enumerate(words))

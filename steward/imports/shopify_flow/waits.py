@@ -1,4 +1,4 @@
-"""What a wait holds up here and not in Shopify Flow: branches beside it, further elements; pure."""
+"""Finds what a wait delays here and not in Shopify Flow: parallel branches, further elements; pure."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
 
 
 def _beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:
-    """Whether an output on the way to the wait leads somewhere else as well."""
+    """Returns whether an output on the way to the wait leads somewhere else as well."""
     leads: dict[tuple[str, str], set[bool]] = {}
     for edge in edges:
         to_wait = edge.target == wait or scopes.ran(wait, edge.target)

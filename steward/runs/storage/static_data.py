@@ -1,4 +1,4 @@
-"""What the scripts of a workflow keep from run to run, sealed for its automation.
+"""Stores what scripts of a workflow keep from run to run, sealed for its automation.
 
 See docs/design/static-data.md.
 """

@@ -1,4 +1,4 @@
-"""Why a file cannot be read or written."""
+"""The reasons why a file cannot be read or written."""
 
 from typing import Final
 

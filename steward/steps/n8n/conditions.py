@@ -22,7 +22,7 @@ _SINGLE = frozenset(("exists", "notExists", "empty", "notEmpty", "true", "false"
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """How values are compared: letter case, strict types, the version of conversions, the zone."""
+    """The rules of comparison: letter case, strict types, the version of conversions, the zone."""
 
     case_sensitive: bool
     strict: bool
@@ -43,7 +43,7 @@ def rules_of(options: JsonObject, zone: tzinfo, matches: Mapping[tuple[str, str]
 
 
 def holds(conditions: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
-    """Whether the conditions hold for one item. Raises ItemFailed for a value of a wrong type."""
+    """Returns whether the conditions hold for one item. Raises ItemFailed for a value of a wrong type."""
     one_is_enough = conditions.get("combinator", "and") == "or"
     rows = conditions.get("conditions") or []
     answers = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # no further than it must
@@ -277,7 +277,7 @@ _COMPARE["array"]["lengthNotEquals"] = _COMPARE["array"].pop("notLengthEquals")
 
 
 def is_known_comparison(kind: str, operation: str) -> bool:
-    """Whether the comparison exists."""
+    """Returns whether the comparison exists."""
     return operation in ("exists", "notExists") or operation in _COMPARE.get(kind, {})
 
 
@@ -306,7 +306,7 @@ def compiled(pattern: str) -> Pattern | None:
 
 
 def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -> bool:
-    """Whether the text matches; `answers` holds the sandbox's results for patterns re2 does not support."""
+    """Returns whether the text matches; `answers` holds the sandbox's results for patterns re2 lacks."""
     if (pattern, text) in answered:
         return answered[(pattern, text)]
     program = compiled(pattern)
@@ -319,7 +319,7 @@ _ODD_BLANKS = re.compile("[\\x0b\\r\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u2
 
 
 def _reads_otherwise(pattern: str, text: str) -> bool:
-    """Whether re2 and JavaScript differ on the white space or line ends of this pattern and text."""
+    """Returns whether re2 and JavaScript differ on the white space or line ends of this pattern and text."""
     return _ODD_BLANKS.search(text) is not None and re.search(r"\\[sS]|\.", pattern) is not None
 
 

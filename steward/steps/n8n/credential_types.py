@@ -1,4 +1,4 @@
-"""How the services sign in that public workflows use most: by credential type, as the services document it.
+"""The sign-ins of services that workflows use, by credential type, as the services document them.
 
 A line is the credential type, the sign-in, the name of the header or query parameter (`-` for none) and the
 hosts. `oauth2` is a person's or an app's OAuth 2 sign-in. A service that runs on the merchant's own host has
@@ -156,7 +156,7 @@ zoomOAuth2Api oauth2 - api.zoom.us
 
 @dataclass(frozen=True, slots=True)
 class CredentialType:
-    """How a service signs in: the sign-in, the header or parameter, and the hosts, where they are fixed."""
+    """The sign-in of a service: its kind, the header or parameter, and the hosts, where they are fixed."""
 
     name: str
     sign_in: str

@@ -26,7 +26,7 @@ _FILE_NAME = re.compile(r"filename\*?=(?:UTF-8'[^']*')?(?:\"([^\"]*)\"|([^;\s]+)
 
 
 def asks_file(params: Params) -> bool:
-    """Whether the response becomes a file."""
+    """Returns whether the response becomes a file."""
     shape = params.text("options.response.response.responseFormat")
     return shape == "file" or params.text("responseFormat") == "file"
 

@@ -55,7 +55,7 @@ def _mode(value: JsonValue) -> str:
 
 
 def asks_pages(params: Params) -> bool:
-    """Whether the step reads more than one page."""
+    """Returns whether the step reads more than one page."""
     pagination = params.tree.get("options", {}).get("pagination", {}).get("pagination")
     return pagination is not None and _mode(pagination) != "off"
 
@@ -157,7 +157,7 @@ class _Pages:
         return replace(self.first, url=following, query={})
 
     async def is_last(self, answer: PlatformResponse, body: JsonValue) -> bool:
-        """Whether the response is the last page."""
+        """Returns whether the response is the last page."""
         ends = str(self.pagination.get("paginationCompleteWhen", _ENDS[0]))
         if ends == _ENDS[0]:
             return not answer.body.strip() or body in ({}, [], "", None)

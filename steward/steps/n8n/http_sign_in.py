@@ -1,4 +1,4 @@
-"""How httpRequest and graphql sign in: with an account that a person binds, or as the connected store.
+"""The sign-in of httpRequest and graphql: an account that a person binds, or the connected store.
 
 See docs/design/imports-accounts.md#http-steps.
 """
@@ -48,7 +48,7 @@ _IN_CUSTOM = ("bearer", "header", "query", "basic")  # sign-ins that a custom on
 
 
 def signs_in_to_store(node: NodeDefinition) -> bool:
-    """Whether the node uses the credentials of a store that its connection can read."""
+    """Returns whether the node uses the credentials of a store that its connection can read."""
     return bool(node.get("authentication") == _PREDEFINED and node.get("nodeCredentialType") == _WOO)
 
 
@@ -65,7 +65,7 @@ def _credential_of(node: NodeDefinition) -> str | None:
 
 
 def _needs_account(node: NodeDefinition) -> bool:
-    """Whether the node signs in with an account that a person binds."""
+    """Returns whether the node signs in with an account that a person binds."""
     credential = _credential_of(node)
     if credential is None:
         return sign_in_of(key_places(node.parameters) or ())[0] != ""
@@ -107,7 +107,7 @@ def proposed_account(
 def puts_back_keys(
     parameters: JsonObject, account: Mapping[str, AnyJson], reads: KeyReads = reads_nothing
 ) -> bool:
-    """Whether the proposed account puts every key back that was removed from a request's parameters."""
+    """Returns whether the proposed account restores every key removed from a request's parameters."""
     keys = key_places(parameters, reads)
     if keys is None:
         return False
@@ -119,7 +119,7 @@ def puts_back_keys(
 
 
 def _beside(keys: Sequence[KeyPlace], sign_in: str, name: str | None) -> bool:
-    """Whether one of the keys is elsewhere than the sign-in itself puts one."""
+    """Returns whether one of the keys is elsewhere than the sign-in itself puts one."""
     account_key = (
         (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")
     )
@@ -139,7 +139,7 @@ def _is_store(credential: str) -> bool:
 
 
 def _reads_shopify(node: NodeDefinition, credential: str) -> bool:
-    """Whether it only reads a Shopify store; changes are left to store steps, which always ask."""
+    """Returns whether it only reads a Shopify store; changes are left to store steps, which always ask."""
     method = str(node.get("method", "GET")).upper()
     return credential in CREDENTIAL_TYPES and credential.startswith("shopify") and method in ("GET", "HEAD")
 

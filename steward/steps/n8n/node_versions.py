@@ -142,5 +142,5 @@ VERSIONS = MappingProxyType(
 
 
 def has_major(versions: tuple[float, ...], version: float) -> bool:
-    """Whether a version differs from one of these at most in its minor number."""
+    """Returns whether a version differs from one of these at most in its minor number."""
     return any(int(version) == int(listed) for listed in versions)

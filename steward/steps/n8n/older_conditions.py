@@ -68,7 +68,7 @@ def row_holds(
     *,
     first: AnyJson = js.UNDEFINED,
 ) -> bool:
-    """Whether an older comparison holds; `first` is the switch's value. Raises ItemFailed."""
+    """Returns whether an older comparison holds; `first` is the switch's value. Raises ItemFailed."""
     operation = row.text("operation", _DEFAULT.get(kind, "equal"))
     value1 = row.get("value1", js.UNDEFINED) if first is js.UNDEFINED else first
     value2 = row.get("value2", _nothing(kind))

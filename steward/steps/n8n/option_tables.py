@@ -25,7 +25,7 @@ class OptionTable:
 
     @property
     def known(self) -> Mapping[str, str]:
-        """What the API calls each option."""
+        """The API's name of each option."""
         pairs = (name.partition(":") for name in self.names.split())
         return {name: renamed or name for name, _, renamed in pairs}
 

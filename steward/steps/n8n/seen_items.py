@@ -1,4 +1,4 @@
-"""What the node removeDuplicates has seen in earlier runs, kept as static data of its step or workflow.
+"""The items that removeDuplicates saw in earlier runs, as static data of its step or workflow.
 
 See docs/design/static-data.md.
 """

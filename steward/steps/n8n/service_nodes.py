@@ -49,7 +49,7 @@ Answered = Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]
 
 @dataclass(frozen=True, slots=True)
 class ServiceOperation:
-    """One operation of a node: the call that it makes, and the items of the answer.
+    """An operation of a node: the call that it makes, and the items of the answer.
 
     `fields` are the body of a send, the query of a GET; `{name}` in `path` is a parameter. `recipient` and
     `text` are what an approval shows. `needed` has the parameters without which the call cannot be made, with
@@ -112,7 +112,7 @@ class ServiceOperation:
 
 
 class ServicePort:
-    """What a step's calls go through: a connection, whose plain `settings` paths may name."""
+    """The connection that a step's calls go through; paths may name its plain `settings`."""
 
     def __init__(self, account: AccountAccess, connector: str) -> None:
         settings = account.connection.facts.get("settings")

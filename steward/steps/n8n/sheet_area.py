@@ -60,7 +60,7 @@ def start_of(area: str | None) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class SheetArea:
-    """Which cells of a tab are read, and which of its rows name the columns and hold the data."""
+    """The cells of a tab to read, and its rows with the column names and the data."""
 
     range: str | None = None
     header_row: int = 1

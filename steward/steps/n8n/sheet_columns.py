@@ -17,7 +17,7 @@ _ROW_NUMBER = "row_number"
 
 
 def _maps_automatically(parameters: JsonObject, version: float) -> bool:
-    """Whether items name the columns, in versions with a choice for extra fields."""
+    """Returns whether items name the columns, in versions with a choice for extra fields."""
     if version >= 4:
         columns = parameters.get("columns")
         mode = columns.get("mappingMode") if isinstance(columns, Mapping) else None
@@ -81,7 +81,7 @@ class SheetColumns:
         return self.first_free == 0
 
     def admit(self, call: StepCall, number: int, row: JsonObject, operation: str) -> JsonObject:
-        """The fields of a row that are written, once columns are planned for those that have none.
+        """Returns the fields of a row that are written, once columns are planned for those that have none.
 
         Raises ItemFailed where the step refuses fields without a column.
         """
@@ -101,7 +101,7 @@ class SheetColumns:
         return fields
 
     def with_header(self, proposal: Proposal) -> Proposal:
-        """The proposal with the header cells of the added columns written before its own parts.
+        """Returns the proposal with the header cells of the added columns written before its own parts.
 
         Each proposal that needs them carries them, since a person may leave out any of the others; cells that
         already hold the names count as written. Raises ItemFailed.

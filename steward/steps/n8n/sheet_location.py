@@ -1,4 +1,4 @@
-"""Where a spreadsheet step reads or writes: the bound connection, the document and the tab."""
+"""The place where a spreadsheet step reads or writes: connection, document and tab."""
 
 import re
 from collections.abc import Mapping

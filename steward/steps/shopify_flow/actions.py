@@ -93,7 +93,7 @@ async def propose(call: FlowCall, commands: Sequence[NamedCommand]) -> FlowResul
 
 @dataclass(frozen=True, slots=True)
 class _ActionSpec:
-    """One action: its task ids without the prefix, its label, its fields, and how it plans changes.
+    """An action: its task ids without the prefix, its label, its fields, and how it plans changes.
 
     `required` names the fields that it needs; of names joined by `|`, one is enough.
     """

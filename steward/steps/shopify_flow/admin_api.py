@@ -62,7 +62,7 @@ Arguments = Mapping[str, AnyJson]
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One mutation: the names of its arguments and the commands that it becomes.
+    """A mutation: the names of its arguments and the commands that it becomes.
 
     `shape` has for each name None, the names within an object, or in a list the names within each of its
     objects; names in `needed` must be there.
@@ -74,7 +74,7 @@ class Mutation:
 
 
 class _AdminRequest(FlowType):
-    """One request. Later steps do not see the answer of the store."""
+    """A request. Later steps do not see the answer of the store."""
 
     tasks = (f"{ADMIN}admin_api_operation",)
     label = "Send Admin API request"
@@ -188,7 +188,7 @@ def _without_duplicates(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
 
 
 def _sketch(blob: AnyJson) -> Arguments | None:
-    """The arguments with a 0 for each Liquid, for their names' sake; None where that is no JSON."""
+    """Returns the arguments with a 0 for each Liquid, to learn their names; None where that is no JSON."""
     text = blob.get("expr") if is_liquid(blob) else blob
     try:
         return _parse_arguments(_LIQUID.sub("0", text) if isinstance(text, str) else text)

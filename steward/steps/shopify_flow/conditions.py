@@ -47,7 +47,7 @@ _NEGATED: Mapping[str, str] = {
 
 
 def holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> bool:
-    """Whether the condition holds. Raises ItemFailed for a value that cannot be compared, UnknownInTest.
+    """Returns whether the condition holds. Raises ItemFailed for incomparable values, UnknownInTest.
 
     Parts are looked at in their order, and no further than the answer needs.
     """
@@ -75,7 +75,7 @@ def _trees(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
 
 
 def _list_holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> bool:
-    """Of an empty list any is false, all and none are true."""
+    """Evaluates a condition over a list: of an empty one any is false, all and none are true."""
     item, below = str(tree["item"]), tree["holds"]
     if not isinstance(below, Mapping):
         raise ItemFailed("The condition cannot be read.")
@@ -92,7 +92,7 @@ def _list_holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> b
 def compared(
     actual: JsonValue, operator: str, expected: JsonValue, *, type_: str | None, zone: tzinfo, path: str = ""
 ) -> bool:
-    """One comparison, by the operator's name in files. Raises ItemFailed."""
+    """Returns the result of a comparison, by the operator's name in files. Raises ItemFailed."""
     unary = _UNARY.get(operator)
     if unary is not None:
         return unary(actual)
@@ -135,7 +135,7 @@ def _is_list(value: JsonValue) -> bool:
 
 
 def _choices(expected: JsonValue) -> list[JsonValue]:
-    """What `in?` chooses from: a list, the JSON of one, or values between commas."""
+    """Returns the choices of `in?`: a list, the JSON of one, or comma-separated values."""
     if _is_list(expected):
         return elements(expected)
     text = "" if expected is None else str(expected).strip()
@@ -177,7 +177,7 @@ def _are_numbers(actual: JsonValue, expected: JsonValue) -> bool:
 
 
 def _are_moments(actual: JsonValue, expected: JsonValue) -> bool:
-    """Whether both are dates and one has a time: their texts would be in order only within one zone."""
+    """Returns whether both are dates and one has a time: as texts they sort only within one zone."""
     if not (isinstance(actual, str) and isinstance(expected, str) and "T" in actual + expected):
         return False
     return all(_MOMENT.match(text) and js_dates.parse(text, UTC) is not None for text in (actual, expected))

@@ -35,7 +35,7 @@ class FlowVariables:
 
 
 def follow(value: JsonValue, path: str) -> JsonValue:
-    """What lies at a dotted path, None when nothing does.
+    """Returns the value at a dotted path, or None.
 
     A member of a list is that member of each of its elements, lists among them joined; `first`,
     `last` and `size` are the list's own.

@@ -38,7 +38,7 @@ _ACCEPT = "application/json, text/*;q=0.9, */*;q=0.8"
 
 
 class HttpRequest(FlowType):
-    """What an address answers is handed on: `statusCode`, `headers`, `body`.
+    """Sends a request and hands on the response: `statusCode`, `headers`, `body`.
 
     `on_client_error` and `on_server_error` say what a refusing answer does: fail or ignore; retry fails once
     the tries are over, which a read has in any case.
@@ -178,7 +178,7 @@ async def _read(call: FlowCall) -> FlowResult:
 
 
 def _answered(response: PlatformResponse) -> JsonObject:
-    """What later steps see of a response."""
+    """Returns what later steps see of a response."""
     return {
         "statusCode": response.status,
         "headers": dict(response.headers),

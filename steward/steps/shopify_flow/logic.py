@@ -39,11 +39,11 @@ class Condition(FlowType):
         return "condition"
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
-        """Both."""
+        """Returns the ports of both answers."""
         return ("true", "false")
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """The port of the answer."""
+        """Returns the port of the answer."""
         tree = call.value("condition")
         if not isinstance(tree, Mapping):
             raise WorkflowStepFailed("The condition of this step cannot be read. Import the flow again.")
@@ -53,18 +53,18 @@ class Condition(FlowType):
 
 
 class _ListTask(FlowType):
-    """What tasks over a list share: its path, as the file has it."""
+    """The base of tasks over a list, with its path as the file has it."""
 
     fields = frozenset(("list",))
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """That there is a path."""
+        """Yields a problem if no list is named."""
         path = definition.literal("list")
         if not isinstance(path, str) or not _PATH.match(path):
             yield StepProblem("error", "parameter", "It names no list. Choose one in Shopify Flow.")
 
     def items_of(self, call: FlowCall) -> list[JsonValue]:
-        """The list's elements; of a path through lists all of them in one."""
+        """Returns the list's elements; a path through lists joins all of them."""
         return elements(call.environment.resolve(call.text("list")))
 
 
@@ -80,17 +80,17 @@ class ForEach(_ListTask):
         return "for_each"
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
-        """The body, and what comes after."""
+        """Returns the ports of the body and of what comes after."""
         return (LOOP, "after")
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """The elements."""
+        """Returns the elements."""
         items = self.items_of(call)
         return FlowResult(ports=(LOOP, "after"), elements=tuple(items), counts=Counts(matched=len(items)))
 
 
 class Count(_ListTask):
-    """How many elements a list has."""
+    """Counts the elements of a list."""
 
     tasks = ("shopify::flow::count",)
     label = "Count"
@@ -102,7 +102,7 @@ class Count(_ListTask):
         return "count"
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """The number."""
+        """Returns the number."""
         return FlowResult(len(self.items_of(call)))
 
 
@@ -119,7 +119,7 @@ class Sum(_ListTask):
         return "sum"
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """The number, whole where every part is."""
+        """Returns the number, whole where every part is."""
         total = Decimal(0)
         for element in self.items_of(call):
             if element is None or element == "":
@@ -152,7 +152,7 @@ class RunCode(FlowType):
         return "code"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """That its input and output can be read; the script is compiled with all others."""
+        """Yields the problems of its input and output; the script is compiled with all others."""
         try:
             selection.read_selection(str(definition.config.get("input") or ""))
         except selection.UnreadableSelection as fault:
@@ -169,7 +169,7 @@ class RunCode(FlowType):
             yield StepProblem("error", "parameter", "It has no script. Remove the step.")
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """What the script returns, as the output's types have it."""
+        """Returns the script's result, converted to the types of the output."""
         fields = selection.read_selection(call.text("input"))
         script_input = selection.cut(call.environment, fields)
         try:
@@ -188,7 +188,7 @@ class RunCode(FlowType):
 
 
 class Wait(FlowType):
-    """For a while or until a time, at most 90 days; what the flow reads is read again after it."""
+    """Waits for a time or until one, at most 90 days; then reads again what the flow reads."""
 
     tasks = ("shopify::flow::wait",)
     label = "Wait"
@@ -200,7 +200,7 @@ class Wait(FlowType):
         return "wait"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """A span or a time, within the limit."""
+        """Yields a problem if it has no span or time within the limit."""
         seconds, until = definition.literal("seconds"), definition.config.get("until")
         if seconds is None and until is None:
             yield StepProblem("error", "parameter", "How long it waits cannot be read. Set a time span.")

@@ -44,11 +44,11 @@ class SendEmail(FlowType):
         return SEND_MAIL.name
 
     def required_connection(self, definition: TaskDefinition) -> str:
-        """A channel; a mail account, or the tab of a sheet, takes its place."""
+        """Returns the mail channel; a mail account, or the tab of a sheet, may take its place."""
         return "teams"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """That there is something to say, and to whom it is not said."""
+        """Checks that there is a text, and a receiver."""
         if not definition.config.get("subject") and not definition.config.get("message"):
             yield StepProblem("error", "parameter", "It has neither subject nor message. Remove the step.")
         words = (
@@ -58,7 +58,7 @@ class SendEmail(FlowType):
         yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """One message."""
+        """Proposes one message."""
         subject, lines = call.text("subject"), _lines(call.text("message"))
         if not subject and not lines:
             raise ItemFailed("The message of this step is empty.")

@@ -33,7 +33,7 @@ class ExecutionPath:
 
 @dataclass(slots=True)
 class FlowExecution(Execution):
-    """One run of a step: the way to it, and the numbers of the elements its loops are at, from 1."""
+    """A run of a step: the way to it, and the numbers of the elements its loops are at, from 1."""
 
     trail: ExecutionPath | None = None
     path: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ class _Arrival:
 
 
 class FlowOrder:
-    """Which step runs next, from the trigger on."""
+    """Determines which step runs next, from the trigger on."""
 
     def __init__(self, plan: Plan, *, entry: str, trigger_values: JsonObject | None = None) -> None:
         """`given` are the names the trigger itself hands on."""
@@ -64,7 +64,7 @@ class FlowOrder:
         self._push([self._targets(entry, None, trail, ())])
 
     def next(self) -> FlowExecution | None:
-        """The next execution; None when only held ones are left."""
+        """Returns the next execution; None when only held ones are left."""
         if not self._stack:
             return None
         arriving = self._stack.pop()
@@ -84,7 +84,7 @@ class FlowOrder:
         )
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
-        """The execution ended with these outputs; None: it failed and nothing follows."""
+        """Records the execution's outputs; None: it failed and nothing follows."""
         if outputs is None or not isinstance(execution, FlowExecution):
             return
         name, path, groups = execution.step.name, execution.path, []
@@ -98,7 +98,7 @@ class FlowOrder:
         self._push(groups)
 
     def start_waiting(self) -> bool:
-        """No step of a flow waits for a second input."""
+        """Returns False: no step of a flow waits for a second input."""
         return False
 
     def starved(self) -> list[PlanStep]:
@@ -108,7 +108,7 @@ class FlowOrder:
     def _targets(
         self, name: str, port: str | None, trail: ExecutionPath | None, path: tuple[int, ...]
     ) -> list[_Arrival]:
-        """What a port leads to, the topmost, then leftmost, first; without a port every edge counts."""
+        """Returns a port's targets, topmost, then leftmost, first; without a port those of every edge."""
         edges = (edge for edge in self._after.get(name, ()) if port is None or edge.port == port)
         steps = sorted((self._steps[edge.target] for edge in edges), key=_canvas_position)
         return [_Arrival(step, trail, path) for step in steps]

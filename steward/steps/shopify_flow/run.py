@@ -35,7 +35,7 @@ _LIQUID = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
 
 @dataclass(slots=True)
 class FlowContext:
-    """What the executions of one run share; `steps` are the plan's by name."""
+    """The context that a run's executions share; `steps` are the plan's by name."""
 
     steps: Mapping[str, PlanStep]
     evaluator: Evaluator
@@ -98,7 +98,7 @@ def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> Executi
 
 
 def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
-    """What leaves by each port: one item, of a for-each's body one for each element."""
+    """Returns what leaves by each port: one item, and for a for-each's body one for each element."""
     output: dict[str, JsonValue] = {"value": result.output}
     if result.unknown:
         output["unknown"] = list(result.unknown)
@@ -114,7 +114,7 @@ def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
 def _environment_at(
     trail: ExecutionPath | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
 ) -> FlowVariables:
-    """What a step at the end of `trail` sees: the steps before it on its own way, and its loops' elements.
+    """Returns what a step at the end of `trail` sees: earlier steps on its way, and its loops' elements.
 
     What was read of the store before a wait is gone after it.
     """
@@ -157,7 +157,7 @@ def _unknown_paths(trail: ExecutionPath, alias: str) -> set[str]:
 async def _evaluated(
     config: JsonValue, environment: FlowVariables, evaluator: Evaluator, now: datetime
 ) -> JsonObject:
-    """The config with every text of Liquid worked out, all in one message. Raises UnknownInTest."""
+    """Returns the config with every text of Liquid worked out, all in one message. Raises UnknownInTest."""
     texts: list[ParameterTemplate] = []
     tree = _collect_texts(config, texts)
     if not texts:

@@ -1,4 +1,4 @@
-"""What a run-code step takes and gives: the selection of its input, the types of its output.
+"""The input and output of a run-code step: a GraphQL selection, and the types of its result.
 
 The input is a GraphQL selection of the environment's names; arguments, fragments and directives are no part
 of it. The output's types are objects of fields, lists, and the five plain types. Pure.
@@ -43,7 +43,7 @@ class _Selection:
     fields: "dict[str, tuple[str, _Selection]]" = field(default_factory=dict)
 
     def paths(self) -> list[str]:
-        """The dotted paths of what it takes, deepest names alone."""
+        """Returns the dotted paths of what it takes, deepest names alone."""
         paths: list[str] = []
         for name, below in self.fields.values():
             paths += [f"{name}.{path}" for path in below.paths()] or [name]
@@ -77,7 +77,7 @@ class Schema:
     types: Mapping[str, Mapping[str, Type]]
 
     def has(self, names: Iterable[str]) -> bool:
-        """Whether the output has a field at a path of names, through lists as through objects."""
+        """Returns whether the output has a field at a path of names, through lists as through objects."""
         type_name = self.root
         for name in names:
             field_type = self.types.get(type_name, {}).get(name)
@@ -130,7 +130,7 @@ class _Tokens:
 
 
 def read_selection(text: str) -> _Selection:
-    """The input of a run-code step, `query { order { id } }`. Raises Unreadable."""
+    """Returns the input of a run-code step, `query { order { id } }`. Raises Unreadable."""
     tokens = _Tokens(text)
     if tokens.peek() == "query":
         tokens.next()
@@ -163,7 +163,7 @@ def _selection(tokens: _Tokens, depth: int, count: list[int]) -> _Selection:
 
 
 def cut(environment: FlowVariables, selection: _Selection) -> dict[str, JsonValue]:
-    """The part of the environment a selection takes; what is not there is null. Raises UnknownInTest."""
+    """Returns the selected part of the environment; missing values are null. Raises UnknownInTest."""
     for path in selection.paths():
         environment.require_known(path)
     return {
@@ -182,7 +182,7 @@ def _cut(value: JsonValue, selection: _Selection) -> JsonValue:
 
 
 def read_schema(text: str) -> Schema:
-    """The types of an output: `type Output { n: Int! }` and the types it names. Raises Unreadable."""
+    """Returns the types of an output: `type Output { n: Int! }` and the types it names. Raises Unreadable."""
     tokens, types = _Tokens(text), dict[str, dict[str, Type]]()
     while tokens.peek():
         if tokens.next() not in ("type", "input"):
@@ -231,7 +231,7 @@ class OutputMismatch(Exception):
 
 
 def fitted(value: JsonValue, schema: Schema) -> JsonValue:
-    """The output as its types have it: fields they do not name are left out. Raises Misfit."""
+    """Returns the output as its types have it: fields they do not name are left out. Raises Misfit."""
     return _fitted(value, NamedType(schema.root, required=True), schema, "The output", 0)
 
 

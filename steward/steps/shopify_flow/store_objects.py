@@ -57,7 +57,7 @@ _WORDS = {
 
 
 def kind_and_number(object_id: JsonValue) -> tuple[str, str]:
-    """What a global id names. Raises ItemFailed for anything else."""
+    """Returns the kind and number of a global id. Raises ItemFailed for anything else."""
     match = _GID.fullmatch(object_id.strip()) if isinstance(object_id, str) else None
     if match is None:
         raise ItemFailed(f"“{str(object_id)[:60]}” is no id of an object of the store.")
@@ -65,7 +65,7 @@ def kind_and_number(object_id: JsonValue) -> tuple[str, str]:
 
 
 def number_of(object_id: JsonValue, kind: str) -> str:
-    """The number of an object of a kind, from its global id or written plainly. Raises ItemFailed."""
+    """Returns the number of an object of a kind, from its global id or written plainly. Raises ItemFailed."""
     text = (
         str(object_id).strip() if isinstance(object_id, str | int) and not isinstance(object_id, bool) else ""
     )
@@ -107,18 +107,18 @@ class StoreObjects:
         return await self._read_one(VARIANT, ById(f"/{number_of(object_id, 'ProductVariant')}"), "variant")
 
     async def fields(self, kind: str, object_id: AnyJson) -> ObjectFields:
-        """The plain fields of a product, order or customer. Raises ItemFailed."""
+        """Returns the plain fields of a product, order or customer. Raises ItemFailed."""
         return await self._read_one(FIELDS, FieldsQuery(kind, number_of(object_id, kind)), _WORDS[kind])
 
     async def order_of_fulfilment(self, object_id: JsonValue) -> Order:
-        """The order a fulfilment order is of. Raises ItemFailed."""
+        """Returns the order a fulfilment order is of. Raises ItemFailed."""
         number = number_of(object_id, "FulfillmentOrder")
         query = FlowObjectQuery("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
         fulfilment = await self._read_one(FLOW_OBJECT, query, "fulfilment")
         return await self.order(fulfilment.get("orderId"))
 
     async def holds(self, fulfilment: str) -> tuple[str, ...]:
-        """The numbers of the holds of a fulfilment order. Raises ItemFailed."""
+        """Returns the numbers of the holds of a fulfilment order. Raises ItemFailed."""
         path = "fulfillmentOrder.fulfillmentHolds.id"
         fulfilment_order: AnyJson = await self._read_one(
             FLOW_OBJECT, FlowObjectQuery("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
@@ -128,7 +128,7 @@ class StoreObjects:
         )
 
     async def stocked(self, item: JsonValue, location: JsonValue) -> Variant:
-        """The variant of an inventory item, with its stock at a location. Raises ItemFailed."""
+        """Returns the variant of an inventory item, with its stock at a location. Raises ItemFailed."""
         number, location_id = number_of(item, "InventoryItem"), number_of(location, "Location")
         product = await self._read_one(PRODUCT, ById(f"item:{number}"), "inventory item")
         query = ProductsQuery(ids=(product.id,), location=location_id)
@@ -138,12 +138,12 @@ class StoreObjects:
         raise ItemFailed(f"The store has no stock of the inventory item {number}.")
 
     async def metafield(self, kind: str, number: str, namespace: str, key: str) -> Metafield | None:
-        """A metafield as it is; None: the object has none. Raises ItemFailed."""
+        """Returns a metafield as it is; None: the object has none. Raises ItemFailed."""
         metafields = await self._read_all(METAFIELD, MetafieldQuery(kind, number, namespace, key), "object")
         return metafields[0] if metafields else None
 
     async def redirect(self, path: str) -> Redirect | None:
-        """Where a path leads; None: nowhere."""
+        """Returns where a path leads; None: nowhere."""
         redirects = await self._read_all(REDIRECT, RedirectQuery(path), "redirect")
         return redirects[0] if redirects else None
 

@@ -38,7 +38,7 @@ class TaskDefinition:
     config: JsonObject
 
     def literal(self, field_: str) -> JsonValue:
-        """A field that no Liquid decides; None for one that is absent or has Liquid in it."""
+        """Returns a field that no Liquid decides; None for one that is absent or has Liquid in it."""
         value = self.config.get(field_)
         return None if is_liquid(value) else value
 
@@ -50,7 +50,7 @@ def is_liquid(value: object) -> bool:
 
 @dataclass(slots=True)
 class FlowCall:
-    """One run of a step: its environment, its config with every text rendered, and its run."""
+    """A run of a step: its environment, its config with every text rendered, and its run."""
 
     step: PlanStep
     environment: FlowVariables
@@ -64,11 +64,11 @@ class FlowCall:
         return self.scene.now
 
     def value(self, field_: str) -> AnyJson:
-        """A field of the config; None when it is absent. Raises ItemFailed where its Liquid failed."""
+        """Returns a field of the config, None if absent. Raises ItemFailed if its Liquid failed."""
         return unwrap(self.config.get(field_))
 
     def text(self, field_: str) -> str:
-        """A field that is a text, without blanks at its ends. Raises ItemFailed."""
+        """Returns a field that is a text, without blanks at its ends. Raises ItemFailed."""
         value = self.value(field_)
         return "" if value is None else str(value).strip()
 
@@ -90,7 +90,7 @@ class FlowCall:
 
 @dataclass(slots=True)
 class FlowResult:
-    """What a step gives: its output, which later steps see under its alias, and the ports it leaves by.
+    """The result of a step: its output, which later steps see under its alias, and the ports it leaves by.
 
     A for-each gives `each`, the elements its body runs for. A change or send gives `proposals`: with none of
     them it has succeeded. `unknown` are paths below the output that only the real change tells, "" for all of
@@ -124,7 +124,7 @@ class FlowType(ABC):
     reads_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
 
     def operation(self, definition: TaskDefinition) -> str:
-        """The public name of what it does."""
+        """Returns the public name of what it does."""
         return self.tasks[0]
 
     def kind_of(self, definition: TaskDefinition) -> StepKind:
@@ -148,11 +148,11 @@ class FlowType(ABC):
         return (sent.item,)
 
     def required_connection(self, definition: TaskDefinition) -> str | None:
-        """The kind of connection: store, or one that a person binds (spreadsheet, teams)."""
+        """Returns the kind of connection: store, or one that a person binds (spreadsheet, teams)."""
         return None if self.stores is None else "store"
 
     def target(self, definition: TaskDefinition) -> JsonObject | None:
-        """Where in a bound connection it reads or writes."""
+        """Returns where in a bound connection it reads or writes."""
         return None
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
@@ -161,7 +161,7 @@ class FlowType(ABC):
 
     @abstractmethod
     async def run(self, call: FlowCall) -> FlowResult:
-        """What it gives. Raises StepBroke, ItemFailed, CodeStopped, UnknownInTest; a CallError of a reader
+        """Runs the step. Raises StepBroke, ItemFailed, CodeStopped, UnknownInTest; a CallError of a reader
         passes through, for the walk."""
 
 

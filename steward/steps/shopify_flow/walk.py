@@ -40,5 +40,5 @@ def flow_handed_on(step: DoneStep, done: Sequence[DoneChange]) -> HandedOn | Non
 
 
 def is_flow_type(source_type: str) -> bool:
-    """Whether a step type of Shopify Flow is one that this release runs."""
+    """Returns whether a step type of Shopify Flow is one that this release runs."""
     return source_type in RUN_TYPES

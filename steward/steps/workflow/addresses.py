@@ -140,7 +140,7 @@ def _basic_pair(text: str) -> str:
 
 
 def is_removed_key(name: str, value: object) -> bool:
-    """Whether a header or query parameter held a key in the file, which was not imported."""
+    """Returns whether a header or query parameter held a key in the file, which was not imported."""
     if isinstance(value, str) and MARKER.search(value):
         return True
     return _KEYS.match(name.strip()) is not None and value in ("", None)
@@ -153,7 +153,7 @@ def user_part_of(url: str) -> str:
 
 
 def _removed_in_address(url: str) -> list[str]:
-    """The query parameters of an address that held a key in the file, which was not imported."""
+    """Returns the query parameters of an address that held a key in the file, which was not imported."""
     pairs = re.findall(r"[?&]([^=&#]+)=([^&#]*)", url)
     return [name for name, value in pairs if is_removed_key(name, value)]
 

@@ -115,7 +115,7 @@ def answered_items(settings: JsonObject, answer: WriteAnswer) -> list[Item]:
 
 
 def is_tolerant(params: Params) -> bool:
-    """Whether an error status is treated like any other response."""
+    """Returns whether an error status is treated like any other response."""
     return params.flag("options.response.response.neverError") or params.flag("options.ignoreResponseCode")
 
 

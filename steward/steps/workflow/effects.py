@@ -1,4 +1,4 @@
-"""What steps that read or change something outside share.
+"""Shared code of steps that read or change something outside.
 
 Calls put into words, proposals and their items.
 """

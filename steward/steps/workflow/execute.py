@@ -70,7 +70,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ExecutionContext:
-    """What the executions of one run share: plan, history, evaluator, environment and step types."""
+    """The context that a run's executions share: plan, history, evaluator, environment and step types."""
 
     plan: Plan
     entry: str

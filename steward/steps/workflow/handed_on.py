@@ -1,4 +1,4 @@
-"""Works out what a workflow's step hands on once its changes and sends are done; pure.
+"""Computes the output of a workflow's step once its changes and sends are done; pure.
 
 Each item follows its own changes: if they were made, it becomes what the answer says; if one failed, the
 step's `on_error` decides; if they were not made (declined, changed meanwhile), it is dropped. See
@@ -45,7 +45,7 @@ class DoneChange:
 
 @dataclass(frozen=True, slots=True)
 class HandedOn:
-    """What a step hands on; `outputs` is None if the run ends with it, by `message` and `code`."""
+    """The output of a step; `outputs` is None if the run ends with it, by `message` and `code`."""
 
     outputs: Outputs | None
     message: str | None = None
@@ -127,7 +127,7 @@ def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) 
 
 
 def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:
-    """Tells whether the answer to the change is unknown although later steps depend on it."""
+    """Returns whether the answer to the change is unknown although later steps depend on it."""
     if change.answer is not None:
         return False
     if change.outcome is Outcome.UNKNOWN:

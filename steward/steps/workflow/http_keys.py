@@ -1,4 +1,4 @@
-"""Where a request of a workflow takes keys that were removed from its file, for an account to put them back.
+"""The places where a workflow's request takes keys removed from its file, for an account to fill.
 
 See docs/design/imports-accounts.md#http-steps.
 """
@@ -48,7 +48,7 @@ _AUTHORIZATION: Final = ("header", "authorization")
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """Where a request takes a key: `header`, `query`, `basic`, `path` or `body`, and the name there.
+    """The place of a key: `header`, `query`, `basic`, `path` or `body`, and the name there.
 
     The name of a path is what comes before the key, that of a body the key's own. `scheme` is bearer for such
     a header, empty for another text, and None for a field that the file has without a text.
@@ -96,7 +96,7 @@ def sign_in_of(places: Sequence[KeyPlace]) -> tuple[str, str | None]:
 
 
 def _are_contrary(positions: Iterable[tuple[str, str]]) -> bool:
-    """Whether no one account can fill all of these: two paths, or two sign-ins in the same header."""
+    """Returns whether no one account can fill all of these: two paths, or two sign-ins in the same header."""
     paths = [position for position in positions if position[0] == "path"]
     return len(paths) > 1 or {_AUTHORIZATION, ("basic", "")} <= set(positions)
 

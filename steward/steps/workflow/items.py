@@ -67,7 +67,7 @@ _NO_BINARY: Mapping[str, BinaryReference] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item. `paired` is None if its source is unknown; `error` is set if it represents a failure.
+    """An item. `paired` is None if its source is unknown; `error` is set if it represents a failure.
 
     `partial`: in a test run, the item may have further fields that are not known. `binary` are its files by
     the name of their field. See docs/design/files.md#reference.
@@ -112,7 +112,7 @@ class Source:
 
 @dataclass(slots=True)
 class PastRun:
-    """One run of a step, as later steps see it. `outputs` is None if it failed."""
+    """A run of a step, as later steps see it. `outputs` is None if it failed."""
 
     outputs: Outputs | None
     sources: Sequence[Source | None]

@@ -13,7 +13,7 @@ from steward.steps.workflow.items import History, Items, Outputs, PastRun, Sourc
 
 @dataclass(slots=True)
 class Execution:
-    """One run of a step: its items by input and their sources.
+    """A run of a step: its items by input and their sources.
 
     `iteration` numbers its row if the order sets it; otherwise the number follows from `run`.
     """
@@ -94,7 +94,7 @@ class PlanOrder:
         return [arriving.step for arriving in self._waiting]
 
     def _comes_after(self, name: str, others: set[str]) -> bool:
-        """Whether one of `others` precedes the step, not counting cycles through the step itself."""
+        """Returns whether one of `others` precedes the step, not counting cycles through the step itself."""
         seen, open_ = {name}, [name]
         while open_:
             current = open_.pop()

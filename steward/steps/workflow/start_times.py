@@ -1,4 +1,4 @@
-"""What a workflow is handed by the schedule that starts it."""
+"""The data that a schedule hands to the workflow it starts."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What an imported workflow keeps from run to run, as one run sees it.
+"""Data that an imported workflow keeps from run to run, as one run sees it.
 
 n8n calls it static data: an object of the whole workflow (`global`) and one of each node. Beside them are
 data tables. A run reads what is stored at its first need. What it changes is in the rows of its steps until

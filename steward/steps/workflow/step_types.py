@@ -48,7 +48,7 @@ class UnknownInTest(Exception):
 
 
 class FieldUse(Enum):
-    """What a step type does with the fields of its items, apart from expressions."""
+    """The use a step type makes of its items' fields, apart from expressions."""
 
     READS = "fields"  # reads the fields itself
     PASSES_ITEMS = "whole"  # passes items on unchanged
@@ -115,7 +115,7 @@ class Params:
         return [Params(row) for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
 
     def has(self, name: str) -> bool:
-        """Whether the parameter is present."""
+        """Returns whether the parameter is present."""
         return name in self._tree
 
     @property
@@ -152,7 +152,7 @@ def unwrap(value: JsonValue) -> JsonValue:
 
 @dataclass(slots=True)
 class StepCall:
-    """One run of a step: its items, its parameters for each of them, and what it may use.
+    """A run of a step: its items, its parameters for each of them, and what it may use.
 
     `expression_context` returns what scripts can read, for the named steps; `memory` is what the step stored
     at its earlier runs in this run, which only loops do.
@@ -210,7 +210,7 @@ class RunEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class AnswerUse:
-    """How an output item is made of the answer to what it sends: by which step type, and its settings.
+    """The way an output item is made of the answer to a send: by which step type, and its settings.
 
     `is_needed`: without the answer nothing can be handed on; else the item stays as planned.
     """
@@ -295,7 +295,7 @@ class NodeDefinition:
 
 
 def is_expression(value: object) -> bool:
-    """Whether a raw parameter is an expression: text that begins with `=`."""
+    """Returns whether a raw parameter is an expression: text that begins with `=`."""
     return isinstance(value, str) and value.startswith("=")
 
 
@@ -315,7 +315,7 @@ class StepType(ABC):
     unjoined_parameters: tuple[str, ...] = ()  # parameters that it receives as UnjoinedText
 
     def operation(self, node: NodeDefinition) -> str:
-        """The public name of its operation. See docs/design/api/imports.md#plan."""
+        """Returns the public name of its operation. See docs/design/api/imports.md#plan."""
         return self.types[0]
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
@@ -335,7 +335,7 @@ class StepType(ABC):
         return 1
 
     def demands_all(self, step: PlanStep) -> bool:
-        """Whether it runs only with all of its inputs."""
+        """Returns whether it runs only with all of its inputs."""
         return False
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
@@ -347,7 +347,7 @@ class StepType(ABC):
         return node.parameters
 
     def reads_dates(self, version: float) -> bool:
-        """Whether it distinguishes JavaScript dates from their ISO text."""
+        """Returns whether it distinguishes JavaScript dates from their ISO text."""
         return False
 
     def required_connection(self, node: NodeDefinition) -> str | None:
@@ -366,7 +366,7 @@ class StepType(ABC):
         return None
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Whether n8n hands on an answer of this step that cannot be had here."""
+        """Returns whether n8n hands on an answer of this step that cannot be had here."""
         return False
 
     def reads_file(self, node: NodeDefinition) -> bool:
@@ -391,7 +391,7 @@ class StepType(ABC):
         return (sent.item,)
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Whether output items without files keep those of the items they came from."""
+        """Returns whether output items without files keep those of the items they came from."""
         return self.field_use in (FieldUse.PASSES_ITEMS, FieldUse.EXTENDS_ITEMS)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What a test run cannot know: the output of changes and sends that are not really done.
+"""Tracks what a test run cannot know: the output of changes and sends that are not really made.
 
 A partial item has the fields that are known and may have more: a field that it has can be read, one that it
 lacks is unknown until a real run. A step that would read such a field is left out, and so are the steps that
@@ -33,7 +33,7 @@ class PartialItems:
                     self.items_by_id[id(item.json)] = item.json
 
     def has(self, value: object) -> bool:
-        """Whether the value is the json of a partial item."""
+        """Returns whether the value is the json of a partial item."""
         return id(value) in self.items_by_id
 
     def mark_outputs(

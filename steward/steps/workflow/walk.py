@@ -75,7 +75,7 @@ class Journal(Protocol):
 
 @dataclass(slots=True)
 class WalkResult:
-    """How far a walk got. `failed` is the execution that ended it; `held` wait for an approval."""
+    """The end of a walk. `failed` is the execution that ended it; `held` wait for an approval."""
 
     order: "ExecutionOrder"
     failed: Execution | None = None
@@ -108,7 +108,7 @@ class ExecutionOrder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WalkContext:
-    """What a walk needs beside its plan and journal."""
+    """The dependencies of a walk besides its plan and journal."""
 
     evaluator: Evaluator
     environment: RunEnvironment

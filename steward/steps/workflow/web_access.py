@@ -1,4 +1,4 @@
-"""Where the requests of a workflow's step go: an address of its own, or one of the hosts of its account."""
+"""Decides where a step's requests go: an address of its own, or one of its account's hosts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

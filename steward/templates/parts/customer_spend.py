@@ -1,4 +1,4 @@
-"""What customers spent: the platform's own total, or the sum of their orders."""
+"""Computes what customers spent: the platform's own total, or the sum of their orders."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator

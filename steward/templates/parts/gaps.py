@@ -1,4 +1,4 @@
-"""What a product lacks: which of its data are missing, and in how many of its variants."""
+"""Finds what a product lacks: which of its data are missing, and in how many variants."""
 
 import html
 import re
@@ -38,7 +38,7 @@ _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
 
 def has_text(markup: str) -> bool:
-    """Says whether HTML shows anything besides blanks and empty tags."""
+    """Returns whether HTML shows anything besides blanks and empty tags."""
     if _VISIBLE.search(markup):
         return True
     return bool(html.unescape(_TAG.sub("", markup)).translate(_INVISIBLE).strip())
@@ -62,7 +62,7 @@ def gap_words(check: str, lacking: int, variants: int) -> str:
 
 
 def _no_weight(variant: Variant) -> bool:
-    """Says whether a variant that is shipped has no weight above 0."""
+    """Returns whether a variant that is shipped has no weight above 0."""
     if not variant.ships:
         return False
     try:

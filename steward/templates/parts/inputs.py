@@ -218,7 +218,7 @@ def _pattern(_: JsonValue, pattern: str, value: JsonValue, __: JsonValue) -> Ite
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """Says whether the pattern is in the text; reads `^(?!A)B`, which RE2 cannot, as `^B` and not `^A`."""
+    """Returns whether the pattern is in the text; reads `^(?!A)B`, which RE2 cannot, as `^B` and not `^A`."""
     if pattern.startswith("^(?!"):
         end = _closing(pattern, 1)
         if _expression(f"^{pattern[4:end]}").search(value) is not None:

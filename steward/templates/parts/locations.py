@@ -1,4 +1,4 @@
-"""The one location stock is written at: a named one, or the only active one."""
+"""Finds the one location at which stock is written: a named one, or the only active one."""
 
 from steward.model.connection import Connection
 from steward.model.json import AnyJson, JsonObject, JsonValue

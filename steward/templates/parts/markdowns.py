@@ -25,7 +25,7 @@ class MarkdownInputs(JsonRecord, frozen=True):
 
 
 def is_discounted(variant: Variant) -> bool:
-    """Says whether the variant's compare-at price is above its price."""
+    """Returns whether the variant's compare-at price is above its price."""
     price, compare_at = amount_of(variant.price), amount_of(variant.compare_at)
     return price is not None and compare_at is not None and compare_at > price
 

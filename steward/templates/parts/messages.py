@@ -1,4 +1,4 @@
-"""Which connections meet a template's needs, the inputs that name them, and the message of its last step."""
+"""Finds the connections that meet a template's needs, and builds the message of its last step."""
 
 from collections.abc import Iterable
 
@@ -28,7 +28,7 @@ def accepted_kinds(need: str) -> tuple[str, ...]:
 
 
 def names_channel(connection: Connection) -> bool:
-    """Whether messages to the connection have a channel, without naming one themselves."""
+    """Returns whether messages to the connection have a channel, without naming one themselves."""
     return connection.facts.get(NAMES_CHANNEL) is not False
 
 

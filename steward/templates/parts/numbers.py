@@ -122,7 +122,7 @@ def _split(digits: str, text: str, form: str) -> tuple[str, str]:
 
 
 def _is_decimal(digits: str, last: int, text: str, form: str) -> bool:
-    """Says whether the last point or comma is the decimal sign."""
+    """Returns whether the last point or comma is the decimal sign."""
     sign = digits[last]
     other = "," if sign == "." else "."
     if other in digits:

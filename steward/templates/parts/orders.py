@@ -82,7 +82,7 @@ def until_of(context: StepContext) -> str | None:
 
 
 def in_currency(order: Order, context: StepContext) -> bool:
-    """Says whether the order is in the store's currency; others are never compared or added up."""
+    """Returns whether the order is in the store's currency; others are never compared or added up."""
     return context.home.connection.currency in (None, order.currency)
 
 

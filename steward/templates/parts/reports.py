@@ -40,7 +40,7 @@ class SheetReport:
 
 
 class _SentReport(StepOutput, frozen=True):
-    """How many calls go to the sheet, and whether a message follows them."""
+    """The number of calls to the sheet, and whether a message follows them."""
 
     sheet: int
     teams: bool

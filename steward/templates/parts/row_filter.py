@@ -22,7 +22,7 @@ class CellCondition:
     number_format: str
 
     def fits(self, cell: Cell) -> bool:
-        """Says whether a cell fits. Raises RowRefused `number_ambiguous`."""
+        """Returns whether a cell fits. Raises RowRefused `number_ambiguous`."""
         if self.op == "empty":
             return is_blank(cell)
         if self.op in ORDERED:

@@ -1,4 +1,4 @@
-"""What a store sold and refunded within some hours, and its best products.
+"""Sums what a store sold and refunded within some hours, and its best products.
 
 Adds up money in the store's currency alone.
 """
@@ -65,7 +65,7 @@ class SalesSums:
 
 
 def counts_as_sale(order: Order) -> bool:
-    """Says whether an order counts: no test, not cancelled, and its payment did not fail."""
+    """Returns whether an order counts: no test, not cancelled, and its payment did not fail."""
     return not order.test and order.cancelled_at is None and order.payment is not Payment.VOIDED
 
 

@@ -1,4 +1,4 @@
-"""What a row of prices asks of its variant."""
+"""Reads the prices that a row sets on its variant."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,7 +12,7 @@ from steward.templates.parts.sku_rows import SkuRow
 
 
 class PriceRow(SkuRow, frozen=True):
-    """One row of prices; `compare_at` counts only with such a column."""
+    """A row of prices; `compare_at` counts only with such a column."""
 
     price: StoredCell
     compare_at: StoredCell

@@ -17,7 +17,7 @@ _WHOLE_SKU = ("sku_repeated", "sku_ambiguous", "sku_case_differs")
 
 
 class SkuRow(JsonRecord, frozen=True, array_like=True):
-    """One row: its number in the sheet or file, and its cell with the SKU."""
+    """A row: its number in the sheet or file, and its cell with the SKU."""
 
     number: int
     sku: StoredCell

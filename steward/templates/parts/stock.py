@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StockUnit:
-    """One stock number: a variant's own, or one that a product's variations share.
+    """A stock number: a variant's own, or one that a product's variations share.
 
     `stock` null: not tracked, or back-orderable; such a unit is left out of every decision.
     """
@@ -54,12 +54,12 @@ def total_of(product: Product) -> int | None:
 
 
 def is_live(product: Product) -> bool:
-    """Says whether the product is neither a draft nor archived."""
+    """Returns whether the product is neither a draft nor archived."""
     return product.status in _LIVE
 
 
 def is_on_sale(variant: Variant) -> bool:
-    """Says whether the variant itself is published; a variation can be switched off on its own."""
+    """Returns whether the variant itself is published; a variation can be switched off on its own."""
     return variant.status in _LIVE
 
 
@@ -72,7 +72,7 @@ class _ProductsInput(JsonRecord, frozen=True):
 
 
 class ProductFilter:
-    """Which products a template looks at, by the input `products`.
+    """The filter of the products that a template looks at, from the input `products`.
 
     Names are compared without regard to case and outer blanks. A type is the product type, or one of the
     categories where the platform has those.
@@ -87,7 +87,7 @@ class ProductFilter:
         self._types = _folded(options.types)
 
     def has(self, product: Product) -> bool:
-        """Says whether the filter includes `product`."""
+        """Returns whether the filter includes `product`."""
         tags = _folded(product.tags)
         types = _folded([product.type or "", *product.categories])
         return (
@@ -134,13 +134,13 @@ async def read_each_once(pages: AsyncIterator[RecordPage[Variant]]) -> list[Vari
 
 
 def in_event(event: StoreEvent, unit: StockUnit) -> bool:
-    """Says whether the event is about this stock number."""
+    """Returns whether the event is about this stock number."""
     variation = f"{event.parent_id}/{event.object_id}" if event.parent_id else event.object_id
     return unit.id in (variation, event.object_id)
 
 
 def has_event_unit(context: StepContext, product: Product) -> bool:
-    """Says whether the run's event is about a stock number of the product; True without an event."""
+    """Returns whether the run's event is about a stock number of the product; True without an event."""
     event = context.event
     return event is None or any(in_event(event, unit) for unit in units_of(product))
 

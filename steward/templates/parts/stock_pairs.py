@@ -36,7 +36,7 @@ class PairRules:
 
 @dataclass(slots=True)
 class PairedStock:
-    """What becomes of the target's variants."""
+    """The decisions on the target's variants."""
 
     commands: list[SetStock] = field(default_factory=list)
     refused: list[RefusedRow] = field(default_factory=list)

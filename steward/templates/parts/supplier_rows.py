@@ -1,4 +1,4 @@
-"""What a supplier's rows ask of the variants: stock, and prices with a markup."""
+"""Reads what a supplier's rows set on variants: stock, and prices with a markup."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from steward.templates.parts.sku_rows import SkuRow
 
 
 class FeedRow(SkuRow, frozen=True):
-    """One row of the file; the cell of a column that the inputs do not name is not looked at."""
+    """A row of the file; the cell of a column that the inputs do not name is not looked at."""
 
     stock: StoredCell
     price: StoredCell
@@ -24,7 +24,7 @@ class FeedRow(SkuRow, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class VariantUpdate:
-    """What to set on a variant; null: left alone. `row` null: the file no longer names it."""
+    """The values to set on a variant; null: left alone. `row` null: the file no longer names it."""
 
     row: int | None
     variant: Variant

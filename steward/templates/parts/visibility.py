@@ -38,7 +38,7 @@ def channel_errors(inputs: JsonObject, store: Connection | None) -> FieldErrors:
 
 
 def has_channels(store: Connection) -> bool:
-    """Says whether the platform sells through channels; on WooCommerce their names are not read."""
+    """Returns whether the platform sells through channels; on WooCommerce their names are not read."""
     return store.kind != "woocommerce"
 
 
@@ -64,7 +64,7 @@ def change_message(context: StepContext, stock: int) -> str:
 
 
 def is_shown(product: Product, channels: Sequence[str]) -> bool:
-    """Says whether people see the product: on one of `channels`, or at all where there are none."""
+    """Returns whether people see the product: on one of `channels`, or at all where there are none."""
     return product.visible and (not channels or any(channel in product.channels for channel in channels))
 
 

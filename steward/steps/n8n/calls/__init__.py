@@ -1,4 +1,4 @@
-"""What nodes that are tables of calls share.
+"""Shared code of nodes that are tables of calls.
 
 See docs/design/messages.md#services-without-a-connector.
 """

@@ -133,7 +133,7 @@ def option_problems(
 
 
 def _holds_value(value: JsonValue) -> bool:
-    """Whether a parameter, or anything inside it, is filled in."""
+    """Returns whether a parameter, or anything inside it, is filled in."""
     if isinstance(value, Mapping):
         return any(_holds_value(member) for member in value.values())
     if isinstance(value, list):

@@ -22,7 +22,7 @@ from steward.steps.workflow.step_types import StepCall
 
 
 def is_to_sender(fields: ServiceFields) -> bool:
-    """Whether a reply goes to the sender alone."""
+    """Returns whether a reply goes to the sender alone."""
     if fields.version < 2:
         return fields.text("replyType", "reply") == "reply"
     return fields.flag("replyToSenderOnly")

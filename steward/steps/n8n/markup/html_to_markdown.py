@@ -67,7 +67,7 @@ class _List:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """How the enclosing elements change an element; `within` is the one with rules for its content."""
+    """The effect of enclosing elements; `within` is the one with rules for its content."""
 
     list: _List | None = None
     keep_blanks: bool = False

@@ -31,7 +31,7 @@ _MAX_OUTPUTS = 100
 
 
 class _ConditionNode(StepType):
-    """What if, filter and switch share: conditions of current and older versions."""
+    """The base of if, filter and switch: conditions of current and older versions."""
 
     def reads_dates(self, version: float) -> bool:
         """Returns whether conditions have a type, which a date is tried for."""
@@ -125,7 +125,7 @@ def _zone(call: StepCall) -> tzinfo:
 
 
 def judged(params: Params, path: str, call: StepCall, answers: Answers) -> bool:
-    """Whether a condition set of version 2 or later holds for one item. Raises ItemFailed."""
+    """Returns whether a condition set of version 2 or later holds for one item. Raises ItemFailed."""
     condition_set = params.get(path, {})
     if not isinstance(condition_set, Mapping):
         raise ItemFailed("The conditions of this step cannot be read.")

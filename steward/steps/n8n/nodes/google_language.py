@@ -35,7 +35,7 @@ _DEFAULTS = {"document": "analyzeSentiment"}
 
 
 class GoogleLanguageNode(HttpServiceNode):
-    """Its only operation, of a text."""
+    """Analyzes a text, which is its only operation."""
 
     types = ("googleCloudNaturalLanguage",)
     service = "Google Cloud Natural Language"

@@ -159,7 +159,7 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 def _takes_first(params: Params, version: float) -> bool:
-    """Whether a lookup returns only its first match, as the oldest versions do by default."""
+    """Returns whether a lookup returns only its first match, as the oldest versions do by default."""
     if params.flag("options.returnAllMatches"):
         return False
     return version < 3 or params.flag("options.returnFirstMatch")
@@ -232,7 +232,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What one item writes: its mapped fields, the cells, and the row in the sheet, if any."""
+    """The row that one item writes: its mapped fields, the cells, and its place in the sheet, if any."""
 
     item_index: int
     fields: Mapping[str, AnyJson]

@@ -13,7 +13,7 @@ _DEFAULTS = {"language": "translate"}
 
 
 class GoogleTranslateNode(HttpServiceNode):
-    """Its only operation."""
+    """Translates a text, which is its only operation."""
 
     types = ("googleTranslate",)
     versions = (1, 2)

@@ -105,7 +105,7 @@ _STRINGS = re.compile(r'"""(?:\\"""|\\(?!""")|[^\\])*?"""|"(?:[^"\\\n\r]|\\[^\n\
 
 
 def only_asks(document: str) -> bool:
-    """Whether a GraphQL document has neither a mutation nor a subscription outside of braces."""
+    """Returns whether a GraphQL document has neither a mutation nor a subscription outside of braces."""
     bare = _STRINGS.sub(" ", document.removeprefix("="))
     depth, top = 0, ""
     for sign in bare:
@@ -115,7 +115,7 @@ def only_asks(document: str) -> bool:
 
 
 def _asks_by_its_text(query: str) -> bool:
-    """Whether a document begins as a query for any value of its expressions; a run checks it again."""
+    """Returns whether a document is a query whatever its expressions return; a run checks again."""
     if not is_expression(query) or "{{" not in query:
         return only_asks(query)
     beginning = _STRINGS.sub(" ", query.removeprefix("=").partition("{{")[0])

@@ -157,7 +157,7 @@ class HttpRequestNode(StepType):
 
 
 def _plain_problem(*, has_account: bool) -> StepProblem:
-    """What is said of an address over http, which anybody on the way can read and change."""
+    """Returns the warning about an address over http, which others on the network can read and change."""
     if has_account:
         words = (
             "It signs in at an http address, where others can read its key. Only https is called: change it."
@@ -214,7 +214,7 @@ def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
 
 
 def hands_on_whole_lists(node: NodeDefinition) -> bool:
-    """Whether n8n makes one item of a list that the address answers with."""
+    """Returns whether n8n makes one item of a list that the address answers with."""
     is_json = node.version < 3 and node.literal("responseFormat", "json") == "json"
     whole = node.get("options.splitIntoItems") or node.get("options.fullResponse")
     return is_json and not whole

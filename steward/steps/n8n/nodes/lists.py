@@ -53,7 +53,7 @@ class SplitOutNode(StepType):
     parameters = frozenset(("fieldToSplitOut", "include", "fieldsToInclude", "options"))
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Whether the option to include files is on."""
+        """Returns whether the option to include files is on."""
         return call.first.flag("options.includeBinary")
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -329,7 +329,7 @@ def _is_less(first: JsonValue, second: JsonValue) -> bool:
 
 
 def is_same(first: JsonValue, second: JsonValue) -> bool:
-    """Whether two values are equal for sorting."""
+    """Returns whether two values are equal for sorting."""
     if isinstance(first, str) and isinstance(second, str):
         return first.lower() == second.lower()
     return first is second or (bool(first == second) and isinstance(first, bool) == isinstance(second, bool))

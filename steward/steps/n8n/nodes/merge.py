@@ -168,7 +168,7 @@ def _chosen(call: StepCall, params: Params) -> Items:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """How fields of several items are merged: which wins, deeply or not, and whether empty values lose."""
+    """The rules for merging fields: which input wins, deeply or not, and whether empty values lose."""
 
     resolve: str
     deep: bool

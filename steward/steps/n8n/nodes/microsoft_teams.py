@@ -56,7 +56,7 @@ class MicrosoftTeamsNode(StepType):
         return "teams"
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """The channel's address answers with no message, whose id and links n8n hands on."""
+        """Returns True: the channel's address does not answer with the message, which n8n hands on."""
         return True
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:

@@ -84,7 +84,7 @@ class SetNode(StepType):
         return FieldUse.EXTENDS_ITEMS if include in ("all", "except") or version < 3 else FieldUse.READS
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Whether files stay: with other fields before version 3 and from 3.4 on, else by option."""
+        """Returns whether files stay: with other fields before version 3 and from 3.4 on, else by option."""
         params = call.first
         if call.version < 3:
             return not params.flag("keepOnlySet")

@@ -58,7 +58,7 @@ _KNOWN_FILTERS = frozenset(
 
 
 class StoreNode(StepType, ABC):
-    """What the nodes of both stores share."""
+    """The base of the nodes of both stores."""
 
     platform = ""
     answers_with_object = False  # whether the store answers to a change with the whole object

@@ -109,7 +109,7 @@ class ExecuteWorkflowNode(StepType):
 
 
 def _to_choose(node: NodeDefinition) -> StepProblem:
-    """What is said of a step that calls a workflow of n8n's database."""
+    """Returns the problem of a step that calls a workflow of n8n's database."""
     workflow = node.get("workflowId")
     named = node.get("workflowId.cachedResultName")
     workflow = node.get("workflowId.value", workflow)
@@ -129,7 +129,7 @@ def _to_choose(node: NodeDefinition) -> StepProblem:
 
 
 def _handed_over(call: StepCall, index: int, item: Item) -> Item:
-    """An item as the called workflow is given it: with the fields that the step sets for it."""
+    """Returns an item as the called workflow is given it: with the fields that the step sets for it."""
     params = call.params(index)
     values = params.get("workflowInputs.value") if params.text("source", "database") == "database" else None
     json = js.deep_copy(item.json)
@@ -147,7 +147,7 @@ def _handed_over(call: StepCall, index: int, item: Item) -> Item:
 
 
 def _input(name: str, value: AnyJson, kind: str, *, texts: bool, convert: bool) -> AnyJson:
-    """A value for a field of the called workflow. Raises ItemFailed for one of another type."""
+    """Returns a value for a field of the called workflow. Raises ItemFailed for one of another type."""
     if value is None or value is js.UNDEFINED or kind not in _TYPES:
         return None if value is js.UNDEFINED else value
     if convert or (texts and kind == "string"):
@@ -158,7 +158,7 @@ def _input(name: str, value: AnyJson, kind: str, *, texts: bool, convert: bool) 
 
 
 def _handed_on(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
-    """The result with its error output; the step's own items where it does not wait in n8n."""
+    """Returns the result with its error output; the step's own items where it does not wait in n8n."""
     if call.first.get("options.waitForSubWorkflow", True) is not True:
         result.outputs[0] = [
             replace(item, paired=paired_with(index)) for index, item in enumerate(call.items)
@@ -205,7 +205,7 @@ def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> N
 
 
 def calls_itself(parameters: JsonObject) -> bool:
-    """Whether the step calls the workflow that it is in, at the trigger for calls."""
+    """Returns whether the step calls the workflow that it is in, at the trigger for calls."""
     workflow = parameters.get("workflowId")
     workflow = workflow.get("value") if isinstance(workflow, Mapping) else workflow
     is_stored = parameters.get("source", "database") == "database"

@@ -82,7 +82,7 @@ def _turned(params: Params, index: int, item: Item) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How fields become XML: the keys of attributes and text, and whether to write CDATA."""
+    """The style of XML output: the keys of attributes and text, and whether to write CDATA."""
 
     attributes: str
     characters: str

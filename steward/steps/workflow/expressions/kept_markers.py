@@ -91,7 +91,7 @@ def pieces_of(
 
 
 def is_fixed(pieces: Sequence[Piece] | None) -> bool:
-    """Whether keys and fixed texts alone are joined, so that the same text comes out in every run."""
+    """Returns whether keys and fixed texts alone are joined, so that the same text comes out in every run."""
     return pieces is not None and not any(isinstance(piece, VariablePart) for piece in pieces)
 
 
@@ -378,7 +378,7 @@ def _fixed_text(tokens: Sequence[_Token]) -> str | None:
 
 
 def _is_of_text(path: Path) -> bool:
-    """Whether a path may lead into a text: to its length, or to one of its characters."""
+    """Returns whether a path may lead into a text: to its length, or to one of its characters."""
     return bool(path.keys) and (path.keys[-1] == "length" or str(path.keys[-1]).isdigit())
 
 

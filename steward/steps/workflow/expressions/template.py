@@ -14,7 +14,7 @@ from steward.steps.workflow.expressions.paths import Path, read_path
 
 
 class Lang(StrEnum):
-    """How a parameter is evaluated: literally, by paths alone, by JavaScript or by Liquid."""
+    """The language of a parameter: literal, paths alone, JavaScript or Liquid."""
 
     LITERAL = "literal"
     PATH = "path"
@@ -32,7 +32,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ParameterTemplate:
-    """One parameter. `parts` are text and chunks in order; a single chunk alone keeps its type.
+    """A parameter. `parts` are text and chunks in order; a single chunk alone keeps its type.
 
     `steps` are the names of other steps that it reads, `paired` those whose paired item it reads (`.item`,
     `.itemMatching()`, `.pairedItem()`). None means any step, because the code computes the names.

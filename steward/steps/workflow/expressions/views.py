@@ -19,7 +19,7 @@ StaticObjects: TypeAlias = Mapping[str, JsonObject]
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Says why the paired item is unknown; an expression that reads it fails with this message."""
+    """The reason why the paired item is unknown; an expression that reads it fails with it."""
 
     message: str
 
@@ -70,13 +70,13 @@ class ExpressionVariables:
 
 
 def _never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
-    """The pairing of steps whose items have no source."""
+    """Returns the pairing of steps whose items have no source."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionContext:
-    """What a step's expressions can read: the items of its first input, the steps that ran, the variables.
+    """The data that expressions can read: items of the first input, steps that ran, variables.
 
     `items` are all items of the input (`$input.all()`). `names` are all steps of the plan: a step in `names`
     but not in `steps` has not run (an expression error, `isExecuted` false); one in neither does not exist
@@ -120,7 +120,7 @@ class ExpressionProblem:
 
 
 class ScriptMode(StrEnum):
-    """How a script is run."""
+    """The ways to run a script."""
 
     ALL = "all"  # code, once for all items: items, $input
     PER_ITEM = "each"  # code, once for each item: $json, $input.item

@@ -22,7 +22,7 @@ _DEEPEST: Final = 100
 
 
 def list_in(text: str) -> AnyJson:
-    """The list a text holds, in JSON with either quotes; UNDEFINED when it holds none."""
+    """Returns the list a text holds, in JSON with either quotes; UNDEFINED when it holds none."""
     parsed = js.parse_json(text)
     if parsed is js.UNDEFINED:
         parsed = js.parse_json(text.replace("'", '"'))

@@ -16,22 +16,22 @@ SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
 def is_missing(value: object) -> bool:
-    """Whether the value is null or undefined."""
+    """Returns whether the value is null or undefined."""
     return value is None or value is UNDEFINED
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether the value is a number and not a boolean."""
+    """Returns whether the value is a number and not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, AnyJson]]:
-    """Whether the value is an object."""
+    """Returns whether the value is an object."""
     return type(value) is dict or (type(value) not in SCALARS and isinstance(value, Mapping))
 
 
 def is_list(value: object) -> TypeGuard[Sequence[AnyJson]]:
-    """Whether the value is a list."""
+    """Returns whether the value is a list."""
     return type(value) is list or (type(value) not in SCALARS and isinstance(value, Sequence))
 
 
