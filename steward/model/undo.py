@@ -26,27 +26,27 @@ class PutBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
-    """A part can be put back once an id, a digest or a place was looked up (`Reader.seek`)."""
+class NeedsLookUp:
+    """A part can be put back once an id, a digest or a place was looked up (`Reader.look_up_inverses`)."""
 
     note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NothingToUndo:
     """The part leaves nothing that has to be put back."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class Irreversible:
     """The part cannot be undone; `words` is the reason that people read."""
 
     words: str
 
 
-Inverse: TypeAlias = PutBack | Seek | Nothing | Never
+Inverse: TypeAlias = PutBack | NeedsLookUp | NothingToUndo | Irreversible
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,13 @@ class Undoability:
 
 
 def undoability(inverses: Sequence[Inverse]) -> Undoability:
-    """Returns whether a change with these parts can be undone: no part of it may be `Never`."""
+    """Returns whether a change with these parts can be undone: no part of it may be `Irreversible`."""
     for inverse in inverses:
-        if isinstance(inverse, Never):
+        if isinstance(inverse, Irreversible):
             return Undoability(False, inverse.words)
-    notes = [inverse.note for inverse in inverses if isinstance(inverse, PutBack | Seek) and inverse.note]
+    notes = [
+        inverse.note for inverse in inverses if isinstance(inverse, PutBack | NeedsLookUp) and inverse.note
+    ]
     return Undoability(True, " ".join(dict.fromkeys(notes)) or None)
 
 
@@ -82,7 +84,7 @@ class WrittenPart:
     after: Mapping[str, JsonValue]
 
     @property
-    def place(self) -> tuple[int, int]:
+    def key(self) -> tuple[int, int]:
         """The change and the number of the part."""
         return self.change, self.number
 
@@ -96,7 +98,7 @@ class ValuesNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ValueChain:
     """The parts of a run that set one value, from the newest to the oldest; there is at least one."""
 
     name: str
@@ -104,7 +106,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class SeekResult:
+class FoundInverse:
     """The result of a look-up: the parts that undo a part; `note` says what remains of it."""
 
     parts: tuple[Part, ...]
@@ -122,7 +124,7 @@ class RememberedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Original:
+class OriginalChange:
     """A change to undo, the numbers of its parts that were or may have been written, and its memory."""
 
     change: Change
@@ -138,7 +140,7 @@ class OriginalRun:
     """
 
     began: str
-    originals: tuple[Original, ...]
+    originals: tuple[OriginalChange, ...]
     cannot: int
 
 
@@ -151,12 +153,12 @@ class UndoSource(Protocol):
 
 
 # What a look-up gave, or why there is nothing to put back.
-Sought: TypeAlias = SeekResult | str
-Same: TypeAlias = Callable[[Part, JsonValue, JsonValue], bool]
-_Place: TypeAlias = tuple[int, int]
+LookUpResult: TypeAlias = FoundInverse | str
+Equality: TypeAlias = Callable[[Part, JsonValue, JsonValue], bool]
+_PartKey: TypeAlias = tuple[int, int]
 _Value: TypeAlias = tuple[IntegrationId, str]
 # Of one value: words why it is left; True: to be put back; False: back already; None: not changed.
-_OfValue: TypeAlias = str | bool | None
+_ValueVerdict: TypeAlias = str | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,63 +170,65 @@ class ChangeVerdict:
     words: str | None = None
 
 
-def chains(written: Sequence[WrittenPart]) -> list[Chain]:
+def chains(written: Sequence[WrittenPart]) -> list[ValueChain]:
     """Returns the chain of each value that was set.
 
     Parts that leave nothing to put back are in no chain; one that sets several values is in several.
     """
     by_value: dict[_Value, list[WrittenPart]] = defaultdict(list)
-    for part in sorted(written, key=lambda part: part.place, reverse=True):
-        if not isinstance(part.inverse, Nothing):
+    for part in sorted(written, key=lambda part: part.key, reverse=True):
+        if not isinstance(part.inverse, NothingToUndo):
             for name in part.after:
                 by_value[part.part.integration_id, name].append(part)
-    return [Chain(name, tuple(parts)) for (_, name), parts in by_value.items()]
+    return [ValueChain(name, tuple(parts)) for (_, name), parts in by_value.items()]
 
 
 def verdicts(
     written: Sequence[WrittenPart],
-    now: Mapping[_Place, ValuesNow],
-    sought: Mapping[_Place, Sought],
-    same: Same,
+    now: Mapping[_PartKey, ValuesNow],
+    look_ups: Mapping[_PartKey, LookUpResult],
+    same: Equality,
 ) -> dict[int, ChangeVerdict]:
     """Returns what an undo does with each change that has a written part.
 
-    `now` holds the values of the newest part of each chain, `sought` what was looked up, both by change and
+    `now` holds the values of the newest part of each chain, `look_ups` what was looked up, both by change and
     number. `same(part, expected, actual)` compares values as the part's operation does.
     """
     all_chains = chains(written)
-    of_values: dict[_Place, dict[str, _OfValue]] = defaultdict(dict)
+    value_verdicts: dict[_PartKey, dict[str, _ValueVerdict]] = defaultdict(dict)
     for chain in all_chains:
         for part, verdict in zip(chain.parts, _judged_values(chain, now, same), strict=True):
-            of_values[part.place][chain.name] = verdict
+            value_verdicts[part.key][chain.name] = verdict
     judged = {
-        part.place: _judged_part(part, of_values[part.place].values(), sought)
+        part.key: _judged_part(part, value_verdicts[part.key].values(), look_ups)
         for part in written
-        if part.place in of_values
+        if part.key in value_verdicts
     }
-    _leave_what_hangs_on_left(all_chains, of_values, judged)
+    _leave_dependents(all_chains, value_verdicts, judged)
     by_change: dict[int, list[WrittenPart]] = defaultdict(list)
-    for part in sorted(written, key=lambda part: part.place):
+    for part in sorted(written, key=lambda part: part.key):
         by_change[part.change].append(part)
-    return {change: _verdict(parts, judged, sought) for change, parts in by_change.items()}
+    return {change: _verdict(parts, judged, look_ups) for change, parts in by_change.items()}
 
 
-def _judged_values(chain: Chain, now: Mapping[_Place, ValuesNow], same: Same) -> list[_OfValue]:
+def _judged_values(
+    chain: ValueChain, now: Mapping[_PartKey, ValuesNow], same: Equality
+) -> list[_ValueVerdict]:
     """Returns for each part what becomes of the chain's value; None where the part did not change it."""
-    present = now[chain.parts[0].place]
+    present = now[chain.parts[0].key]
     linked = _linked(chain, same)
-    between: list[_OfValue] = [CHANGED_BETWEEN for _ in chain.parts[len(linked) :]]
+    between: list[_ValueVerdict] = [CHANGED_BETWEEN for _ in chain.parts[len(linked) :]]
     already = None if present.is_gone else _parts_already_back(chain, len(linked), present, same)
     if already is None:
         return [GONE if present.is_gone else CHANGED_SINCE for _ in linked] + between
-    judged: list[_OfValue] = []
+    judged: list[_ValueVerdict] = []
     for index, (part, was_written) in enumerate(zip(chain.parts, linked, strict=False)):
         is_change = not same(part.part, part.before[chain.name], part.after[chain.name])
         judged.append(index >= already and was_written if is_change else None)
     return judged + between
 
 
-def _linked(chain: Chain, same: Same) -> list[bool]:
+def _linked(chain: ValueChain, same: Equality) -> list[bool]:
     """Returns of the parts from the newest on whether they were written, up to a change between them.
 
     A part of which that is unknown left the value as it was where the next part found it so.
@@ -241,7 +245,7 @@ def _linked(chain: Chain, same: Same) -> list[bool]:
     return linked
 
 
-def _parts_already_back(chain: Chain, linked: int, present: ValuesNow, same: Same) -> int | None:
+def _parts_already_back(chain: ValueChain, linked: int, present: ValuesNow, same: Equality) -> int | None:
     """Returns how many of the newest `linked` parts are back already; None for a value that none left."""
     value, newest = present.values[chain.name], chain.parts[0]
     if same(newest.part, newest.after[chain.name], value):
@@ -253,38 +257,38 @@ def _parts_already_back(chain: Chain, linked: int, present: ValuesNow, same: Sam
 
 
 def _judged_part(
-    part: WrittenPart, of_values: Collection[_OfValue], sought: Mapping[_Place, Sought]
+    part: WrittenPart, value_verdicts: Collection[_ValueVerdict], look_ups: Mapping[_PartKey, LookUpResult]
 ) -> str | bool:
     """Returns words for a part that is left, True for one to be put back, False for one that is back already.
 
     A part is one request: where only some of its values are back already, it is left.
     """
-    words = next((verdict for verdict in of_values if isinstance(verdict, str)), None)
+    words = next((verdict for verdict in value_verdicts if isinstance(verdict, str)), None)
     if words is not None:
         return words
-    if True not in of_values:
+    if True not in value_verdicts:
         return False
-    if False in of_values:
+    if False in value_verdicts:
         return CHANGED_SINCE
-    return _obstacle(part, sought) or True
+    return _obstacle(part, look_ups) or True
 
 
-def _obstacle(part: WrittenPart, sought: Mapping[_Place, Sought]) -> str | None:
+def _obstacle(part: WrittenPart, look_ups: Mapping[_PartKey, LookUpResult]) -> str | None:
     """Returns why a part whose value is as it was written cannot be put back, or None."""
     match part.inverse:
-        case Never(words):
+        case Irreversible(words):
             return words
-        case Seek():
-            looked_up = sought[part.place]
+        case NeedsLookUp():
+            looked_up = look_ups[part.key]
             return looked_up if isinstance(looked_up, str) else None
         case _:
             return None
 
 
-def _leave_what_hangs_on_left(
-    all_chains: Sequence[Chain],
-    of_values: Mapping[_Place, Mapping[str, _OfValue]],
-    judged: dict[_Place, str | bool],
+def _leave_dependents(
+    all_chains: Sequence[ValueChain],
+    value_verdicts: Mapping[_PartKey, Mapping[str, _ValueVerdict]],
+    judged: dict[_PartKey, str | bool],
 ) -> None:
     """Leaves the older parts of a chain whose newer part is left with its change, until nothing changes.
 
@@ -297,25 +301,27 @@ def _leave_what_hangs_on_left(
         for chain in all_chains:
             is_blocked = False
             for part in chain.parts:
-                if judged[part.place] is True and is_blocked:
-                    judged[part.place] = NEWER_LEFT
+                if judged[part.key] is True and is_blocked:
+                    judged[part.key] = NEWER_LEFT
                     moved = moved or part.change not in left_changes
-                is_in_the_way = bool(of_values[part.place][chain.name]) and part.change in left_changes
+                is_in_the_way = bool(value_verdicts[part.key][chain.name]) and part.change in left_changes
                 is_blocked = is_blocked or is_in_the_way
 
 
 def _verdict(
-    parts: Sequence[WrittenPart], judged: Mapping[_Place, str | bool], sought: Mapping[_Place, Sought]
+    parts: Sequence[WrittenPart],
+    judged: Mapping[_PartKey, str | bool],
+    look_ups: Mapping[_PartKey, LookUpResult],
 ) -> ChangeVerdict:
-    valued = [part for part in parts if part.place in judged]
+    valued = [part for part in parts if part.key in judged]
     for part in valued:
-        verdict = judged[part.place]
+        verdict = judged[part.key]
         if isinstance(verdict, str):
             return ChangeVerdict("left", words=verdict)
-    back = [part for part in valued if judged[part.place] is True]
+    back = [part for part in valued if judged[part.key] is True]
     if not back:
         return ChangeVerdict("unchanged")
-    return _put_back(_in_undo_order(back), sought)
+    return _put_back(_in_undo_order(back), look_ups)
 
 
 def _in_undo_order(parts: Sequence[WrittenPart]) -> list[WrittenPart]:
@@ -334,15 +340,15 @@ def _in_undo_order(parts: Sequence[WrittenPart]) -> list[WrittenPart]:
     return ordered
 
 
-def _put_back(parts: Sequence[WrittenPart], sought: Mapping[_Place, Sought]) -> ChangeVerdict:
+def _put_back(parts: Sequence[WrittenPart], look_ups: Mapping[_PartKey, LookUpResult]) -> ChangeVerdict:
     inverse_parts: list[Part] = []
     notes: list[str] = []
     for part in parts:
         if isinstance(part.inverse, PutBack):
             inverse_parts.append(part.inverse.part)
             continue
-        looked_up = sought[part.place]
-        assert isinstance(looked_up, SeekResult)
+        looked_up = look_ups[part.key]
+        assert isinstance(looked_up, FoundInverse)
         inverse_parts += looked_up.parts
         notes += [looked_up.note] if looked_up.note else []
     return ChangeVerdict("put_back", tuple(inverse_parts), " ".join(notes) or None)

@@ -12,13 +12,13 @@ from steward.model.json import AnyJson, JsonValue
 from steward.model.run import Counts
 from steward.model.undo import (
     CHANGED_SINCE,
-    Chain,
     ChangeVerdict,
-    Original,
-    Seek,
-    SeekResult,
-    Sought,
+    FoundInverse,
+    LookUpResult,
+    NeedsLookUp,
+    OriginalChange,
     UndoSource,
+    ValueChain,
     ValuesNow,
     WrittenPart,
     chains,
@@ -44,13 +44,13 @@ class ReadValues(StepOutput, frozen=True):
     """The output of the first step: the written parts, and what was read of them.
 
     `parts` holds the numbers of the written parts of each change, `values` what was read of the newest part
-    of each chain, `sought` what was looked up, all by the id of the change; `cannot` counts what cannot be
+    of each chain, `look_ups` what was looked up, all by the id of the change; `cannot` counts what cannot be
     undone.
     """
 
     parts: list[tuple[str, list[int]]] = msgspec.field(default_factory=list)
     values: list[tuple[str, int, AnyJson, bool]] = msgspec.field(default_factory=list)
-    sought: list[tuple[str, int, str | None, list[dict[str, AnyJson]], str | None]] = msgspec.field(
+    look_ups: list[tuple[str, int, str | None, list[dict[str, AnyJson]], str | None]] = msgspec.field(
         default_factory=list
     )
     cannot: int = 0
@@ -60,7 +60,7 @@ class ReadValues(StepOutput, frozen=True):
 class _Undo:
     """The originals of an undo, newest last, and their written parts."""
 
-    originals: Sequence[Original]
+    originals: Sequence[OriginalChange]
     written: Sequence[WrittenPart]
 
     def id_of(self, part: WrittenPart) -> ChangeId:
@@ -75,11 +75,11 @@ class _ToRead:
     newest: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)
     overwritten: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)
 
-    def add(self, chain: Chain) -> None:
+    def add(self, chain: ValueChain) -> None:
         """Adds the parts of a chain."""
         newest, *older = chain.parts
-        self.newest[newest.place] = newest
-        self.overwritten |= {part.place: part for part in older}
+        self.newest[newest.key] = newest
+        self.overwritten |= {part.key: part for part in older}
 
 
 async def read(ctx: StepContext) -> StepResult:
@@ -105,10 +105,10 @@ async def _read_account(
     account: AccountAccess, to_read: _ToRead, undo: _Undo, values_now: ReadValues
 ) -> None:
     looked_up = await _look_up(account, list(to_read.newest.values()), undo, values_now)
-    overwritten = [part for place, part in to_read.overwritten.items() if place not in to_read.newest]
+    overwritten = [part for key, part in to_read.overwritten.items() if key not in to_read.newest]
     await _look_up(account, overwritten, undo, values_now, is_overwritten=True)
-    for place in looked_up:  # found as it was written
-        part = to_read.newest.pop(place)
+    for key in looked_up:  # found as it was written
+        part = to_read.newest.pop(key)
         values_now.values.append((undo.id_of(part), part.number, part.part.after, False))
     others = list(to_read.newest.values())
     for start in range(0, len(others), _READ_TOGETHER):
@@ -127,18 +127,20 @@ async def _look_up(
     is_overwritten: bool = False,
 ) -> list[tuple[int, int]]:
     """Stores what the look-ups of the parts gave, and returns which parts they found."""
-    seekers = [part for part in parts if isinstance(part.inverse, Seek)]
-    if not seekers:
+    to_look_up = [part for part in parts if isinstance(part.inverse, NeedsLookUp)]
+    if not to_look_up:
         return []
-    answers = await account.reader.seek([part.part for part in seekers], is_overwritten=is_overwritten)
-    for part, answer in zip(seekers, answers, strict=True):
-        values.sought.append((undo.id_of(part), part.number, *_stored(answer)))
+    answers = await account.reader.look_up_inverses(
+        [part.part for part in to_look_up], is_overwritten=is_overwritten
+    )
+    for part, answer in zip(to_look_up, answers, strict=True):
+        values.look_ups.append((undo.id_of(part), part.number, *_stored(answer)))
     return [
-        part.place for part, answer in zip(seekers, answers, strict=True) if isinstance(answer, SeekResult)
+        part.key for part, answer in zip(to_look_up, answers, strict=True) if isinstance(answer, FoundInverse)
     ]
 
 
-def _stored(answer: Sought) -> tuple[str | None, list[dict[str, JsonValue]], str | None]:
+def _stored(answer: LookUpResult) -> tuple[str | None, list[dict[str, JsonValue]], str | None]:
     if isinstance(answer, str):
         return answer, [], None
     return None, [dict(part.wire()) for part in answer.parts], answer.note
@@ -153,14 +155,14 @@ async def put_back(ctx: StepContext) -> StepResult:
     ]
     written = _written(ctx, originals)
     index = {original.change.id: number for number, original in enumerate(originals)}
-    parts = {part.place: part.part for part in written}
+    parts = {part.key: part.part for part in written}
     now = _values_now(ctx, read_values, index, parts)
-    sought = _looked_up(read_values, index)
+    look_ups = _looked_up(read_values, index)
 
     def same(part: Part, expected: JsonValue, actual: JsonValue) -> bool:
         return _account(ctx, part.integration_id).changes[part.operation].same(expected, actual)
 
-    judged = verdicts(written, now, sought, same)
+    judged = verdicts(written, now, look_ups, same)
     proposals: list[Proposal] = []
     outcomes: dict[int, Outcome] = {}
     memory: list[MemoryWrite] = []
@@ -186,16 +188,16 @@ def _values_now(
     """Returns what was read of the parts, by the number of the change and of the part."""
     now: dict[tuple[int, int], ValuesNow] = {}
     for change, number, value, is_gone in read_values.values:
-        place = index[ChangeId(change)], number
-        now[place] = ValuesNow({} if is_gone else _values(ctx, parts[place], value), is_gone)
+        key = index[ChangeId(change)], number
+        now[key] = ValuesNow({} if is_gone else _values(ctx, parts[key], value), is_gone)
     return now
 
 
-def _looked_up(read_values: ReadValues, index: Mapping[ChangeId, int]) -> dict[tuple[int, int], Sought]:
+def _looked_up(read_values: ReadValues, index: Mapping[ChangeId, int]) -> dict[tuple[int, int], LookUpResult]:
     """Returns what was looked up of the parts, by the number of the change and of the part."""
     return {
         (index[ChangeId(change)], number): _sought(words, wires, note)
-        for change, number, words, wires, note in read_values.sought
+        for change, number, words, wires, note in read_values.look_ups
     }
 
 
@@ -211,7 +213,7 @@ def _account(ctx: StepContext, integration: IntegrationId) -> AccountAccess:
     return ctx.accounts[integration]
 
 
-def _written(ctx: StepContext, originals: Sequence[Original]) -> list[WrittenPart]:
+def _written(ctx: StepContext, originals: Sequence[OriginalChange]) -> list[WrittenPart]:
     written: list[WrittenPart] = []
     for index, original in enumerate(originals):
         for number in original.numbers:
@@ -226,8 +228,8 @@ def _values(ctx: StepContext, part: Part, value: JsonValue) -> Mapping[str, Json
     return _account(ctx, part.integration_id).changes[part.operation].values(part, value)
 
 
-def _sought(words: str | None, wires: Iterable[Mapping[str, JsonValue]], note: str | None) -> Sought:
-    return words if words is not None else SeekResult(tuple(Part.from_wire(wire) for wire in wires), note)
+def _sought(words: str | None, wires: Iterable[Mapping[str, JsonValue]], note: str | None) -> LookUpResult:
+    return words if words is not None else FoundInverse(tuple(Part.from_wire(wire) for wire in wires), note)
 
 
 def _proposal(began: str, change: Change, verdict: ChangeVerdict) -> Proposal:
@@ -274,7 +276,7 @@ def _swapped(field: FieldChange) -> FieldChange:
     return replace(field, before=field.after, after=field.before)
 
 
-def _forgotten(original: Original, position: int) -> list[MemoryWrite]:
+def _forgotten(original: OriginalChange, position: int) -> list[MemoryWrite]:
     """Returns what the automation remembers again once the change is put back, the newest value first."""
     return [
         MemoryWrite(

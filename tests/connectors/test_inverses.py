@@ -16,7 +16,7 @@ from steward.connectors.base.connector import Connector, WriteOperation
 from steward.model.change import Action, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Never, Nothing, PutBack, Seek, undoability
+from steward.model.undo import Irreversible, NeedsLookUp, NothingToUndo, PutBack, undoability
 from tests.connectors.conformance.test_every_connector import BUILT, OPTIONS
 
 PARTS = int(os.environ.get("UNDO_PARTS", "25"))
@@ -128,12 +128,12 @@ PART_MAKERS: Mapping[tuple[str, str], Callable[[random.Random], Part]] = {
     ("spreadsheet", "sheet.write_cells"): _cells,
 }
 # Operations whose inverse needs a look-up, and those without an inverse.
-SOUGHT = {
+LOOKED_UP = {
     ("shopify", "fulfillment.hold"),
     ("shopify", "metafield.set"),
     ("shopify", "redirect.create"),
 }
-NEVER = {
+IRREVERSIBLE = {
     *(("woocommerce", name) for name in ("order.cancel", "order.add_note")),
     *(
         ("shopify", name)
@@ -180,7 +180,7 @@ def test_each_operation_of_a_store_and_a_sheet_is_tried_here() -> None:
         ("shopify", "metafield.delete"),
         ("shopify", "redirect.delete"),
     }
-    listed = {*PART_MAKERS, *SOUGHT, *NEVER, *alone, *displayed}
+    listed = {*PART_MAKERS, *LOOKED_UP, *IRREVERSIBLE, *alone, *displayed}
     registered = {
         (kind, name) for kind in ("woocommerce", "shopify", "spreadsheet") for name in BUILT[kind].writes
     }
@@ -193,15 +193,15 @@ def test_a_message_is_never_taken_back(connector: Connector) -> None:
     for name, operation in connector.writes.items():
         if operation.action is Action.SEND and not name.startswith("sheet."):
             inverse = operation.inverse(replace(_BARE, operation=name))
-            assert isinstance(inverse, Never)
+            assert isinstance(inverse, Irreversible)
             assert inverse.words.endswith(".")
 
 
-@pytest.mark.parametrize(("kind", "name"), sorted(SOUGHT | NEVER))
-def test_operations_without_an_inverse_answer_never_or_seek(kind: str, name: str) -> None:
-    """Answers Never for money, cancellations and notes, and Seek where an id or digest is looked up first."""
+@pytest.mark.parametrize(("kind", "name"), sorted(LOOKED_UP | IRREVERSIBLE))
+def test_operations_without_an_inverse_are_irreversible_or_need_a_look_up(kind: str, name: str) -> None:
+    """Money, cancellations and notes are irreversible; some inverses need an id or digest first."""
     inverse = _operation(kind, name).inverse(replace(_BARE, operation=name))
-    assert isinstance(inverse, Seek if (kind, name) in SOUGHT else Never)
+    assert isinstance(inverse, NeedsLookUp if (kind, name) in LOOKED_UP else Irreversible)
 
 
 def test_rows_without_a_key_stay_and_those_with_one_are_looked_for() -> None:
@@ -209,8 +209,8 @@ def test_rows_without_a_key_stay_and_those_with_one_are_looked_for() -> None:
     append = _operation("spreadsheet", "sheet.append_rows")
     arguments: JsonObject = {"rows": [["a"]], "key_column": 0, "tab": "A", "spreadsheet_id": None}
     part = Part("sheet.append_rows", STORE, "A", arguments, {"keys": []}, {"keys": ["a"]})
-    assert isinstance(append.inverse(part), Seek)
-    assert isinstance(append.inverse(replace(part, before=None, after=None)), Never)
+    assert isinstance(append.inverse(part), NeedsLookUp)
+    assert isinstance(append.inverse(replace(part, before=None, after=None)), Irreversible)
 
 
 def test_cleared_cells_are_written_again_and_none_of_a_written_block_stays() -> None:
@@ -238,7 +238,7 @@ def test_an_order_is_not_cancelled_or_refunded_by_an_undo() -> None:
     for status in ("cancelled", "refunded", "checkout-draft"):
         part = Part("order.set_status", STORE, "7", {}, {"status": status}, {"status": "completed"})
         inverse = operation.inverse(part)
-        assert isinstance(inverse, Never)
+        assert isinstance(inverse, Irreversible)
         assert status in inverse.words
 
 
@@ -260,8 +260,8 @@ def test_a_metafield_or_redirect_that_an_undo_removed_comes_back_with_what_it_he
 def test_a_change_can_be_undone_when_each_of_its_parts_can() -> None:
     """Allows an undo when each part has one, ignores parts that leave nothing, and states reasons once."""
     back = PutBack(_BARE, "Mails stay sent.")
-    assert undoability([Nothing("It stays."), back, back]).words == "Mails stay sent."
-    refused = undoability([back, Never("A refund stays."), Never("Another.")])
+    assert undoability([NothingToUndo("It stays."), back, back]).words == "Mails stay sent."
+    refused = undoability([back, Irreversible("A refund stays."), Irreversible("Another.")])
     assert (refused.undoable, refused.words) == (False, "A refund stays.")
 
 

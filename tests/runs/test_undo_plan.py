@@ -21,11 +21,11 @@ from steward.model.undo import (
     NEWER_LEFT,
     TWICE,
     ChangeVerdict,
-    Never,
-    Nothing,
+    FoundInverse,
+    Irreversible,
+    NeedsLookUp,
+    NothingToUndo,
     PutBack,
-    Seek,
-    SeekResult,
     ValuesNow,
     WrittenPart,
     chains,
@@ -50,7 +50,7 @@ def set_part(
 ) -> WrittenPart:
     """Builds a part that set several values in one request."""
     part = Part("set", STORE, ",".join(after), {}, dict(before), dict(after))
-    inverse = Seek() if looked_up else PutBack(mirrored(part, {}))
+    inverse = NeedsLookUp() if looked_up else PutBack(mirrored(part, {}))
     return WrittenPart(change, number, part, inverse, before, after)
 
 
@@ -62,14 +62,14 @@ def equal(_: Part, expected: JsonValue, actual: JsonValue) -> bool:
 def verdicts_for(parts: Sequence[WrittenPart], store: Mapping[str, int]) -> dict[int, ChangeVerdict]:
     """Returns the verdicts, with each chain's newest part read from `store`."""
     now = {
-        part.place: ValuesNow(
+        part.key: ValuesNow(
             {name: store[name] for name in part.after if name in store},
             is_gone=not store.keys() >= part.after.keys(),
         )
         for part in (chain.parts[0] for chain in chains(parts))
     }
-    sought = {each_part.place: SeekResult((mirrored(each_part.part, {}),)) for each_part in parts}
-    return verdicts(parts, now, sought, equal)
+    look_ups = {each_part.key: FoundInverse((mirrored(each_part.part, {}),)) for each_part in parts}
+    return verdicts(parts, now, look_ups, equal)
 
 
 @dataclass
@@ -154,7 +154,7 @@ def test_random_runs_are_undone_as_a_plain_dictionary_is(foreign: bool) -> None:
         verdict_of = verdicts_for(parts, run.store)
         expected = oracle(parts, dict(run.store))
         if not foreign:  # what was never written is in nobody's way, whatever was written over it since
-            partly = {change for change in chosen if any(e.place in run.unwritten for e in run.of(change))}
+            partly = {change for change in chosen if any(e.key in run.unwritten for e in run.of(change))}
             differing = {
                 change
                 for change, each_change_verdict in verdict_of.items()
@@ -222,10 +222,12 @@ def test_a_look_up_gives_parts_or_a_reason_to_skip() -> None:
     ]
     back = Part("delete", STORE, "a", {"id": "5"}, 3, 2)
     now = {(1, 1): ValuesNow({"a": 3})}
-    found_verdicts = verdicts(parts, now, {(1, 1): SeekResult((back,), "1 row stays."), (0, 1): TWICE}, equal)
+    found_verdicts = verdicts(
+        parts, now, {(1, 1): FoundInverse((back,), "1 row stays."), (0, 1): TWICE}, equal
+    )
     assert found_verdicts[1] == ChangeVerdict("put_back", (back,), "1 row stays.")
     assert found_verdicts[0] == ChangeVerdict("left", words=TWICE)
-    held = verdicts(parts, now, {(1, 1): "It is held by others.", (0, 1): SeekResult((back,))}, equal)
+    held = verdicts(parts, now, {(1, 1): "It is held by others.", (0, 1): FoundInverse((back,))}, equal)
     assert (held[1].words, held[0].words) == ("It is held by others.", NEWER_LEFT)
 
 
@@ -248,13 +250,13 @@ def test_parts_that_share_a_value_are_one_chain_and_others_are_not() -> None:
 def test_an_undo_ignores_created_tags_and_skips_refunded_changes() -> None:
     """A created tag is ignored by the undo; a refund makes it skip the whole change."""
     new_part = WrittenPart(
-        0, 1, Part("tag", STORE, "sale", {}, None, None), Nothing("It stays."), {"tag": 0}, {"tag": 1}
+        0, 1, Part("tag", STORE, "sale", {}, None, None), NothingToUndo("It stays."), {"tag": 0}, {"tag": 1}
     )
     tagged = single_value_part(0, 2, "tags", 1, 2)
     [verdict] = verdicts_for([new_part, tagged], {"tags": 2}).values()
     assert [part.target for part in verdict.parts] == ["tags"]
     refund = WrittenPart(
-        0, 1, Part("refund", STORE, "order", {}, 0, 1), Never("It stays."), {"order": 0}, {"order": 1}
+        0, 1, Part("refund", STORE, "order", {}, 0, 1), Irreversible("It stays."), {"order": 0}, {"order": 1}
     )
     [verdict] = verdicts_for([refund, tagged], {"tags": 2, "order": 1}).values()
     assert verdict == ChangeVerdict("left", words="It stays.")

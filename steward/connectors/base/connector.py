@@ -23,7 +23,7 @@ from steward.model.change import Action, Part, Proposal, Recovery
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Inverse, Sought
+from steward.model.undo import Inverse, LookUpResult
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import (
@@ -264,8 +264,10 @@ class Reader(Protocol):
         """Returns whether the marker of a `marked` part sent as effect `key` exists. Raises CallError."""
         ...
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
-        """Looks up what puts back each part whose inverse is `Seek`, in the order they are put back.
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
+        """Looks up what puts back each part whose inverse is `NeedsLookUp`, in the order they are put back.
 
         Parts that are `is_overwritten` are put back after a newer part of the same run, so that the value is
         another one now. Returns parts for each, or words why there are none. Raises CallError.

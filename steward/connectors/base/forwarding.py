@@ -8,7 +8,7 @@ from steward.connectors.base.connector import CurrentValue, Reader
 from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.writing import WriteOutcome
 from steward.model.change import Part
-from steward.model.undo import Sought
+from steward.model.undo import LookUpResult
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -36,6 +36,8 @@ class ForwardingReader:
         """Searches for the marker of a write."""
         return await self.reader.find_marker(part, key)
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
         """Looks up what puts parts back."""
-        return await self.reader.seek(parts, is_overwritten=is_overwritten)
+        return await self.reader.look_up_inverses(parts, is_overwritten=is_overwritten)

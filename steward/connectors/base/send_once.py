@@ -8,7 +8,7 @@ from steward.connectors.base.undoing import NO_MESSAGE_BACK, NOT_LOOKED_UP
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, FieldChange, FieldKind, Part, Recovery
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Inverse, Sought
+from steward.model.undo import Inverse, LookUpResult
 
 LABEL_CHARACTERS = 200
 _FIELD_CHARACTERS = 8192
@@ -70,6 +70,8 @@ class SendOnceReader:
         """Returns false: what was sent cannot be searched."""
         return False
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
         """Returns for each part that nothing of it can be looked up."""
         return [NOT_LOOKED_UP for _ in parts]

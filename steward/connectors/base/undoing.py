@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from steward.model.change import Part
 from steward.model.json import JsonObject
-from steward.model.undo import Never, PutBack
+from steward.model.undo import Irreversible, PutBack
 
-NO_MESSAGE_BACK = Never("A message cannot be taken back.")
-UNKNOWN_EFFECT = Never("What the request did is not known here.")
-NO_CANCELLATION_BACK = Never("A cancelled order cannot be opened again.")
+NO_MESSAGE_BACK = Irreversible("A message cannot be taken back.")
+UNKNOWN_EFFECT = Irreversible("What the request did is not known here.")
+NO_CANCELLATION_BACK = Irreversible("A cancelled order cannot be opened again.")
 STOCK_NOTE = "Sales since then make it a conflict."
 NOT_LOOKED_UP = "It cannot be looked up in this account."
 

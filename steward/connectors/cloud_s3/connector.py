@@ -32,7 +32,7 @@ from steward.model.change import Part
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.model.limits import MAX_FILE_BYTES
-from steward.model.undo import Sought
+from steward.model.undo import LookUpResult
 from steward.outbound.address import UrlOrigin, looks_like_address, origin_of
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, RequestSigner, Timeouts, UnsignedRequest
@@ -111,9 +111,11 @@ class CloudS3Reader:
         """Returns false: nothing is ever written."""
         return False
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
         """Raises KeyError: there are no changes to put back."""
-        raise KeyError("seek")
+        raise KeyError("look_up_inverses")
 
     async def _files(self, query: FilesQuery) -> AsyncIterator[RecordPage[CloudFile]]:
         token: str | None = None

@@ -19,7 +19,7 @@ from steward.connectors.shopify.order_operations import customer_ref, draft_ref,
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Inverse, Never, PutBack
+from steward.model.undo import Inverse, Irreversible, PutBack
 
 _HANDLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _EMAIL = re.compile(r"[^\s@,;<>\"]{1,64}@[^\s@,;<>\"]+\.[^\s@,;<>\"]+")
@@ -184,7 +184,7 @@ class _ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that goods that were released may be on their way."""
-        return Never("It may be on its way already.")
+        return Irreversible("It may be on its way already.")
 
     def _plan_one(
         self, command: ReleaseFulfilment, integration_id: IntegrationId

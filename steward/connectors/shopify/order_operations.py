@@ -31,7 +31,7 @@ from steward.connectors.shopify.operations import (
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Inverse, Never, Seek
+from steward.model.undo import Inverse, Irreversible, NeedsLookUp
 
 _MAX_NOTE_LENGTH = 5_000
 _MAX_METAFIELDS = 25
@@ -187,7 +187,7 @@ class _HoldOperation(ShopifyOperation[HoldFulfilment]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that the hold of ours has to be looked up before it can be ended."""
-        return Seek()
+        return NeedsLookUp()
 
     def _plan_one(
         self, command: HoldFulfilment, integration_id: IntegrationId
@@ -217,7 +217,7 @@ class _CaptureOperation(ShopifyOperation[CapturePayment]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that money that was taken is not given back by an undo."""
-        return Never("A payment that was taken cannot be undone. Refund it.")
+        return Irreversible("A payment that was taken cannot be undone. Refund it.")
 
     def _plan_one(
         self, command: CapturePayment, integration_id: IntegrationId
@@ -262,7 +262,7 @@ class _RefundOperation(ShopifyOperation[CreateRefund]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that money that was given back stays with the customer."""
-        return Never("A refund cannot be taken back.")
+        return Irreversible("A refund cannot be taken back.")
 
     def _plan_one(self, command: CreateRefund, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order = command.order
@@ -307,7 +307,7 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that the digest of the value now has to be read first."""
-        return Seek()
+        return NeedsLookUp()
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the metafield, whichever operation sets it."""
@@ -353,7 +353,7 @@ class _RedirectOperation(ShopifyOperation[CreateRedirect]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that the redirect has to be looked up before it can be removed."""
-        return Seek()
+        return NeedsLookUp()
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the path, whichever operation sets it."""

@@ -63,7 +63,7 @@ from steward.connectors.shopify.paging import BulkObject, StoreQueries
 from steward.connectors.shopify.topics import EVENT_OBJECTS, changed_event
 from steward.model.change import Part
 from steward.model.json import JsonValue
-from steward.model.undo import Sought
+from steward.model.undo import LookUpResult
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import RemoteNotFound
 
@@ -127,10 +127,12 @@ class ShopifyReader:
         """Returns False: no Shopify operation uses a marker."""
         return False
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
         """Looks up the id or digest that each part's inverse needs. Raises CallError."""
-        seek = undo_operations.seek_overwritten if is_overwritten else undo_operations.seek
-        return [await seek(self._queries, part) for part in parts]
+        look_up = undo_operations.look_up_overwritten if is_overwritten else undo_operations.look_up
+        return [await look_up(self._queries, part) for part in parts]
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         if await self._is_worth_bulk(query, "productsCount"):

@@ -12,7 +12,7 @@ from steward.connectors.shopify.requests import HOLD_HANDLE
 from steward.model.change import Action, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import CHANGED_SINCE, GONE, TWICE, Inverse, PutBack, SeekResult, Sought
+from steward.model.undo import CHANGED_SINCE, GONE, TWICE, FoundInverse, Inverse, LookUpResult, PutBack
 from steward.outbound.errors import RemoteNotFound
 
 _NO_HOLD = "It is not held by this service any more."
@@ -63,7 +63,7 @@ class _RedirectDeletion(_DeletionOperation):
         return {f"redirect|{part.target}": value}
 
 
-async def seek(queries: StoreQueries, part: Part) -> Sought:
+async def look_up(queries: StoreQueries, part: Part) -> LookUpResult:
     """Looks up the parts that put one part back, or why there are none. Raises CallError."""
     match part.operation:
         case "metafield.set":
@@ -76,16 +76,16 @@ async def seek(queries: StoreQueries, part: Part) -> Sought:
             return NOT_LOOKED_UP
 
 
-async def seek_overwritten(queries: StoreQueries, part: Part) -> Sought:
+async def look_up_overwritten(queries: StoreQueries, part: Part) -> LookUpResult:
     """Looks up the parts that put one part back after a newer one of its run. Raises CallError."""
     match part.operation:
         case "metafield.set":
-            return SeekResult(
+            return FoundInverse(
                 (_metafield_part(part, {"type": part.arguments["type"]}, part.arguments["value"]),)
             )
         case "redirect.create":
             stored = await current.redirect(queries, part.target)
-            return GONE if stored is None else SeekResult((_redirect_part(part, stored.id),))
+            return GONE if stored is None else FoundInverse((_redirect_part(part, stored.id),))
         case _:
             return TWICE
 
@@ -104,7 +104,7 @@ def _redirect_part(part: Part, redirect_id: str) -> Part:
     return mirrored(part, {"id": redirect_id, "target": part.after["target"]}, "redirect.delete")
 
 
-async def _metafield_before(queries: StoreQueries, part: Part) -> Sought:
+async def _metafield_before(queries: StoreQueries, part: Part) -> LookUpResult:
     try:
         stored = await current.metafield_of_part(queries, part)
     except RemoteNotFound:
@@ -114,19 +114,19 @@ async def _metafield_before(queries: StoreQueries, part: Part) -> Sought:
     if part.after != {"value": stored.value}:
         return CHANGED_SINCE
     read: JsonObject = {"type": stored.type, "digest": stored.digest}
-    return SeekResult((_metafield_part(part, read, stored.value),))
+    return FoundInverse((_metafield_part(part, read, stored.value),))
 
 
-async def _redirect_removed(queries: StoreQueries, part: Part) -> Sought:
+async def _redirect_removed(queries: StoreQueries, part: Part) -> LookUpResult:
     stored = await current.redirect(queries, part.target)
     if stored is None:
         return GONE
     if part.after != {"target": stored.target}:
         return CHANGED_SINCE
-    return SeekResult((_redirect_part(part, stored.id),))
+    return FoundInverse((_redirect_part(part, stored.id),))
 
 
-async def _hold_ended(queries: StoreQueries, part: Part) -> Sought:
+async def _hold_ended(queries: StoreQueries, part: Part) -> LookUpResult:
     async for rows in queries.nodes(documents.HOLDS, [gid("FulfillmentOrder", part.target)], 1):
         for row in rows:
             holds = [row_of(hold) for hold in list_of(row, "fulfillmentHolds")]
@@ -137,7 +137,7 @@ async def _hold_ended(queries: StoreQueries, part: Part) -> Sought:
                 return _OTHER_HOLDS
             named: JsonObject = {"holds": [number_of(ours[0].get("id"))]}
             operation, integration = "fulfillment.release", part.integration_id
-            return SeekResult((Part(operation, integration, part.target, named, named, {"holds": []}),))
+            return FoundInverse((Part(operation, integration, part.target, named, named, {"holds": []}),))
     return GONE
 
 

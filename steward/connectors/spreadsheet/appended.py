@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from steward.connectors.spreadsheet.cells import area_range, same_rows
 from steward.model.change import Part
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import CHANGED_SINCE, GONE, SeekResult, Sought
+from steward.model.undo import CHANGED_SINCE, GONE, FoundInverse, LookUpResult
 
 _DELETE = "sheet.delete_rows"
 
@@ -21,7 +21,7 @@ class AppendedRows:
         self._rows = rows
         self._removed: set[int] = set()
 
-    def removal(self, part: Part) -> Sought:
+    def removal(self, part: Part) -> LookUpResult:
         """Returns the parts that take out the rows of an append which are as they were written."""
         if self._tab_id is None:
             return GONE
@@ -33,7 +33,7 @@ class AppendedRows:
         remaining = len(written) - len(positions)
         rows = "row was" if remaining == 1 else "rows were"
         note = f"{remaining} {rows} changed or taken out since, and left as it is." if remaining else None
-        return SeekResult(tuple(self._deletions(part, positions)), note)
+        return FoundInverse(tuple(self._deletions(part, positions)), note)
 
     def _taken(self, written: JsonValue) -> int | None:
         """Takes the last row that holds exactly what was written, and returns its position."""

@@ -20,7 +20,7 @@ from steward.connectors.spreadsheet.cells import (
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue, digest
-from steward.model.undo import Inverse, Never, PutBack, Seek
+from steward.model.undo import Inverse, Irreversible, NeedsLookUp, PutBack
 
 A = TypeVar("A", contravariant=True)
 CALL_BYTES = 1024 * 1024
@@ -74,8 +74,8 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
     def inverse(self, part: Part) -> Inverse:
         """Returns that the rows have to be found by their keys; without keys nothing finds them."""
         if part.after is None:
-            return Never("Nothing tells these rows from others, so they stay.")
-        return Seek()
+            return Irreversible("Nothing tells these rows from others, so they stay.")
+        return NeedsLookUp()
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the keys of the rows: several appends to one tab are values of their own."""

@@ -9,7 +9,7 @@ from steward.connectors.spreadsheet.operations import SheetOperation, cells_rest
 from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Inverse, Never
+from steward.model.undo import Inverse, Irreversible
 
 _TAB_CHARACTERS = 100
 
@@ -58,7 +58,7 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that rows that were taken out have no place any more."""
-        return Never("The place of these rows may have moved, so they are not put in again.")
+        return Irreversible("The place of these rows may have moved, so they are not put in again.")
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """Returns the number of rows left."""
@@ -115,7 +115,7 @@ class AddTabOperation(SheetOperation[AddTab]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that a tab stays, as others may have used it."""
-        return Never("Others may have written in the new tab, so it stays.")
+        return Irreversible("Others may have written in the new tab, so it stays.")
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """Returns the title."""

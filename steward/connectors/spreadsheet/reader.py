@@ -21,7 +21,7 @@ from steward.connectors.spreadsheet.cells import (
 )
 from steward.model.change import Part
 from steward.model.json import JsonValue
-from steward.model.undo import TWICE, Sought
+from steward.model.undo import TWICE, LookUpResult
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import (
     CallError,
@@ -92,12 +92,14 @@ class SpreadsheetReader:
         """Returns whether every key of an append is in its column. Raises CallError."""
         return part.after is not None and await self._value(part) == part.after
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
         """Finds the rows that each append wrote, and plans their removal one after the other."""
         if is_overwritten:
             return [TWICE for _ in parts]
         tabs: dict[tuple[str | None, str], AppendedRows] = {}
-        sought: list[Sought] = []
+        look_ups: list[LookUpResult] = []
         for part in parts:
             named_id = part.arguments.get("spreadsheet_id")
             spreadsheet_id = named_id if isinstance(named_id, str) else None
@@ -108,8 +110,8 @@ class SpreadsheetReader:
                     [] if tab_id is None else await self._stored_rows(spreadsheet_id, tab_range(part.target))
                 )
                 tabs[spreadsheet_id, part.target] = AppendedRows(tab_id, rows)
-            sought.append(tabs[spreadsheet_id, part.target].removal(part))
-        return sought
+            look_ups.append(tabs[spreadsheet_id, part.target].removal(part))
+        return look_ups
 
     async def keys(self, tab: str, column: int, spreadsheet_id: str | None = None) -> frozenset[str]:
         """Returns the keys of a column, so that rows already present are left out. Raises CallError."""

@@ -14,7 +14,7 @@ from steward.connectors.woocommerce.tag_names import key_among, stored_name, tag
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Inverse, Nothing, PutBack
+from steward.model.undo import Inverse, NothingToUndo, PutBack
 
 A = TypeVar("A", contravariant=True)
 BATCH = 100
@@ -215,7 +215,7 @@ class _WooCommerceTagCreation(StoreOperation[object]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that the tag stays in the shop's list of tags."""
-        return Nothing("The tag stays in the shop's list of tags.")
+        return NothingToUndo("The tag stays in the shop's list of tags.")
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares the names the shop stores."""

@@ -18,7 +18,7 @@ from steward.connectors.woocommerce.operations import A, WooCommerceBatchOperati
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import Inverse, Never
+from steward.model.undo import Inverse, Irreversible
 
 _PRODUCT_STATES = ("draft", "pending", "private", "publish")
 # Not `refunded`, which makes the shop pay money back by itself, and not `cancelled`: order.cancel says so.
@@ -125,7 +125,9 @@ class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]
         assert isinstance(part.before, dict)
         status = part.before["status"]
         if status not in _ORDER_STATES:
-            return Never(f"An order is not set to {status} again: that would do more than change its status.")
+            return Irreversible(
+                f"An order is not set to {status} again: that would do more than change its status."
+            )
         return value_restored(part, _STATUS_NOTE)
 
     def _plan_one(
@@ -185,7 +187,7 @@ class _WooCommerceNoteOperation(StoreOperation[AddNote]):
 
     def inverse(self, part: Part) -> Inverse:
         """Returns that a note stays."""
-        return Never("A note cannot be taken back.")
+        return Irreversible("A note cannot be taken back.")
 
     def _plan_one(self, command: AddNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, text = command.order, command.text.strip()

@@ -43,7 +43,7 @@ from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_k
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.model.change import Part
 from steward.model.json import JsonValue
-from steward.model.undo import Sought
+from steward.model.undo import LookUpResult
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import CallError, Invalid, RemoteNotFound
 from steward.outbound.response import PlatformResponse
@@ -200,7 +200,9 @@ class WooCommerceReader:
         rows = rows_of(await self._http.get(path, {"_fields": "id,note"}, operation="notes"))
         return any(note_mark(key) in text_of(row, "note") for row in rows)
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
         """Returns for each part that nothing of it is looked up: every inverse is known beforehand."""
         return [NOT_LOOKED_UP for _ in parts]
 
