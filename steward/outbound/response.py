@@ -98,7 +98,7 @@ class BodyReader:
     """Collects the bytes of one response and decompresses them in bounded steps."""
 
     def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
-        # Not a list of pieces: a hostile body in chunks of two bytes would need twenty times its size.
+        # Not a list of chunks: a hostile body in chunks of two bytes would need twenty times its size.
         self._decoded_bytes = bytearray()
         self._cap = cap
         self.received = 0
@@ -114,17 +114,17 @@ class BodyReader:
         else:
             raise UnusableResponse("it is compressed in a way that was not asked for")
 
-    def feed(self, piece: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Adds the next bytes as received. Raises UnusableResponse over the caps."""
-        self.received += len(piece)
+        self.received += len(chunk)
         if self._unpack is None:
-            self._keep(piece)
+            self._keep(chunk)
             return
-        if self._bare_possible and piece:
+        if self._bare_possible and chunk:
             self._bare_possible = False
-            if piece[0] & 0x0F != 8:
+            if chunk[0] & 0x0F != 8:
                 self._unpack = zlib.decompressobj(-zlib.MAX_WBITS)  # "deflate" without its zlib wrapper
-        compressed = piece
+        compressed = chunk
         while True:
             try:
                 out = self._unpack.decompress(compressed, _STEP)
@@ -141,13 +141,13 @@ class BodyReader:
             raise UnusableResponse("its compression is cut off")
         return bytes(self._decoded_bytes)
 
-    def _keep(self, piece: bytes) -> None:
-        self.decoded += len(piece)
+    def _keep(self, chunk: bytes) -> None:
+        self.decoded += len(chunk)
         if self.decoded > self._cap:
             raise UnusableResponse(f"it is larger than {self._cap // (1024 * 1024)} MiB")
         if self._unpack is not None and self.decoded > max(_RATIO_FROM, _RATIO * self.received):
             raise UnusableResponse("it unpacks to more than 20 times its size")
-        self._decoded_bytes += piece
+        self._decoded_bytes += chunk
 
 
 class LineReader:
@@ -157,10 +157,10 @@ class LineReader:
         self._incomplete_line = b""
         self._total = 0
 
-    def feed(self, piece: bytes) -> list[bytes]:
-        """Returns the lines that `piece` completes. Raises UnusableResponse over the caps."""
-        self._total += len(piece)
-        *lines, self._incomplete_line = (self._incomplete_line + piece).split(b"\n")
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Returns the lines that `chunk` completes. Raises UnusableResponse over the caps."""
+        self._total += len(chunk)
+        *lines, self._incomplete_line = (self._incomplete_line + chunk).split(b"\n")
         if self._total > _RESULT_BYTES or len(self._incomplete_line) > _LINE_BYTES:
             raise UnusableResponse("its result is larger than can be read")
         return [line for line in lines if line.strip()]

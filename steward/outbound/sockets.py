@@ -143,8 +143,8 @@ class _Incoming(httpx.AsyncByteStream):
         self._close = close
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._inner:
-            yield piece
+        async for chunk in self._inner:
+            yield chunk
 
     async def aclose(self) -> None:
         await self._close()

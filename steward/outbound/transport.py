@@ -334,10 +334,10 @@ class HttpTransport:
                         raise PlatformUnavailable(
                             f"The result cannot be fetched (status {http_response.status_code})."
                         )
-                    async for piece in _timed(
+                    async for chunk in _timed(
                         http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s
                     ):
-                        for line in line_reader.feed(piece):
+                        for line in line_reader.feed(chunk):
                             yield line
                         if self.clock.monotonic() > deadline:
                             raise CallTimedOut("The result did not come in time.")
@@ -471,14 +471,14 @@ class HttpTransport:
         if size > HEADER_BYTES:
             raise UnusableResponse("its headers are larger than 64 KiB")
         headers = {name.lower(): value for name, value in http_response.headers.items()}
-        pieces = _timed(http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s)
+        chunks = _timed(http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s)
         if request.discards_answer:
-            await _discard(pieces, request.max_bytes)
+            await _discard(chunks, request.max_bytes)
             return PlatformResponse(http_response.status_code, headers, b"", self.register.clean)
         body = BodyReader(headers.get("content-encoding", ""), request.max_bytes)
         if request.method != "HEAD":
-            async for piece in pieces:
-                body.feed(piece)
+            async for chunk in chunks:
+                body.feed(chunk)
         return PlatformResponse(http_response.status_code, headers, body.whole(), self.register.clean)
 
     async def _pool_of(self, target: Target) -> httpx.AsyncBaseTransport:
@@ -515,22 +515,22 @@ def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None 
     return {"timeout": limits, SEND_TRACKER: mark or SendTracker()}
 
 
-async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """Yields the pieces of a body. Raises TimeoutError when the next one takes longer than `seconds`."""
+async def _timed(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Yields the chunks of a body. Raises TimeoutError when the next one takes longer than `seconds`."""
     while True:
         try:
             async with asyncio.timeout(seconds):
-                piece = await anext(pieces)
+                chunk = await anext(chunks)
         except StopAsyncIteration:
             return
-        yield piece
+        yield chunk
 
 
-async def _discard(pieces: AsyncIterator[bytes], max_bytes: int) -> None:
-    """Reads the pieces of a body until there are no more or `max_bytes` bytes were read."""
+async def _discard(chunks: AsyncIterator[bytes], max_bytes: int) -> None:
+    """Reads the chunks of a body until there are no more or `max_bytes` bytes were read."""
     size = 0
-    async for piece in pieces:
-        size += len(piece)
+    async for chunk in chunks:
+        size += len(chunk)
         if size > max_bytes:
             return
 

@@ -79,14 +79,16 @@ async def apply(applying: ApplyingStep) -> None:
 
 async def _send_round(applying: ApplyingStep, planned: Round) -> None:
     """Rereads the round's objects and sends its requests in order until one has to wait."""
-    pieces = [piece for request in planned.requests for piece in request]
-    if not pieces:
+    pending_parts = [pending for request in planned.requests for pending in request]
+    if not pending_parts:
         return
     reread_at = applying.ctx.clock.monotonic()
-    still_sendable = {piece.key for piece in rounds.one_of_each_object(await _reread(applying, pieces))}
+    still_sendable = {
+        pending.key for pending in rounds.one_of_each_object(await _reread(applying, pending_parts))
+    }
     is_first = True
     for request in planned.requests:
-        unsent = [piece for piece in request if piece.key in still_sendable]
+        unsent = [pending for pending in request if pending.key in still_sendable]
         while unsent:
             size = _size(applying, unsent)
             batch, unsent = unsent[:size], unsent[size:]
@@ -98,11 +100,11 @@ async def _send_round(applying: ApplyingStep, planned: Round) -> None:
             applying.report_progress()
 
 
-def _size(applying: ApplyingStep, pieces: Sequence[PartToApply]) -> int:
-    part = pieces[0].part
+def _size(applying: ApplyingStep, pending_parts: Sequence[PartToApply]) -> int:
+    part = pending_parts[0].part
     if not applying.is_order_free(part):
-        return len(pieces)
-    return applying.ctx.batch_sizes.next(part, limit=len(pieces))
+        return len(pending_parts)
+    return applying.ctx.batch_sizes.next(part, limit=len(pending_parts))
 
 
 async def _wait(applying: ApplyingStep, seconds: float) -> None:
@@ -112,32 +114,34 @@ async def _wait(applying: ApplyingStep, seconds: float) -> None:
     await applying.ctx.clock.sleep(seconds)
 
 
-async def _reread(applying: ApplyingStep, pieces: list[PartToApply]) -> list[PartToApply]:
+async def _reread(applying: ApplyingStep, pending_parts: list[PartToApply]) -> list[PartToApply]:
     """Returns the parts whose object is unchanged since the proposal; settles the others without a call."""
-    operation = applying.operation(pieces[0].part)
-    is_blind = operation.recovery_of(pieces[0].part) is Recovery.AT_MOST_ONCE
+    operation = applying.operation(pending_parts[0].part)
+    is_blind = operation.recovery_of(pending_parts[0].part) is Recovery.AT_MOST_ONCE
     if is_blind or operation.guard == "compare_and_swap":
-        return pieces
+        return pending_parts
     ctx, lease = applying.ctx, applying.lease
-    connection = applying.connections[pieces[0].part.integration_id]
+    connection = applying.connections[pending_parts[0].part.integration_id]
     try:
         reader = await ctx.access.reader(lease.org, connection, urgency=Urgency.WRITE)
-        current_values = await reader.current([piece.part for piece in pieces])
+        current_values = await reader.current([pending.part for pending in pending_parts])
     except NotConnected as refusal:
-        await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, refusal.message) for piece in pieces])
+        await ledger.settle_unsent(
+            applying, [(pending, Outcome.FAILED, refusal.message) for pending in pending_parts]
+        )
         return []
     except CallError as error:
-        await _handle_read_error(applying, pieces, error)
+        await _handle_read_error(applying, pending_parts, error)
         return []
     applying.max_parts, applying.unavailable = None, 0
     going, settled = [], []
-    for piece, current in zip(pieces, current_values, strict=True):
-        applying.modified[piece.key] = current.modified_at
-        verdict = _verdict(operation, piece.part, current)
+    for pending, current in zip(pending_parts, current_values, strict=True):
+        applying.modified[pending.key] = current.modified_at
+        verdict = _verdict(operation, pending.part, current)
         if verdict is None:
-            going.append(piece)
+            going.append(pending)
         else:
-            settled.append((piece, *verdict))
+            settled.append((pending, *verdict))
     await ledger.settle_unsent(applying, settled)
     return going
 
@@ -154,7 +158,9 @@ def _verdict(
     return Outcome.CONFLICT, CHANGED_MEANWHILE
 
 
-async def _handle_read_error(applying: ApplyingStep, pieces: list[PartToApply], error: CallError) -> None:
+async def _handle_read_error(
+    applying: ApplyingStep, pending_parts: list[PartToApply], error: CallError
+) -> None:
     """Halves the number of parts read next, so that one unreadable object fails alone. Raises MustWait.
 
     Errors of the key or its rights fail the whole page. After several objects in a row failed because the
@@ -163,23 +169,23 @@ async def _handle_read_error(applying: ApplyingStep, pieces: list[PartToApply], 
     wait = error.wait_s
     if wait is not None and wait > _SHORT_WAIT_SECONDS:
         raise MustWait(wait)
-    await _schedule_check(applying, pieces, [error.kind])
+    await _schedule_check(applying, pending_parts, [error.kind])
     is_account_error = error.kind in _ACCOUNT_ERRORS
-    if len(pieces) > 1 and not is_account_error and applying.is_order_free(pieces[0].part):
-        applying.max_parts = len(pieces) // 2
+    if len(pending_parts) > 1 and not is_account_error and applying.is_order_free(pending_parts[0].part):
+        applying.max_parts = len(pending_parts) // 2
         return
     if error.kind is ErrorKind.UNAVAILABLE:
         applying.unavailable += 1
         if applying.unavailable >= _MAX_UNAVAILABLE:
-            pieces = applying.next_of(pieces[0].part.integration_id)
+            pending_parts = applying.next_of(pending_parts[0].part.integration_id)
     words = f"It could not be read again before the change, so nothing was sent. {error.message}"
-    await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in pieces])
+    await ledger.settle_unsent(applying, [(pending, Outcome.FAILED, words) for pending in pending_parts])
 
 
 async def _schedule_check(
-    applying: ApplyingStep, pieces: Sequence[PartToApply], kinds: Sequence[ErrorKind | None]
+    applying: ApplyingStep, pending_parts: Sequence[PartToApply], kinds: Sequence[ErrorKind | None]
 ) -> None:
-    integrations = [piece.part.integration_id for piece in pieces]
+    integrations = [pending.part.integration_id for pending in pending_parts]
     ctx = applying.ctx
     await connection_checks.schedule_check(
         ctx.engine, ctx.clock, applying.lease.org, integrations, kinds=kinds
@@ -187,7 +193,7 @@ async def _schedule_check(
 
 
 async def _send(
-    applying: ApplyingStep, pieces: Sequence[PartToApply], *, reread_at: float, is_first: bool
+    applying: ApplyingStep, pending_parts: Sequence[PartToApply], *, reread_at: float, is_first: bool
 ) -> float | None:
     """Stores the intents, makes the call and stores its outcomes.
 
@@ -199,12 +205,12 @@ async def _send(
     if ctx.clock.monotonic() - reread_at > _REREAD_AFTER.total_seconds():
         # The values read are too old to write on. If not even the first request was in time, that counts as
         # an attempt: the account is too slow to be read.
-        await _fail_unreachable(applying, _count_attempt(applying, pieces) if is_first else [])
+        await _fail_unreachable(applying, _count_attempt(applying, pending_parts) if is_first else [])
         return 0.0
-    keys = tuple(piece.key for piece in pieces)
-    batch = Batch(tuple(piece.part for piece in pieces), keys, batch_key(keys))
+    keys = tuple(pending.key for pending in pending_parts)
+    batch = Batch(tuple(pending.part for pending in pending_parts), keys, batch_key(keys))
     failpoint("before_intent")
-    intend = partial(ledger.intend, applying=applying, pieces=pieces, key=batch.key)
+    intend = partial(ledger.intend, applying=applying, pending_parts=pending_parts, key=batch.key)
     # Closed periods are judged for the instant at which the transaction is asked for, so the 5 s begin here.
     window_start = ctx.clock.monotonic()
     try:
@@ -216,16 +222,16 @@ async def _send(
         ctx.log.error("closed_periods_unreadable", fault, run=lease.run, org=lease.org)
         raise MustWait(fault.seconds) from fault
     except AttemptsSpent as spent:
-        await _fail_unreachable(applying, [piece for piece in pieces if piece.key in spent.keys])
+        await _fail_unreachable(applying, [pending for pending in pending_parts if pending.key in spent.keys])
         return 0.0
     failpoint("after_intent")
     outcomes = applying.admit_answers(await _send_batch(applying, batch, window_start=window_start))
     failpoint("after_call")
-    settle = partial(ledger.settle, applying=applying, pieces=pieces, outcomes=outcomes)
+    settle = partial(ledger.settle, applying=applying, pending_parts=pending_parts, outcomes=outcomes)
     await ctx.engine.write(ctx.clock.now(), settle, org=lease.org)
     failpoint("after_outcome")
-    await _schedule_check(applying, pieces, [outcome.error for outcome in outcomes])
-    return await _wait_after(applying, pieces, outcomes)
+    await _schedule_check(applying, pending_parts, [outcome.error for outcome in outcomes])
+    return await _wait_after(applying, pending_parts, outcomes)
 
 
 async def _send_batch(applying: ApplyingStep, batch: Batch, *, window_start: float) -> list[WriteOutcome]:
@@ -251,17 +257,17 @@ async def _send_batch(applying: ApplyingStep, batch: Batch, *, window_start: flo
 
 
 async def _wait_after(
-    applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
+    applying: ApplyingStep, pending_parts: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> float | None:
     """Records the outcomes and returns the longest wait the account asks for, or None."""
     waits, unsent = [], []
-    for piece, outcome in zip(pieces, outcomes, strict=True):
+    for pending, outcome in zip(pending_parts, outcomes, strict=True):
         if outcome.state is WriteState.NOT_SENT:
             waits.append(outcome.wait_s or 1.0)
-            unsent.append(piece)
+            unsent.append(pending)
         else:
             state, words = ledger.effect_of(outcome)
-            applying.results[piece.key] = (OUTCOME_OF_EFFECT[state], words)
+            applying.results[pending.key] = (OUTCOME_OF_EFFECT[state], words)
     if not waits:
         return None
     if max(waits) <= _SHORT_WAIT_SECONDS:
@@ -269,15 +275,17 @@ async def _wait_after(
     return max(waits)
 
 
-def _count_attempt(applying: ApplyingStep, pieces: Sequence[PartToApply]) -> list[PartToApply]:
-    """Counts an attempt for each of `pieces` and returns those that have used their last."""
-    for piece in pieces:
-        applying.attempts[piece.key] = applying.attempts.get(piece.key, 0) + 1
-    return [piece for piece in pieces if applying.attempts[piece.key] >= _ATTEMPTS]
+def _count_attempt(applying: ApplyingStep, pending_parts: Sequence[PartToApply]) -> list[PartToApply]:
+    """Counts an attempt for each of `pending_parts` and returns those that have used their last."""
+    for pending in pending_parts:
+        applying.attempts[pending.key] = applying.attempts.get(pending.key, 0) + 1
+    return [pending for pending in pending_parts if applying.attempts[pending.key] >= _ATTEMPTS]
 
 
-async def _fail_unreachable(applying: ApplyingStep, pieces: Sequence[PartToApply]) -> None:
-    await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, _UNREACHABLE) for piece in pieces])
+async def _fail_unreachable(applying: ApplyingStep, pending_parts: Sequence[PartToApply]) -> None:
+    await ledger.settle_unsent(
+        applying, [(pending, Outcome.FAILED, _UNREACHABLE) for pending in pending_parts]
+    )
 
 
 def _grant(

@@ -92,8 +92,8 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
         tx, lease, approval=approval, expires_at=expires_at, leased_ms=request.leased_ms
     )
     if not parked:
-        ours, cancel = await transitions.lock_lease(tx, lease)
-        raise CancelRequested(cancel) if ours and cancel is not None else LeaseLost(lease)
+        is_owner, cancel = await transitions.lock_lease(tx, lease)
+        raise CancelRequested(cancel) if is_owner and cancel is not None else LeaseLost(lease)
     await approvals.insert(tx, lease.org, record, integration=request.automation.integration_id)
     await transitions.set_outcome(tx, lease.org, lease.run, code=None, message=None, summary=request.summary)
     await facts.approval_waiting(tx, lease.org, record, integration=request.automation.integration_id)

@@ -53,69 +53,81 @@ class Checkpoint(NamedTuple):  # not frozen, which would double the cost: one is
     memory: Sequence[MemoryWrite] = ()
 
 
-async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
+async def keep(engine: Engine, now: datetime, new_checkpoint: Checkpoint) -> str | None:
     """Writes the checkpoint durably and returns the code of a cancel request, if any. Raises LeaseLost.
 
     A checkpoint without changes and memory, the usual case, may share a database call with other runs'.
     """
-    lease = point.lease
-    if point.ended is None or point.changes or point.memory:
-        return await engine.write(now, partial(write, point=point), org=lease.org)
+    lease = new_checkpoint.lease
+    if new_checkpoint.ended is None or new_checkpoint.changes or new_checkpoint.memory:
+        return await engine.write(now, partial(write, new_checkpoint=new_checkpoint), org=lease.org)
     shared = Batchable(
-        step_point(point, point.ended),
+        step_checkpoint(new_checkpoint, new_checkpoint.ended),
         checkpoints.write_one,
         checkpoints.write_batch,
         on_sqlite=True,
-        weight=len(point.output),
+        weight=len(new_checkpoint.output),
         autocommit=True,
     )
-    ours, cancel = await engine.write(now, shared, org=lease.org)
-    if not ours:
+    is_owner, cancel = await engine.write(now, shared, org=lease.org)
+    if not is_owner:
         raise LeaseLost(lease)
     return cancel
 
 
-def step_point(point: Checkpoint, ended: EndedStep) -> StepCheckpoint:
+def step_checkpoint(new_checkpoint: Checkpoint, ended: EndedStep) -> StepCheckpoint:
     """Returns the part of a checkpoint that every ended step has, its row and value."""
-    return StepCheckpoint(point.lease, _row(point.seq, ended), point.value, point.output)
+    return StepCheckpoint(
+        new_checkpoint.lease, _row(new_checkpoint.seq, ended), new_checkpoint.value, new_checkpoint.output
+    )
 
 
-async def write(tx: Tx, point: Checkpoint) -> str | None:
+async def write(tx: Tx, new_checkpoint: Checkpoint) -> str | None:
     """Writes the checkpoint and returns the code of a cancel request, if any. Raises LeaseLost."""
-    lease = point.lease
-    if point.ended is not None:
-        ours, cancel = await checkpoints.write_one(tx, step_point(point, point.ended))
+    lease = new_checkpoint.lease
+    if new_checkpoint.ended is not None:
+        is_owner, cancel = await checkpoints.write_one(
+            tx, step_checkpoint(new_checkpoint, new_checkpoint.ended)
+        )
     else:
-        ours, cancel = await transitions.lock_lease(tx, lease)
-    if not ours:
+        is_owner, cancel = await transitions.lock_lease(tx, lease)
+    if not is_owner:
         raise LeaseLost(lease)
-    if point.ended is None:
-        await steps.save_value(tx, lease.org, lease.run, value=point.value, output=point.output)
-    if point.changes:
-        await changes.insert(tx, lease.org, ((change, change_wire(change)) for change in point.changes))
-        terms = ((change, terms_of(change.proposal)) for change in point.changes)
+    if new_checkpoint.ended is None:
+        await steps.save_value(
+            tx, lease.org, lease.run, value=new_checkpoint.value, output=new_checkpoint.output
+        )
+    if new_checkpoint.changes:
+        await changes.insert(
+            tx, lease.org, ((change, change_wire(change)) for change in new_checkpoint.changes)
+        )
+        terms = ((change, terms_of(change.proposal)) for change in new_checkpoint.changes)
         await search_terms.insert(tx, lease.org, lease.run, terms)
-    for write_ in point.memory:
-        await _remember(tx, point, write_)
+    for write_ in new_checkpoint.memory:
+        await _remember(tx, new_checkpoint, write_)
     return cancel
 
 
-async def _remember(tx: Tx, point: Checkpoint, write_: MemoryWrite) -> None:
+async def _remember(tx: Tx, new_checkpoint: Checkpoint, write_: MemoryWrite) -> None:
     """Writes one value of the memory; if it depends on a change, the former value is kept for an undo."""
-    org, run = point.lease.org, point.lease.run
+    org, run = new_checkpoint.lease.org, new_checkpoint.lease.run
     if write_.is_guarded:
-        present = await memory.value(tx, org, point.automation, space=write_.space, key=write_.key)
+        present = await memory.value(tx, org, new_checkpoint.automation, space=write_.space, key=write_.key)
         if present != write_.over:
             return
-    if write_.position is not None and point.ended is not None:
+    if write_.position is not None and new_checkpoint.ended is not None:
         change = memory_log.ChangePlace(
-            run, point.ended.step.name, point.ended.iteration, write_.position, point.seq
+            run,
+            new_checkpoint.ended.step.name,
+            new_checkpoint.ended.iteration,
+            write_.position,
+            new_checkpoint.seq,
         )
         await memory_log.insert(
-            tx, org, point.automation, change, space=write_.space, key=write_.key, after=write_.value
+            tx, org, new_checkpoint.automation, change, space=write_.space, key=write_.key, after=write_.value
         )
     await memory.write(
-        tx, org, point.automation, space=write_.space, key=write_.key, value=write_.value, run=run
+        tx, org, new_checkpoint.automation, space=write_.space, key=write_.key, value=write_.value, run=run
     )
 
 

@@ -24,7 +24,7 @@ from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanTrigger
 from steward.model.run import Run
-from steward.model.undo import Original, OriginalRun, Sought
+from steward.model.undo import LookUpResult, OriginalChange, OriginalRun
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.run_queue.undo_plan import UNDO
 from steward.runs.claim import ClaimedRun, event_of
@@ -69,10 +69,12 @@ class RecordingReader(ForwardingReader):
         self._record()
         return await self.reader.current(parts)
 
-    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
+    async def look_up_inverses(
+        self, parts: Sequence[Part], *, is_overwritten: bool = False
+    ) -> list[LookUpResult]:
         """Looks up what puts parts back."""
         self._record()
-        return await self.reader.seek(parts, is_overwritten=is_overwritten)
+        return await self.reader.look_up_inverses(parts, is_overwritten=is_overwritten)
 
     def _record(self) -> None:
         self.touched.setdefault(self.connection.integration_id, self.connection.kind)
@@ -104,16 +106,16 @@ async def open_connections(ctx: RunContext, claimed: ClaimedRun) -> OpenConnecti
     named = await _connections_of(ctx, claimed)
     if not named and automation.kind is not AutomationKind.WORKFLOW:
         return OpenConnections({}, {}, None, {})
-    look = partial(connections.among, org=automation.org, integrations=named)
+    load = partial(connections.among, org=automation.org, integrations=named)
     connections_by_id = (
-        dict(await ctx.engine.read(ctx.clock.now(), look, org=automation.org)) if named else {}
+        dict(await ctx.engine.read(ctx.clock.now(), load, org=automation.org)) if named else {}
     )
     touched: dict[IntegrationId, str] = {}
     access: dict[IntegrationId, AccountAccess] = {}
-    still_wanted = partial(check_run_wanted, ctx.engine, ctx.clock, claimed.lease)
+    check_cancelled = partial(check_run_wanted, ctx.engine, ctx.clock, claimed.lease)
     store: StoreAccess | None = None
     for integration, connection in connections_by_id.items():
-        opened = await ctx.access.reader(automation.org, connection, still_wanted=still_wanted)
+        opened = await ctx.access.reader(automation.org, connection, check_cancelled=check_cancelled)
         reader = RecordingReader(opened, connection, touched)
         changes = ctx.access.changes(connection.kind)
         if integration == automation.integration_id:
@@ -131,11 +133,11 @@ async def _connections_of(ctx: RunContext, claimed: ClaimedRun) -> Sequence[Inte
         return readiness.connections_of(claimed.automation, ctx.automation_rules.templates)
     org, run = claimed.run.org, claimed.run.id
 
-    async def look(tx: Tx) -> Sequence[IntegrationId]:
+    async def load(tx: Tx) -> Sequence[IntegrationId]:
         stored = await undos.get(tx, org, run)
         return await undos.integrations(tx, org, stored.of_run, stored.chosen)
 
-    return await ctx.engine.read(ctx.clock.now(), look, org=org)
+    return await ctx.engine.read(ctx.clock.now(), load, org=org)
 
 
 def _web_connection(org: OrgId, connected_at: datetime) -> Connection:
@@ -210,8 +212,8 @@ class StoredUndoSource:
         after = (0, -1)
         org = self.run.org
         while True:
-            look = partial(undos.written_changes, org=org, run=self.of_run, after=after)
-            page = await self.engine.read(self.clock.now(), look, org=org)
+            load = partial(undos.written_changes, org=org, run=self.of_run, after=after)
+            page = await self.engine.read(self.clock.now(), load, org=org)
             if not page:
                 break
             changes += page
@@ -228,7 +230,7 @@ class StoredUndoSource:
         numbers = await undos.written_parts(tx, org, of_run)
         memory_by_change = await memory_log.of_run(tx, org, of_run)
         originals = tuple(
-            Original(
+            OriginalChange(
                 change,
                 tuple(numbers.get(change.id, ())),
                 memory_by_change.get((change.name, change.iteration, change.position), ()),
@@ -260,8 +262,8 @@ async def start_item(ctx: RunContext, run: Run, entry: PlanTrigger) -> JsonObjec
 
 
 def _web(ctx: RunContext, claimed: ClaimedRun) -> WebReadClient:
-    still_wanted = partial(check_run_wanted, ctx.engine, ctx.clock, claimed.lease)
-    return ctx.access.web(claimed.run.org, still_wanted=still_wanted)
+    check_cancelled = partial(check_run_wanted, ctx.engine, ctx.clock, claimed.lease)
+    return ctx.access.web(claimed.run.org, check_cancelled=check_cancelled)
 
 
 def _nominal_day(run: Run, automation: Automation) -> date:

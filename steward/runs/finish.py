@@ -102,7 +102,7 @@ class _Ending:
     """A run to end, with its last step when that is not stored yet."""
 
     request: FinishRequest
-    point: StepCheckpoint | None = None
+    last_checkpoint: StepCheckpoint | None = None
 
 
 async def end_run(engine: Engine, now: datetime, request: FinishRequest) -> None:
@@ -116,17 +116,17 @@ async def end_run(engine: Engine, now: datetime, request: FinishRequest) -> None
 
 
 async def end_with_step(
-    engine: Engine, now: datetime, request: FinishRequest, point: StepCheckpoint
+    engine: Engine, now: datetime, request: FinishRequest, last_checkpoint: StepCheckpoint
 ) -> FinishResult:
     """Stores the last step of a successful run and ends the run in one commit, maybe in one call with others.
 
     When the run was asked to cancel, only the step is stored. Raises LeaseLost.
     """
     shared = Batchable(
-        _Ending(request, point),
+        _Ending(request, last_checkpoint),
         _finish_one_with_step,
         _finish_batch,
-        weight=len(point.output),
+        weight=len(last_checkpoint.output),
         autocommit=True,
     )
     closed = await engine.write(now, shared, org=request.lease.org)
@@ -136,12 +136,12 @@ async def end_with_step(
 
 
 async def _finish_one_with_step(tx: Tx, ending: _Ending) -> FinishResult:
-    if ending.point is not None:
+    if ending.last_checkpoint is not None:
         if tx.dialect == "postgresql":  # the run's row comes last in the lock order
             await active_run.lock(tx, ending.request.lease.org, [ending.request.automation])
-        ours, cancel = await checkpoints.write_one(tx, ending.point)
-        if not ours or cancel is not None:
-            return FinishResult(ours, False, cancel)
+        is_owner, cancel = await checkpoints.write_one(tx, ending.last_checkpoint)
+        if not is_owner or cancel is not None:
+            return FinishResult(is_owner, False, cancel)
     await _finish_one(tx, ending.request)
     return FinishResult(True, True, None)
 
@@ -172,7 +172,7 @@ async def _finish_batch(tx: Tx, endings: Sequence[_Ending]) -> Sequence[FinishRe
                 ending.request.end.message,
                 transitions.json_text(ending.request.end.summary),
                 transitions.json_text(ending.request.end.result),
-                ending.point,
+                ending.last_checkpoint,
             )
             for ending in endings
         ],

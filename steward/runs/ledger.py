@@ -32,7 +32,7 @@ from steward.model.change import (
 from steward.model.closed_period import Closing
 from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
-from steward.model.undo import Never
+from steward.model.undo import Irreversible
 from steward.runs import change_outcomes
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.rounds import KnownResults, PartToApply, UnsentOutcome
@@ -88,18 +88,18 @@ class ApplyingStep:
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
     answer_room: int = 0  # bytes of answers that may still be kept; 0 where no later step can read them
-    _pieces: dict[ChangeId, list[PartToApply]] = field(default_factory=dict)
+    _parts: dict[ChangeId, list[PartToApply]] = field(default_factory=dict)
     _unsettled: list[list[PartToApply]] | None = None
 
-    def pieces(self, change: Change) -> list[PartToApply]:
+    def parts_of(self, change: Change) -> list[PartToApply]:
         """Returns the change's parts in order, with their permanent keys."""
-        pieces = self._pieces.get(change.id)
-        if pieces is None:
-            pieces = self._pieces[change.id] = [
+        parts = self._parts.get(change.id)
+        if parts is None:
+            parts = self._parts[change.id] = [
                 PartToApply(change, number, part, self._key(change, number))
                 for number, part in enumerate(change.proposal.parts, start=1)
             ]
-        return pieces
+        return parts
 
     def _key(self, change: Change, number: int) -> str:
         return effect_key(
@@ -114,18 +114,19 @@ class ApplyingStep:
     def unsettled(self) -> list[list[PartToApply]]:
         """Returns the parts of every change that has an unsettled part, in order."""
         if self._unsettled is None:
-            self._unsettled = [self.pieces(change) for change in self.changes]
+            self._unsettled = [self.parts_of(change) for change in self.changes]
         self._unsettled = [
-            pieces for pieces in self._unsettled if any(piece.key not in self.results for piece in pieces)
+            parts for parts in self._unsettled if any(pending.key not in self.results for pending in parts)
         ]
         return self._unsettled
 
     def next_of(self, integration: IntegrationId) -> list[PartToApply]:
         """Returns the next part of each unsettled change whose next part uses the connection."""
         following = [
-            next(piece for piece in pieces if piece.key not in self.results) for pieces in self.unsettled()
+            next(pending for pending in parts if pending.key not in self.results)
+            for parts in self.unsettled()
         ]
-        return [piece for piece in following if piece.part.integration_id == integration]
+        return [pending for pending in following if pending.part.integration_id == integration]
 
     def report_progress(self) -> None:
         """Updates how many of the step's changes the run's `current_step` shows as done."""
@@ -164,7 +165,7 @@ class ApplyingStep:
         is_blind = operation.recovery_of(part) is Recovery.AT_MOST_ONCE
         if is_blind or not self.connections[part.integration_id].is_store:
             return False
-        return not isinstance(operation.inverse(part), Never)
+        return not isinstance(operation.inverse(part), Irreversible)
 
 
 def remember(applying: ApplyingStep, settled: Sequence[Effect]) -> None:
@@ -174,7 +175,7 @@ def remember(applying: ApplyingStep, settled: Sequence[Effect]) -> None:
             applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
 
 
-async def intend(tx: Tx, *, applying: ApplyingStep, pieces: Sequence[PartToApply], key: str) -> None:
+async def intend(tx: Tx, *, applying: ApplyingStep, pending_parts: Sequence[PartToApply], key: str) -> None:
     """Stores the intents of one call.
 
     Raises LeaseLost, CancelRequested, AttemptsSpent, WritesClosed, PeriodsUnreadable.
@@ -185,9 +186,9 @@ async def intend(tx: Tx, *, applying: ApplyingStep, pieces: Sequence[PartToApply
         raise LeaseLost(lease)
     if writer.cancel_code is not None:
         raise CancelRequested(writer.cancel_code)
-    used = [applying.connections[piece.part.integration_id] for piece in pieces]
+    used = [applying.connections[pending.part.integration_id] for pending in pending_parts]
     await _check_open(tx, applying.ctx.access, lease, writer, used)
-    intents = [_intent(applying, piece, key) for piece in pieces]
+    intents = [_intent(applying, pending, key) for pending in pending_parts]
     stored = await write_ledger.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
     not_stored = {intent.key: intent for intent in intents if intent.key not in stored}
     if not_stored:
@@ -249,60 +250,62 @@ async def _check_not_sent(tx: Tx, lease: Lease, intents: Mapping[str, Intent]) -
             raise RuntimeError(f"effect {effect.key} would be sent again in state {effect.state}")
 
 
-def _intent(applying: ApplyingStep, piece: PartToApply, batch: str) -> Intent:
+def _intent(applying: ApplyingStep, pending: PartToApply, batch: str) -> Intent:
     rules = applying.ctx.rules
-    recovery = applying.operation(piece.part).recovery_of(piece.part)
+    recovery = applying.operation(pending.part).recovery_of(pending.part)
     deadline = int((SEND_WITHIN + rules.write_timeout).total_seconds() * 1000)
     quiet = 0 if recovery is Recovery.IDEMPOTENT else int(rules.settle_quiet.total_seconds() * 1000)
     return Intent(
-        key=piece.key,
-        change=piece.change.id,
-        part=piece.number,
+        key=pending.key,
+        change=pending.change.id,
+        part=pending.number,
         batch_key=batch,
-        integration=piece.part.integration_id,
+        integration=pending.part.integration_id,
         recovery=recovery,
-        request_sha256=request_hash([piece.part]),
+        request_sha256=request_hash([pending.part]),
         deadline_ms=deadline,
         quiet_ms=quiet,
     )
 
 
 async def settle(
-    tx: Tx, *, applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
+    tx: Tx, *, applying: ApplyingStep, pending_parts: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> None:
     """Stores the outcomes of one call and of the changes it completes. Raises LeaseLost."""
     lease = applying.lease
     is_held, _ = await transitions.lock_lease(tx, lease)
     if not is_held:
         raise LeaseLost(lease)
-    settled = [(piece, *effect_of(outcome)) for piece, outcome in zip(pieces, outcomes, strict=True)]
-    ended = [EffectOutcome(piece.key, state, words) for piece, state, words in settled]
+    settled = [
+        (pending, *effect_of(outcome)) for pending, outcome in zip(pending_parts, outcomes, strict=True)
+    ]
+    ended = [EffectOutcome(pending.key, state, words) for pending, state, words in settled]
     await write_ledger.settle(tx, lease.org, ended, by="call")
-    await _keep_answers(tx, applying, pieces, outcomes)
+    await _keep_answers(tx, applying, pending_parts, outcomes)
     results = dict(applying.results)
     results |= {
-        piece.key: (OUTCOME_OF_EFFECT[state], words)
-        for piece, state, words in settled
+        pending.key: (OUTCOME_OF_EFFECT[state], words)
+        for pending, state, words in settled
         if state is not EffectState.NOT_SENT
     }
-    await _settle_changes(tx, applying, [piece.change for piece in pieces], results)
+    await _settle_changes(tx, applying, [pending.change for pending in pending_parts], results)
     if lease.attempt > 1 and any(state is EffectState.DONE for _, state, _ in settled):
         await transitions.forget_losses(tx, lease)
-    await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
+    await own_changes.note(tx, lease.org, lease.run, _touched(applying, pending_parts, outcomes))
 
 
 async def _keep_answers(
-    tx: Tx, applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
+    tx: Tx, applying: ApplyingStep, pending_parts: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> None:
     """Stores the answers encrypted, each bound to its effect."""
     org = applying.lease.org
-    for piece, outcome in zip(pieces, outcomes, strict=True):
+    for pending, outcome in zip(pending_parts, outcomes, strict=True):
         if outcome.answer is None:
             continue
         key_no, sealed = await vaults.seal_text(
-            tx, applying.ctx.vault, org, field=_answer_field(piece.key), text=outcome.answer.to_text()
+            tx, applying.ctx.vault, org, field=_answer_field(pending.key), text=outcome.answer.to_text()
         )
-        await write_ledger.keep_answer(tx, org, piece.key, key_no=key_no, sealed=sealed)
+        await write_ledger.keep_answer(tx, org, pending.key, key_no=key_no, sealed=sealed)
 
 
 async def recorded_answers(
@@ -329,22 +332,22 @@ def _answer_field(key: str) -> str:
 
 
 def _touched(
-    applying: ApplyingStep, pieces: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
+    applying: ApplyingStep, pending_parts: Sequence[PartToApply], outcomes: Sequence[WriteOutcome]
 ) -> list[ChangedObject]:
     """Returns the store objects that were changed: their events are echoes of this automation."""
     return [
         ChangedObject(
-            piece.part.integration_id,
-            piece.change.proposal.object.type,
-            piece.change.proposal.object.id,
+            pending.part.integration_id,
+            pending.change.proposal.object.type,
+            pending.change.proposal.object.id,
             outcome.modified_at,
             set_modified_at=outcome.modified_at is not None
-            and outcome.modified_at != applying.modified.get(piece.key),
+            and outcome.modified_at != applying.modified.get(pending.key),
         )
-        for piece, outcome in zip(pieces, outcomes, strict=True)
+        for pending, outcome in zip(pending_parts, outcomes, strict=True)
         if outcome.state is WriteState.APPLIED
-        and piece.change.proposal.object.id is not None
-        and applying.connections[piece.part.integration_id].is_store
+        and pending.change.proposal.object.id is not None
+        and applying.connections[pending.part.integration_id].is_store
     ]
 
 
@@ -366,14 +369,14 @@ async def settle_unsent(applying: ApplyingStep, verdicts: Sequence[UnsentOutcome
     if not verdicts:
         return
     lease = applying.lease
-    for piece, outcome, words in verdicts:
-        applying.results[piece.key] = (outcome, words)
+    for pending, outcome, words in verdicts:
+        applying.results[pending.key] = (outcome, words)
 
     async def store(tx: Tx) -> str | None:
         is_held, cancel = await transitions.lock_lease(tx, lease)
         if not is_held:
             raise LeaseLost(lease)
-        await _settle_changes(tx, applying, [piece.change for piece, _, _ in verdicts], applying.results)
+        await _settle_changes(tx, applying, [pending.change for pending, _, _ in verdicts], applying.results)
         return cancel
 
     cancel = await applying.ctx.engine.write(applying.ctx.clock.now(), store, org=lease.org)
@@ -401,7 +404,7 @@ async def _settle_changes(
     """Stores the outcome of each change whose every part is known."""
     settled = []
     for change in {change.id: change for change in touched}.values():
-        results = [part_results.get(piece.key) for piece in applying.pieces(change)]
+        results = [part_results.get(pending.key) for pending in applying.parts_of(change)]
         result = change_outcomes.change_result(change.proposal.parts, results, run_continues=True)
         if result is not None and None not in results:
             settled.append(SettledChange(change.id, *result))

@@ -196,7 +196,7 @@ async def _prepare(walk: Walk, step: PlanStep, produced: StepResult, iteration: 
     items = _changes(walk, step, produced, Outcome.APPROVED, iteration, round_=NO_APPROVAL_ROUND)
     counts = produced.counts.plus(Counts(proposed=len(items)))
     held_output = HeldStep.of(step, produced, counts).to_json()
-    point = Checkpoint(
+    new_checkpoint = Checkpoint(
         lease=walk.lease,
         automation=walk.run.automation_id,
         seq=walk.seq,
@@ -206,7 +206,7 @@ async def _prepare(walk: Walk, step: PlanStep, produced: StepResult, iteration: 
         changes=items,
     )
     await walk.ctx.engine.write(
-        walk.ctx.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
+        walk.ctx.clock.now(), partial(checkpoint.write, new_checkpoint=new_checkpoint), org=walk.lease.org
     )
     failpoint("after_prepare")
     walk.journal[execution_key(step.name, iteration)] = StepValue(
@@ -388,8 +388,8 @@ async def stop_steps(walk: Walk) -> None:
     """
 
     async def drop(tx: Tx) -> None:
-        ours, _ = await transitions.lock_lease(tx, walk.lease)
-        if not ours:
+        is_owner, _ = await transitions.lock_lease(tx, walk.lease)
+        if not is_owner:
             raise LeaseLost(walk.lease)
         await change_outcomes.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
 
@@ -443,8 +443,8 @@ async def _write_last_row(
 
 
 async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[DoneChange]:
-    look = partial(ledger.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
-    answers = await walk.read(look)
+    load = partial(ledger.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
+    answers = await walk.read(load)
     return [DoneChange(item.outcome, item.message, answers.get(item.id)) for item in items]
 
 

@@ -292,8 +292,8 @@ async def _store_verdict(
     """Stores a verdict and the change's outcome with it. Raises LeaseLost."""
     effect = verdict.effect
     if lease is not None:
-        ours, _ = await transitions.lock_lease(tx, lease)
-        if not ours:
+        is_owner, _ = await transitions.lock_lease(tx, lease)
+        if not is_owner:
             raise LeaseLost(lease)
     if verdict.retry_at is not None:
         await write_ledger.postpone(tx, org, effect.key, until=verdict.retry_at)

@@ -140,7 +140,7 @@ async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: 
                 key = _key(change, number, version)
                 intents.append(_intent(change, number, key=key, operation=operation))
     await write_ledger.intend(tx, org, run, epoch=epoch, intents=intents)
-    await restored.look_first(tx, org, run)
+    await restored.look_up_first(tx, org, run)
 
 
 def _key(change: Change, number: int, version: int) -> str:

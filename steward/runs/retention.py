@@ -312,7 +312,7 @@ async def _oldest_runs(engine: Engine, now: datetime) -> tuple[datetime, str | N
     open_ids: list[str] = []
     after = 0
 
-    async def look(tx: Tx) -> tuple[datetime, OrgSpan | None]:
+    async def load(tx: Tx) -> tuple[datetime, OrgSpan | None]:
         span = await next_orgs(tx, after)
         if span is not None:
             since = tx.now - _VALUES_FOR + _DAY
@@ -322,7 +322,7 @@ async def _oldest_runs(engine: Engine, now: datetime) -> tuple[datetime, str | N
         return tx.now, span
 
     while True:
-        then, span = await engine.read(now, look)
+        then, span = await engine.read(now, load)
         if span is None:
             return then, min(any_ids, default=None), min(open_ids, default=None)
         after = span.last

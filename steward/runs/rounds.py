@@ -74,11 +74,11 @@ def next_round(
     """
     blocked: list[UnsentOutcome] = []
     scan = _Scan(operations)
-    for index, pieces in enumerate(unsettled[:_MAX_SCANNED]):
-        open_ = [piece for piece in pieces if piece.key not in results]
-        failed_part = _failed_result(pieces, results)
+    for index, pending_parts in enumerate(unsettled[:_MAX_SCANNED]):
+        open_ = [pending for pending in pending_parts if pending.key not in results]
+        failed_part = _failed_result(pending_parts, results)
         if failed_part is not None:
-            blocked += [(piece, Outcome.CONFLICT, failed_part[1]) for piece in open_]
+            blocked += [(pending, Outcome.CONFLICT, failed_part[1]) for pending in open_]
         elif not open_:
             continue
         elif scan.is_empty and not operations.is_order_free(open_[0].part):
@@ -88,10 +88,12 @@ def next_round(
     return Round(tuple(blocked), scan.requests(max_parts))
 
 
-def _failed_result(pieces: Sequence[PartToApply], results: KnownResults) -> tuple[Outcome, str | None] | None:
+def _failed_result(
+    pending_parts: Sequence[PartToApply], results: KnownResults
+) -> tuple[Outcome, str | None] | None:
     """Returns the result of the first part that did not succeed."""
-    for piece in pieces:
-        result = results.get(piece.key)
+    for pending in pending_parts:
+        result = results.get(pending.key)
         if result is not None and result[0] not in _SUCCEEDED:
             return result
     return None
@@ -118,21 +120,21 @@ class _Scan:
 
     def take(self, open_: Sequence[PartToApply]) -> bool:
         """Takes the open parts of one change; returns False when no later part may be taken."""
-        for piece in open_:
-            if not self._operations.is_order_free(piece.part):
+        for pending in open_:
+            if not self._operations.is_order_free(pending.part):
                 return False
-            is_free = self._is_free(piece) and piece is open_[0]
-            if is_free and (not self._candidates or _same_operation(self._candidates[0].part, piece.part)):
-                self._candidates.append(piece)
+            is_free = self._is_free(pending) and pending is open_[0]
+            if is_free and (not self._candidates or _same_operation(self._candidates[0].part, pending.part)):
+                self._candidates.append(pending)
         return len(self._candidates) < MAX_CANDIDATES
 
-    def _is_free(self, piece: PartToApply) -> bool:
+    def _is_free(self, pending: PartToApply) -> bool:
         """Returns whether no earlier part uses the piece's object, except one equal to it."""
-        object_key = (piece.part.integration_id, piece.part.target)
-        ahead = self._waits_for.setdefault(object_key, piece)
-        if ahead is piece:
+        object_key = (pending.part.integration_id, pending.part.target)
+        ahead = self._waits_for.setdefault(object_key, pending)
+        if ahead is pending:
             return True
-        if ahead is not None and ahead.part == piece.part:
+        if ahead is not None and ahead.part == pending.part:
             return True
         self._waits_for[object_key] = None
         return False
@@ -155,26 +157,26 @@ def _in_turn(
     """Returns the first request of ordered parts: changes of one part each may share it, others go alone."""
     together = [first]
     if len(rest[0]) == 1:
-        for pieces in rest[1:MAX_CANDIDATES]:
-            if len(pieces) > 1 or not _same_operation(first.part, pieces[0].part):
+        for pending_parts in rest[1:MAX_CANDIDATES]:
+            if len(pending_parts) > 1 or not _same_operation(first.part, pending_parts[0].part):
                 break
-            together += [piece for piece in pieces if piece.key not in results]
+            together += [pending for pending in pending_parts if pending.key not in results]
     return tuple(_grouped(together, operations)[:1])
 
 
-def _grouped(pieces: Sequence[PartToApply], operations: Operations) -> list[tuple[PartToApply, ...]]:
-    if not pieces:
+def _grouped(pending_parts: Sequence[PartToApply], operations: Operations) -> list[tuple[PartToApply, ...]]:
+    if not pending_parts:
         return []
-    by_part = {id(piece.part): piece for piece in pieces}
-    groups = operations.operation(pieces[0].part).group([piece.part for piece in pieces])
+    by_part = {id(pending.part): pending for pending in pending_parts}
+    groups = operations.operation(pending_parts[0].part).group([pending.part for pending in pending_parts])
     return [tuple(by_part[id(part)] for part in group) for group in groups]
 
 
-def one_of_each_object(pieces: Sequence[PartToApply]) -> list[PartToApply]:
-    """Returns the first of `pieces` on each object: one read holds for one write."""
+def one_of_each_object(pending_parts: Sequence[PartToApply]) -> list[PartToApply]:
+    """Returns the first of `pending_parts` on each object: one read holds for one write."""
     first: dict[str, PartToApply] = {}
-    for piece in pieces:
-        first.setdefault(piece.part.target, piece)
+    for pending in pending_parts:
+        first.setdefault(pending.part.target, pending)
     return list(first.values())
 
 

@@ -63,7 +63,7 @@ class ConnectionAccess(Protocol):
         connection: Connection,
         *,
         urgency: Urgency = Urgency.READ,
-        still_wanted: CancelCheck | None = None,
+        check_cancelled: CancelCheck | None = None,
     ) -> Reader:
         """Returns a reader, which can send nothing but reads.
 
@@ -83,7 +83,7 @@ class ConnectionAccess(Protocol):
         """Returns whether what is written to a kind of connection is a message to people."""
         ...
 
-    def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
+    def web(self, org: OrgId, *, check_cancelled: CancelCheck | None = None) -> WebReadClient:
         """Returns reads of addresses that belong to no connection."""
         ...
 

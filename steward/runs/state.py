@@ -158,11 +158,11 @@ class Walk:
         memory: Sequence[MemoryWrite] = (),
     ) -> None:
         """Writes the next row of the run. Raises LeaseLost, CancelRequested, TooMuchData."""
-        point = self._point(ended, output, state=state, changes=changes, memory=memory)
+        new_checkpoint = self._checkpoint(ended, output, state=state, changes=changes, memory=memory)
         failpoint("before_checkpoint")
-        cancel = await checkpoint.keep(self.ctx.engine, self.ctx.clock.now(), point)
+        cancel = await checkpoint.keep(self.ctx.engine, self.ctx.clock.now(), new_checkpoint)
         failpoint("after_checkpoint")
-        self._record_checkpoint(ended, point)
+        self._record_checkpoint(ended, new_checkpoint)
         if cancel is not None:
             raise CancelRequested(cancel)
 
@@ -175,23 +175,23 @@ class Walk:
 
         Raises LeaseLost, CancelRequested, TooMuchData.
         """
-        point = self._point(ended, output, state=ValueState.DONE)
-        self._record_checkpoint(ended, point)  # the run's summary includes this step
+        new_checkpoint = self._checkpoint(ended, output, state=ValueState.DONE)
+        self._record_checkpoint(ended, new_checkpoint)  # the run's summary includes this step
         request, now, engine = end(), self.ctx.clock.now(), self.ctx.engine
         failpoint("before_checkpoint")
         if request.is_success:
             failpoint("before_finish")
-            last_point = checkpoint.step_point(point, ended)
-            closed = await finish.end_with_step(engine, now, request, last_point)
+            last_checkpoint = checkpoint.step_checkpoint(new_checkpoint, ended)
+            closed = await finish.end_with_step(engine, now, request, last_checkpoint)
             is_ended, cancel = closed.ended, closed.cancel
         else:
-            is_ended, cancel = False, await checkpoint.keep(engine, now, point)
+            is_ended, cancel = False, await checkpoint.keep(engine, now, new_checkpoint)
         failpoint("after_checkpoint")
         if cancel is not None:
             raise CancelRequested(cancel)
         return request if is_ended else None
 
-    def _point(
+    def _checkpoint(
         self,
         ended: EndedStep,
         output: JsonValue,
@@ -215,12 +215,12 @@ class Walk:
             memory=memory,
         )
 
-    def _record_checkpoint(self, ended: EndedStep, point: Checkpoint) -> None:
+    def _record_checkpoint(self, ended: EndedStep, new_checkpoint: Checkpoint) -> None:
         """Updates the walk with a checkpoint."""
         self.seq += 1
-        self.kept_bytes += len(point.output)
+        self.kept_bytes += len(new_checkpoint.output)
         key = execution_key(ended.step.name, ended.iteration)
-        self.journal[key] = point.value
+        self.journal[key] = new_checkpoint.value
         counts = step_counts(ended.counts, status=ended.status, has_changes=ended.changes_total > 0)
         self.counted = self.counted.plus(counts)
         self.step_messages[key] = (ended.code, ended.message)

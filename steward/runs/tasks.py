@@ -232,7 +232,7 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
     """
     metrics = ctx.metrics
 
-    async def look(
+    async def load(
         tx: Tx,
     ) -> tuple[
         datetime, list[gauges.WaitingRuns], dict[str, int], tuple[int, int], datetime | None, health.Leases
@@ -249,7 +249,7 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
             await health.leases(tx),
         )
 
-    now, queues, effects, (held, frozen), due, leases = await ctx.engine.read(ctx.clock.now(), look)
+    now, queues, effects, (held, frozen), due, leases = await ctx.engine.read(ctx.clock.now(), load)
     for waiting in queues:
         metrics.set("steward_queue_runs", waiting.many, state=waiting.queue)
         metrics.set("steward_queue_oldest_seconds", _age(now, waiting.oldest_at), state=waiting.queue)

@@ -232,8 +232,8 @@ async def _close(walk: Walk, end: Callable[[Walk], RunEnd]) -> None:
         await _sleep(walk.ctx, walk.claimed, until, leased_ms=walk.leased_ms(), settles=True)
         return
     await proposals.stop_steps(walk)
-    look = partial(summaries.outcomes_of, org=walk.lease.org, run=walk.run.id)
-    walk.outcomes = dict((await walk.read(look))[0])
+    load = partial(summaries.outcomes_of, org=walk.lease.org, run=walk.run.id)
+    walk.outcomes = dict((await walk.read(load))[0])
     await _end(walk.ctx, walk.claimed, end(walk))
 
 

@@ -15,10 +15,10 @@ class BodySigner:
     def __init__(self, secrets: Sequence[bytes]) -> None:
         self._digests = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets if secret]
 
-    def feed(self, piece: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Adds the next bytes of the body."""
         for digest in self._digests:
-            digest.update(piece)
+            digest.update(chunk)
 
     def matches(self, signature: str) -> bool:
         """Returns whether `signature`, in base64, is right under one of the secrets; without a secret never.

@@ -137,13 +137,13 @@ class SecretRegister:
         spans = self._spans(text)
         if not spans:
             return text
-        pieces: list[str] = []
+        parts: list[str] = []
         position = 0
         for start, end in sorted(spans):
-            if start >= position and (start > position or not pieces):
-                pieces += [text[position:start], REDACTED]
+            if start >= position and (start > position or not parts):
+                parts += [text[position:start], REDACTED]
             position = max(position, end)
-        return "".join([*pieces, text[position:]])
+        return "".join([*parts, text[position:]])
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         spans: list[tuple[int, int]] = []

@@ -326,8 +326,8 @@ class Shop:
 
     async def remembered(self, run: Run, space: str) -> dict[str, JsonValue]:
         """Returns what the run's automation has stored in a memory space."""
-        look = partial(memory.of_space, org=self.owner.org, automation=run.automation_id, space=space)
-        return await self.read(look)
+        load = partial(memory.of_space, org=self.owner.org, automation=run.automation_id, space=space)
+        return await self.read(load)
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
         """Makes the fake platforms fail the requests that match `method` and `path`.

@@ -27,7 +27,7 @@ from tests.runs.shop import Shop
 LONG = "x" * 121  # a name may have 120 characters
 
 
-def point(shop: Shop, lease: Lease, *, seq: int = 1, name: str = "look") -> Checkpoint:
+def new_checkpoint(shop: Shop, lease: Lease, *, seq: int = 1, name: str = "look") -> Checkpoint:
     """Builds the checkpoint of an ended step; its message looks like a part of the row's JSON."""
     ended = EndedStep(
         step=PlanStep(name, "Look", StepKind.READ, "test.look"),
@@ -55,7 +55,7 @@ async def keep_all(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
     """Writes all checkpoints at the same time and returns the outcome of each."""
     return list(
         await asyncio.gather(
-            *(checkpoint.keep(shop.engine, shop.clock.now(), point) for point in points),
+            *(checkpoint.keep(shop.engine, shop.clock.now(), new_checkpoint) for new_checkpoint in points),
             return_exceptions=True,
         )
     )
@@ -67,7 +67,7 @@ async def test_each_run_has_its_own_row_and_its_end_is_the_time_of_the_commit(sh
     See docs/design/runs.md#checkpoints and docs/design/api/runs.md#step.
     """
     runs, leases = await claim_runs(shop, 5)
-    assert await keep_all(shop, [point(shop, lease) for lease in leases]) == [None] * 5
+    assert await keep_all(shop, [new_checkpoint(shop, lease) for lease in leases]) == [None] * 5
     for run in runs:
         [row] = await shop.steps(run)
         assert row["finished_at"] == wire_time(shop.clock.now())
@@ -82,7 +82,7 @@ async def test_a_fenced_run_among_them_writes_nothing(shop: Shop) -> None:
     """
     runs, leases = await claim_runs(shop, 4)
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
-    outcomes = await keep_all(shop, [point(shop, lease) for lease in leases])
+    outcomes = await keep_all(shop, [new_checkpoint(shop, lease) for lease in leases])
     assert [isinstance(outcome, LeaseLost) for outcome in outcomes] == [False, False, True, False]
     assert [len(await shop.steps(run)) for run in runs] == [1, 1, 0, 1]
 
@@ -93,9 +93,9 @@ async def test_a_step_is_kept_once(shop: Shop) -> None:
     See docs/design/runs.md#checkpoints.
     """
     runs, leases = await claim_runs(shop, 2)
-    points = [point(shop, lease) for lease in leases]
+    points = [new_checkpoint(shop, lease) for lease in leases]
     assert await keep_all(shop, points) == [None, None]
-    outcomes = await keep_all(shop, [points[0], point(shop, leases[1], seq=2, name="act")])
+    outcomes = await keep_all(shop, [points[0], new_checkpoint(shop, leases[1], seq=2, name="act")])
     assert [isinstance(outcome, LeaseLost) for outcome in outcomes] == [True, False]
     assert [len(await shop.steps(run)) for run in runs] == [1, 2]
 
@@ -106,7 +106,7 @@ async def test_a_row_the_database_refuses_fails_alone(shop: Shop) -> None:
     See docs/design/storage.md#group-commit.
     """
     runs, leases = await claim_runs(shop, 4)
-    points = [point(shop, lease, name=LONG if n == 1 else "look") for n, lease in enumerate(leases)]
+    points = [new_checkpoint(shop, lease, name=LONG if n == 1 else "look") for n, lease in enumerate(leases)]
     outcomes = await keep_all(shop, points)
     assert [outcome is None for outcome in outcomes] == [True, False, True, True]
     assert [len(await shop.steps(run)) for run in runs] == [1, 0, 1, 1]
@@ -120,7 +120,7 @@ async def test_an_output_of_any_size_comes_back_as_it_was(shop: Shop, size: int)
     """
     [run], [lease] = await claim_runs(shop, 1)
     output = "x" * (size - 2)  # with its quotation marks
-    each_point = point(shop, lease)
+    each_point = new_checkpoint(shop, lease)
     assert await keep_all(shop, [each_point._replace(output=packed(output))]) == [None]
     found_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
     assert {value.name: value.output for value in found_step_values}["look"] == output
@@ -135,7 +135,7 @@ async def test_of_an_execution_the_last_value_counts(shop: Shop, sizes: tuple[in
     [run], [lease] = await claim_runs(shop, 1)
     outputs = ["x" * size for size in sizes]
     for seq, name, output in ((1, "look", outputs[0]), (2, "act", "between"), (3, "look", outputs[1])):
-        item = point(shop, lease, seq=seq, name=name)._replace(output=packed(output))
+        item = new_checkpoint(shop, lease, seq=seq, name=name)._replace(output=packed(output))
         assert await keep_all(shop, [item]) == [None]
     found_step_values = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
     last = [(value.name, value.seq, value.output) for value in found_step_values if value.seq]
@@ -165,12 +165,12 @@ def _random_point(shop: Shop, lease: Lease, random: Random, seq: int) -> Checkpo
     return Checkpoint(lease, AutomationId(lease.run), seq, ended, value, packed(output))
 
 
-def _expected_row(shop: Shop, point: Checkpoint) -> tuple[object, ...]:
+def _expected_row(shop: Shop, new_checkpoint: Checkpoint) -> tuple[object, ...]:
     """Returns the columns that the checkpoint must leave, whichever way it is written."""
-    ended = point.ended
+    ended = new_checkpoint.ended
     assert ended is not None
     wire = {
-        "seq": point.seq,
+        "seq": new_checkpoint.seq,
         "name": ended.step.name,
         "title": ended.title[:200],
         "kind": "read",
@@ -185,7 +185,7 @@ def _expected_row(shop: Shop, point: Checkpoint) -> tuple[object, ...]:
         "message": ended.message,
     }
     names = ended.step.name, ended.iteration, ended.attempt, str(ended.status)
-    return point.seq, *names, ms(shop.clock.now()), ended.changes_total, wire
+    return new_checkpoint.seq, *names, ms(shop.clock.now()), ended.changes_total, wire
 
 
 @pytest.mark.parametrize("write_mode", ["alone", "one in a batch", "many in a batch"])
@@ -202,12 +202,12 @@ async def test_every_way_of_writing_a_checkpoint_leaves_the_same_rows(shop: Shop
         points = [_random_point(shop, lease, random, seq) for lease in leases]
         if write_mode == "many in a batch":
             assert await keep_all(shop, points) == [None] * 4
-        for point in points:
+        for new_checkpoint in points:
             if write_mode == "one in a batch":
-                assert await keep_all(shop, [point]) == [None]
+                assert await keep_all(shop, [new_checkpoint]) == [None]
             elif write_mode == "alone":
-                assert await shop.write(partial(checkpoint.write, point=point)) is None
-            written[point.lease.run].append(point)
+                assert await shop.write(partial(checkpoint.write, new_checkpoint=new_checkpoint)) is None
+            written[new_checkpoint.lease.run].append(new_checkpoint)
         for run in runs:
             await _assert_last(shop, run, written[run.id])
 
@@ -225,7 +225,10 @@ async def _assert_last(shop: Shop, run: Run, points: Sequence[Checkpoint]) -> No
     [row] = await shop.read(read)
     stored = tuple(json.loads(row[name]) if name == "wire" else row[name] for name in row.keys())  # noqa: SIM118
     assert stored == _expected_row(shop, points[-1])
-    last = {(point.value.name, point.value.iteration): point for point in points}
+    last = {
+        (new_checkpoint.value.name, new_checkpoint.value.iteration): new_checkpoint
+        for new_checkpoint in points
+    }
     values = [
         replace(item.value, stored_bytes=len(item.output))
         for item in sorted(last.values(), key=lambda entry: entry.seq)

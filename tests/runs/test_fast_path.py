@@ -112,15 +112,17 @@ class Side:
         ended = EndedStep(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
         output: JsonObject = {"seen": 1, "text": "x" * bytes_}
         value = StepValue("look", "", seq, ValueState.DONE, output, unknown_paths=tuple(unknown))
-        point = Checkpoint(claimed.lease, claimed.run.automation_id, seq, ended, value, packed(output))
-        return point, ended
+        new_checkpoint = Checkpoint(
+            claimed.lease, claimed.run.automation_id, seq, ended, value, packed(output)
+        )
+        return new_checkpoint, ended
 
     async def checkpoint(self, number: int, *, bytes_: int, unknown: Sequence[str]) -> str | None:
         """Ends a step of a claimed run; returns the code of a cancel request or the name of the refusal."""
-        point, _ = self._point(number, bytes_=bytes_, unknown=unknown)
+        new_checkpoint, _ = self._point(number, bytes_=bytes_, unknown=unknown)
         engine = self.shop.service.worker_context.engine
         try:
-            code = await checkpoint.keep(engine, self.shop.clock.now(), point)
+            code = await checkpoint.keep(engine, self.shop.clock.now(), new_checkpoint)
         except (Refusal, LeaseLost) as refusal:
             return type(refusal).__name__
         self.last_seq[number] += 1
@@ -130,7 +132,7 @@ class Side:
         self, number: int, *, with_step: bool, message: str | None, failure: str | None = None
     ) -> str:
         """Ends a claimed run as failed or succeeded, with or without its last step in the same commit."""
-        claimed, (point, ended) = self.claimed[number], self._point(number)
+        claimed, (new_checkpoint, ended) = self.claimed[number], self._point(number)
         del self.claimed[number]
         ctx, now = self.shop.service.worker_context, self.shop.clock.now()
         end = RunEnd(RunStatus.SUCCEEDED, message=message, summary={"text": "Done."}, result={"seen": 1})
@@ -142,7 +144,7 @@ class Side:
             if not with_step:
                 await finish.end_run(ctx.engine, now, request)
                 return "ended"
-            last = checkpoint.step_point(point, ended)
+            last = checkpoint.step_checkpoint(new_checkpoint, ended)
             return str(await finish.end_with_step(ctx.engine, now, request, last))
         except (Refusal, LeaseLost) as refusal:
             return type(refusal).__name__

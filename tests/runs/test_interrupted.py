@@ -29,8 +29,8 @@ async def test_lost_workers_pause_no_automation_and_the_operator_sees_them(shop:
     assert (after.state, after.consecutive_failures) == (AutomationState.ACTIVE, 4)
     for since, many in ((ended.finished_at, 1), (shop.clock.now() + timedelta(seconds=1), 0)):
         assert since is not None
-        look = partial(health.interrupted_runs, org=shop.owner.org, since=since)
-        assert await shop.read(look) == many  # what `steward doctor` asks
+        load = partial(health.interrupted_runs, org=shop.owner.org, since=since)
+        assert await shop.read(load) == many  # what `steward doctor` asks
     assert shop.service.worker_context.metrics.value("steward_runs_interrupted_total") == 1
 
 

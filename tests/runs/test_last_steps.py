@@ -20,7 +20,7 @@ from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.run_context import LeaseLost
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop
-from tests.runs.test_checkpoints import LONG, point
+from tests.runs.test_checkpoints import LONG, new_checkpoint
 
 DONE, RUNNING = RunStatus.SUCCEEDED, RunStatus.RUNNING
 
@@ -31,10 +31,10 @@ async def end_with_step(shop: Shop, run: Run, lease: Lease, *, name: str = "look
     expected = FinishRequest(
         lease, end, run.automation_id, run.mode, shop.service.worker_context.automation_rules
     )
-    step = point(shop, lease, name=name)
+    step = new_checkpoint(shop, lease, name=name)
     assert step.ended is not None
-    step_point = checkpoint.step_point(step, step.ended)
-    return await finish.end_with_step(shop.engine, shop.clock.now(), expected, step_point)
+    step_checkpoint = checkpoint.step_checkpoint(step, step.ended)
+    return await finish.end_with_step(shop.engine, shop.clock.now(), expected, step_checkpoint)
 
 
 async def consecutive_failures(tx: Tx, automation: Automation) -> int:

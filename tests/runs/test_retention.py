@@ -163,7 +163,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
     hired = await shop.registered_worker()
     await periodic_tasks.apply_retention(hired)
 
-    async def look(tx: Tx) -> list[int]:
+    async def load(tx: Tx) -> list[int]:
         counts = []
         for table in ("sessions", "login_attempts", "deferred_rows"):
             row = await tx.first(f"SELECT count(*) AS n FROM {table}")
@@ -171,13 +171,13 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
             counts.append(row["n"])
         return counts
 
-    assert await shop.read(look) == [1, 1, 1]
+    assert await shop.read(load) == [1, 1, 1]
     await shop.clock.advance(60)
     await periodic_tasks.apply_retention(hired)
-    assert await shop.read(look) == [0, 0, 1]
+    assert await shop.read(load) == [0, 0, 1]
     await shop.clock.advance(86_401)
     await periodic_tasks.apply_retention(hired)
-    assert await shop.read(look) == [0, 0, 0]
+    assert await shop.read(load) == [0, 0, 0]
 
 
 async def test_decided_slots_go_with_the_history(shop: Shop) -> None:

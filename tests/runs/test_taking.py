@@ -242,7 +242,9 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
             FinishRequest(
                 lease, RunEnd(DONE, message="Done."), run.automation_id, run.mode, ctx.automation_rules
             ),
-            checkpoint.step_point(Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)), ended),
+            checkpoint.step_checkpoint(
+                Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)), ended
+            ),
         )
         for run, lease in zip(runs, leases, strict=True)
     ]
@@ -272,11 +274,13 @@ async def test_a_run_is_begun_and_ended_once(shop: Shop) -> None:
     value = {"seen": 1}
     ended = EndedStep(LOOK, "Look", StepStatus.SUCCEEDED, shop.clock.now(), None, Counts(read=1))
     row = StepValue("look", "", 1, ValueState.DONE, value)
-    point = checkpoint.step_point(Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)), ended)
+    last_checkpoint = checkpoint.step_checkpoint(
+        Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)), ended
+    )
     request = FinishRequest(
         lease, RunEnd(DONE, message="Done."), run.automation_id, run.mode, ctx.automation_rules
     )
-    end = partial(finish.end_with_step, ctx.engine, request=request, point=point)
+    end = partial(finish.end_with_step, ctx.engine, request=request, last_checkpoint=last_checkpoint)
     assert (await end(now=shop.clock.now())).ended
     finished = await shop.run(run)
     shop.clock.tick(1)

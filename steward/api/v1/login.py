@@ -112,16 +112,16 @@ def _form(body: bytes) -> tuple[dict[str, Any], Errors]:
     for part in body.split(b"&"):
         if not part:
             continue
-        name, value = (_form_text(piece) for piece in part.partition(b"=")[::2])
+        name, value = (_form_text(field_bytes) for field_bytes in part.partition(b"=")[::2])
         if name in fields:
             errors[name] = ["Give this field once."]
         fields[name] = value
     return fields, errors
 
 
-def _form_text(piece: bytes) -> str:
+def _form_text(field_bytes: bytes) -> str:
     try:
-        return unquote_to_bytes(piece.replace(b"+", b" ")).decode("utf-8")
+        return unquote_to_bytes(field_bytes.replace(b"+", b" ")).decode("utf-8")
     except UnicodeDecodeError:
         raise Malformed("The form is not valid UTF-8, percent-encoded.") from None
 

@@ -136,7 +136,7 @@ async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> li
     return [(RunId(row["id"]), row["epoch"]) for row in rows]
 
 
-async def look_first(tx: Tx, org: OrgId, run: RunId) -> None:
+async def look_up_first(tx: Tx, org: OrgId, run: RunId) -> None:
     """Makes the next worker of the run check its open writes first, as after a worker's death."""
     await tx.execute(
         "UPDATE runs SET attempt = CASE WHEN attempt < 2 THEN 2 ELSE attempt END"

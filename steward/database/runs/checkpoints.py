@@ -29,14 +29,14 @@ class StepCheckpoint(NamedTuple):
     output: bytes
 
 
-async def write_one(tx: Tx, point: StepCheckpoint) -> _LeaseStatus:
+async def write_one(tx: Tx, checkpoint: StepCheckpoint) -> _LeaseStatus:
     """Writes one point, a batch of one: whether the run is still owned, and the code of a cancel request."""
     if tx.dialect == "postgresql":
-        [status] = await write_batch(tx, [point])
+        [status] = await write_batch(tx, [checkpoint])
         return status
-    is_owner, cancel = await transitions.advance(tx, point.lease, seq=point.row.seq)
+    is_owner, cancel = await transitions.advance(tx, checkpoint.lease, seq=checkpoint.row.seq)
     if is_owner:
-        await _write_rows(tx, [point])
+        await _write_rows(tx, [checkpoint])
     return is_owner, cancel
 
 
@@ -45,7 +45,7 @@ _LEASE_COLUMNS: Mapping[str, Callable[[Any], object]] = {
     "runs": attrgetter("lease.run"),
     "epochs": attrgetter("lease.epoch"),
 }
-_POINT_COLUMNS: Mapping[str, Callable[[Any], object]] = {
+_CHECKPOINT_COLUMNS: Mapping[str, Callable[[Any], object]] = {
     "seqs": attrgetter("row.seq"),
     "names": attrgetter("row.name"),
     "iterations": attrgetter("row.iteration"),
@@ -63,36 +63,38 @@ def columns(getters: Mapping[str, Callable[[Any], object]], records: Sequence[ob
     return {name: [value_of(record) for record in records] for name, value_of in getters.items()}
 
 
-def point_columns(points: Sequence[StepCheckpoint | None], tx: Tx) -> dict[str, object]:
+def checkpoint_columns(checkpoints: Sequence[StepCheckpoint | None], tx: Tx) -> dict[str, object]:
     """Returns the arrays of the points, with NULL for a run without one."""
     arrays: dict[str, object] = {
-        name: [None if point is None else value_of(point) for point in points]
-        for name, value_of in _POINT_COLUMNS.items()
+        name: [None if checkpoint is None else value_of(checkpoint) for checkpoint in checkpoints]
+        for name, value_of in _CHECKPOINT_COLUMNS.items()
     }
-    arrays["unknowns"] = [None if point is None else unknown_paths(point.value, tx) for point in points]
+    arrays["unknowns"] = [
+        None if checkpoint is None else unknown_paths(checkpoint.value, tx) for checkpoint in checkpoints
+    ]
     arrays["mark"] = _END_MEMBER
     return arrays
 
 
-async def write_batch(tx: Tx, points: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
+async def write_batch(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
     """Writes the points of several runs at once.
 
     Results are those of `write_one`, in order. Raises NeedsSlowPath on SQLite.
     """
     if tx.dialect == "sqlite":
-        return await _write_batch_sqlite(tx, points)
+        return await _write_batch_sqlite(tx, checkpoints)
     rows = await tx.all(
         "SELECT n, cancel_code FROM steward_checkpoint_runs(:orgs, :runs, :epochs, :seqs, :names,"
         " :iterations,"
         " :attempts, :statuses, :changes, :wires, :mark, :outputs, :unknowns, :states, :test_now)",
         {
-            **columns(_LEASE_COLUMNS, points),
-            **point_columns(points, tx),
+            **columns(_LEASE_COLUMNS, checkpoints),
+            **checkpoint_columns(checkpoints, tx),
             "test_now": tx.test_now,
         },
     )
     cancel_codes = {int(row["n"]): row["cancel_code"] for row in rows}
-    return [(n in cancel_codes, cancel_codes.get(n)) for n in range(1, len(points) + 1)]
+    return [(n in cancel_codes, cancel_codes.get(n)) for n in range(1, len(checkpoints) + 1)]
 
 
 _ADVANCE_OWNED = (
@@ -101,23 +103,29 @@ _ADVANCE_OWNED = (
 )
 
 
-async def _write_batch_sqlite(tx: Tx, points: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
+async def _write_batch_sqlite(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
     """Writes all in one statement. Raises NeedsSlowPath when a run is lost or asked to cancel."""
     moved = [
-        (point.row.seq, point.lease.org, point.lease.run, point.lease.epoch, point.row.seq - 1)
-        for point in points
+        (
+            checkpoint.row.seq,
+            checkpoint.lease.org,
+            checkpoint.lease.run,
+            checkpoint.lease.epoch,
+            checkpoint.row.seq - 1,
+        )
+        for checkpoint in checkpoints
     ]
     if await tx.many(_ADVANCE_OWNED, moved) < len(moved):
         raise NeedsSlowPath
-    await _write_rows(tx, points)
-    return [(True, None)] * len(points)
+    await _write_rows(tx, checkpoints)
+    return [(True, None)] * len(checkpoints)
 
 
-async def _write_rows(tx: Tx, points: Sequence[StepCheckpoint]) -> None:
+async def _write_rows(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> None:
     """Writes a row for each (SQLite), with its output inline when that is short, else beside it."""
     finished, finished_member = ms(tx.now), f'"finished_at":"{wire_time(tx.now)}"'
     rows, values = [], []
-    for lease, row, value, output in points:
+    for lease, row, value, output in checkpoints:
         org, run = lease.org, lease.run
         seq, name, iteration, attempt, status, changes, wire = row
         output_columns: tuple[bytes | None, str | None] = output, str(value.state)

@@ -18,7 +18,7 @@ from steward.database.automations import streaks
 from steward.database.engine.base import Tx, from_ms
 from steward.database.runs import records as runs
 from steward.database.runs import steps, transitions
-from steward.database.runs.checkpoints import StepCheckpoint, columns, point_columns
+from steward.database.runs.checkpoints import StepCheckpoint, checkpoint_columns, columns
 from steward.database.runs.steps import StepValue
 from steward.database.runs.transitions import Lease, RunState
 from steward.model.account import Creator
@@ -132,7 +132,7 @@ class RunToBegin:
 
 @dataclass(frozen=True, slots=True)
 class RunToFinish:
-    """A run that reached the end of its plan; `point` is its last step when not stored yet."""
+    """A run that reached the end of its plan; `checkpoint` is its last step when not stored yet."""
 
     lease: Lease
     automation: AutomationId
@@ -140,7 +140,7 @@ class RunToFinish:
     message: str | None
     summary: str | None
     result: str | None
-    point: StepCheckpoint | None
+    checkpoint: StepCheckpoint | None
 
 
 class FinishResult(NamedTuple):
@@ -287,7 +287,7 @@ async def finish_runs(tx: Tx, to_finish: Sequence[RunToFinish]) -> list[FinishRe
         _FINISH,
         {
             **columns(_FINISH_COLUMNS, to_finish),
-            **point_columns([run.point for run in to_finish], tx),
+            **checkpoint_columns([run.checkpoint for run in to_finish], tx),
             "test_now": tx.test_now,
         },
     )

@@ -144,13 +144,13 @@ class SecretRemoval:
         return self._replaced(text, sorted(spans))
 
     def _replaced(self, text: str, spans: list[tuple[int, int]]) -> str:
-        pieces: list[str] = []
+        parts: list[str] = []
         position = 0
         for start, end in spans:
             if start >= position:
-                pieces += [text[position:start], self.marker_of(text[start:end])]
+                parts += [text[position:start], self.marker_of(text[start:end])]
                 position = end
-        return "".join([*pieces, text[position:]])
+        return "".join([*parts, text[position:]])
 
     def _inside(self, text: str, path: str) -> str | None:
         """Returns the cleaned text of a whole JSON (a body, headers, a workflow); None for other texts."""

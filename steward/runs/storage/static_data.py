@@ -21,10 +21,10 @@ from steward.steps.workflow.static_data import StaticData
 
 def of_run(engine: Engine, clock: Clock, vault: Vault, run: Run) -> StaticData:
     """Returns the static data of the run's automation, read at its first need."""
-    look = partial(read, vault=vault, org=run.org, automation=run.automation_id)
+    read_stored = partial(read, vault=vault, org=run.org, automation=run.automation_id)
 
     async def load() -> JsonObject:
-        return await engine.read(clock.now(), look, org=run.org)
+        return await engine.read(clock.now(), read_stored, org=run.org)
 
     return StaticData(load)
 

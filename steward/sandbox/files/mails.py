@@ -129,16 +129,16 @@ def _bytes_of(part: Message) -> bytes:
 def _decoded(text: str) -> str:
     """Returns a header with its encoded words decoded (RFC 2047), on one line."""
     try:
-        pieces = decode_header(text)
+        chunks = decode_header(text)
     except HeaderParseError:
         return text
     out = ""
-    for piece, charset in pieces:
-        if isinstance(piece, str):
-            out += piece
+    for chunk, charset in chunks:
+        if isinstance(chunk, str):
+            out += chunk
             continue
         try:
-            out += piece.decode(charset or "utf-8", "replace")
+            out += chunk.decode(charset or "utf-8", "replace")
         except (LookupError, UnicodeError):
-            out += piece.decode("utf-8", "replace")
+            out += chunk.decode("utf-8", "replace")
     return " ".join(out.split())

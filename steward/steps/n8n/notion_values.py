@@ -30,7 +30,7 @@ def rich_text(text: str) -> list[dict[str, JsonValue]]:
 
 def _formatted(fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the pieces of a formatted text."""
-    pieces: list[dict[str, JsonValue]] = []
+    rich_texts: list[dict[str, JsonValue]] = []
     for row in fields.rows("text.text"):
         if row.text("textType", "text") != "text":
             raise ItemFailed(
@@ -39,10 +39,10 @@ def _formatted(fields: ServiceFields) -> Sequence[JsonObject]:
         text: dict[str, JsonValue] = {"content": row.text("text")}
         if row.flag("isLink"):
             text["link"] = {"url": row.text("textLink")}
-        piece: dict[str, JsonValue] = {"type": "text", "text": text}
+        rich_text: dict[str, JsonValue] = {"type": "text", "text": text}
         marks = row.options("annotationUi")
-        pieces.append(piece | ({"annotations": marks} if marks else {}))
-    return pieces
+        rich_texts.append(rich_text | ({"annotations": marks} if marks else {}))
+    return rich_texts
 
 
 def text_pieces(fields: ServiceFields, plain: str) -> Sequence[JsonObject]:
@@ -136,9 +136,11 @@ def properties_of(fields: ServiceFields) -> dict[str, JsonValue]:
     return properties
 
 
-def _plain(pieces: JsonValue) -> str:
-    texts = pieces if isinstance(pieces, Sequence) and not isinstance(pieces, str) else ()
-    return "".join(str(piece.get("plain_text", "")) for piece in texts if isinstance(piece, Mapping))
+def _plain(rich_texts: JsonValue) -> str:
+    texts = rich_texts if isinstance(rich_texts, Sequence) and not isinstance(rich_texts, str) else ()
+    return "".join(
+        str(rich_text.get("plain_text", "")) for rich_text in texts if isinstance(rich_text, Mapping)
+    )
 
 
 def _inner(value: JsonValue, name: str) -> JsonValue:

@@ -181,7 +181,7 @@ def _databases(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
         return databases
     simple: list[JsonObject] = []
     for database in databases:
-        title = "".join(str(piece.get("plain_text", "")) for piece in database.get("title", ()))
+        title = "".join(str(rich_text.get("plain_text", "")) for rich_text in database.get("title", ()))
         name = "title" if fields.version < 2 else "name"
         address = {} if fields.version < 2 else {"url": database.get("url")}
         simple.append({"id": database.get("id"), name: title, **address})
@@ -196,8 +196,8 @@ def _block_texts(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     simple: list[JsonObject] = []
     for block in blocks:
         inner = block.get(str(block.get("type")))
-        pieces = inner.get("rich_text", ()) if isinstance(inner, Mapping) else ()
-        content = "".join(str(piece.get("plain_text", "")) for piece in pieces)
+        rich_texts = inner.get("rich_text", ()) if isinstance(inner, Mapping) else ()
+        content = "".join(str(rich_text.get("plain_text", "")) for rich_text in rich_texts)
         names = ("object", "id", "parent", "has_children", "archived", "type")
         simple.append({name: block.get(name) for name in names} | {"content": content})
     return simple
