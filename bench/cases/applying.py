@@ -135,8 +135,8 @@ async def _approve(house: House, run: Run) -> int:
 
 async def until(house: House, run: Run, *statuses: RunStatus) -> Run:
     """The run as soon as it has one of these statuses; it must not end with another."""
-    look = partial(runs.get, org=house.owner.org, run=run.id)
-    while (now := await house.read(look)).status not in statuses:
+    load = partial(runs.get, org=house.owner.org, run=run.id)
+    while (now := await house.read(load)).status not in statuses:
         assert now.status not in TERMINAL, now
         await house.service.clock.sleep(0.02)
     return now

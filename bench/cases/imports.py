@@ -115,8 +115,8 @@ async def _preview(house: House, evaluator: Evaluator) -> None:
     prepared = await keep.prepare("workflow_tool", content, None, evaluator)
     reading = prepared.reading
     plan, issues = plan_json.to_json(reading.plan), [one.wire() for one in reading.report.findings]
-    look = partial(preview, actor=house.owner, plan=plan, issues=issues, query=PreviewQuery())
-    json.dumps(await house.read(look))
+    load = partial(preview, actor=house.owner, plan=plan, issues=issues, query=PreviewQuery())
+    json.dumps(await house.read(load))
 
 
 async def _previews(house: House, evaluator: Evaluator) -> Mapping[str, float]:

@@ -101,13 +101,13 @@ async def prepare(
     """
     token_hash = _hashed(token)
 
-    async def look(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
+    async def load(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
         person = await password_resets.by_token(tx, token_hash)
         if person is None:
             return None, ()
         return await people.known(tx, person), await memberships(tx, person)
 
-    account, joined = await engine.read(now, look)
+    account, joined = await engine.read(now, load)
     if account is None or not account.person.active:
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})
     names = [membership.organization_name for membership in joined]

@@ -175,11 +175,11 @@ async def prepare_acceptance(
     """
     token_hash = _hashed(command.token)
 
-    async def look(tx: Tx) -> _InvitationOffer | None:
+    async def load(tx: Tx) -> _InvitationOffer | None:
         invitation = await invitations.by_token(tx, token_hash)
         return None if invitation is None else await _offered(tx, invitation)
 
-    offer = await engine.read(now, look)
+    offer = await engine.read(now, load)
     if offer is None:
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})
     email_norm, account = folded(offer.email), offer.account

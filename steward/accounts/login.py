@@ -64,13 +64,13 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequ
     failure is counted by one statement more, also for an unknown one.
     """
 
-    async def look(tx: Tx) -> tuple[list[_Candidate], str | None]:
+    async def load(tx: Tx) -> tuple[list[_Candidate], str | None]:
         candidates = [
             await _candidate(tx, client_id, secret, request.email) for client_id, secret in request.readings
         ]
         return candidates, await keys.newest_signing(tx)
 
-    candidates, newest = await engine.read(now, look, small=True)
+    candidates, newest = await engine.read(now, load, small=True)
     if newest != ring.kid:
         await refresh(engine, now, ring)
     good = [candidate for candidate in candidates if _is_good(candidate, request, ring)]

@@ -40,10 +40,10 @@ async def prepare(
     person = session.person
     await attempts.count(engine, now, {"email": folded(person.email)}, limit=max_attempts)
 
-    async def look(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
+    async def load(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
         return await people.known(tx, person.id), await memberships(tx, person.id)
 
-    account, memberships_of_person = await engine.read(now, look)
+    account, memberships_of_person = await engine.read(now, load)
     if account is None:
         raise Unauthenticated
     faults: dict[str, list[str]] = {}

@@ -90,10 +90,10 @@ async def verify(
     """
     email_norm = folded(email)
 
-    async def look(tx: Tx) -> people.PersonWithPassword | None:
+    async def load(tx: Tx) -> people.PersonWithPassword | None:
         return await people.by_email(tx, email_norm)
 
-    account = await engine.read(now, look, small=True)
+    account = await engine.read(now, load, small=True)
     password_hash = account.password_hash if account is not None and account.person.active else None
     is_right = await hashing.verify(password, password_hash)
     if account is None or password_hash is None or not is_right:

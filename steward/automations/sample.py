@@ -165,9 +165,9 @@ class Sampler:
 
     async def _context(self, automation: Automation, counter: _Counter) -> StepContext:
         named = readiness.connections_of(automation, self.templates)
-        look = partial(connections.among, org=automation.org, integrations=named)
+        load = partial(connections.among, org=automation.org, integrations=named)
         now = self.clock.now()
-        connections_by_id = await self.engine.read(now, look, org=automation.org) if named else {}
+        connections_by_id = await self.engine.read(now, load, org=automation.org) if named else {}
         store: StoreAccess | None = None
         accounts: dict[IntegrationId, AccountAccess] = {}
         for integration, connection in connections_by_id.items():

@@ -14,7 +14,7 @@ BUILT = {
 _FIELDS = "the fields of Shopify (its flows can be neither imported nor run)"
 
 
-def look() -> tuple[bool, str]:
+def compare() -> tuple[bool, str]:
     """Compares the built files with their list, if there is one; returns the result in words.
 
     Every wheel has the list; a checkout has one from its last `make built` on.

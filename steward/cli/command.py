@@ -125,7 +125,7 @@ async def open_context(args: CliArgs) -> AsyncIterator[CommandContext]:
     """Opens the migrated database and closes it afterwards. Raises CommandFailed for pending migrations."""
     use_packaged_zones()
     settings = args.settings
-    state = await migrate(settings.database_url, args.now(), only_look=True)
+    state = await migrate(settings.database_url, args.now(), dry_run=True)
     if state.pending:
         names = ", ".join(state.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")

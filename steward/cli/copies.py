@@ -59,7 +59,7 @@ async def restore(args: CliArgs) -> Facts:
         fresh = target.with_name(target.name + _RESTORING)
         with _removed_afterwards(fresh):
             try:
-                copy = await asyncio.to_thread(copies.look, source)
+                copy = await asyncio.to_thread(copies.inspect, source)
                 await asyncio.to_thread(copies.lay_out, source, fresh)
                 to_check = await _prepare(args, settings, fresh, copy)
             except InvalidBackup as error:

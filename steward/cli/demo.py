@@ -310,10 +310,10 @@ async def _first_run(service: app.WiredProcess, options: DemoOptions, facts: Map
     run = (await service.engine.write(service.clock.now(), run_now, org=org)).run
     service.hints.wake("ready")
     until = service.clock.monotonic() + _WAIT_SECONDS
-    look = partial(runs.get, org=org, run=run.id)
+    load = partial(runs.get, org=org, run=run.id)
     while run.status in (RunStatus.QUEUED, RunStatus.RUNNING) and service.clock.monotonic() < until:
         await service.clock.sleep(0.05)
-        run = await service.engine.read(service.clock.now(), look, org=org)
+        run = await service.engine.read(service.clock.now(), load, org=org)
 
 
 def in_words(facts: Mapping[str, Any]) -> str:

@@ -118,7 +118,7 @@ async def _database(patient: _Installation) -> str:
 
 async def _migrations(patient: _Installation) -> str:
     try:
-        state = await migrate(patient.settings.database_url, patient.now, only_look=True)
+        state = await migrate(patient.settings.database_url, patient.now, dry_run=True)
     except SchemaDiffers as error:
         raise CheckFailed(str(error)) from error
     except Unavailable as error:
@@ -194,10 +194,10 @@ def _space_of(folder: Path) -> str:
 
 
 async def _files(patient: _Installation) -> str:
-    return await asyncio.to_thread(_look_at_files, patient.settings)
+    return await asyncio.to_thread(_check_files, patient.settings)
 
 
-def _look_at_files(settings: Settings) -> str:
+def _check_files(settings: Settings) -> str:
     """Reports shared folders without failing: each file in them is checked by itself."""
     folder = settings.data_dir
     shared = [folder] if folder.exists() and is_open(folder) and is_shared(folder) else []
@@ -459,7 +459,7 @@ async def _setup(patient: _Installation) -> str:
 
 
 async def _built(patient: _Installation) -> str:
-    is_whole, words = await asyncio.to_thread(built_files.look)
+    is_whole, words = await asyncio.to_thread(built_files.compare)
     if not is_whole:
         raise CheckFailed(words)
     return words
@@ -519,7 +519,7 @@ async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str
     if is_sqlite(settings.database_url) and not sqlite_path(settings.database_url).exists():
         return None, f"There is no file {sqlite_path(settings.database_url)}. Run: steward migrate."
     try:
-        state = await migrate(settings.database_url, args.now(), only_look=True)
+        state = await migrate(settings.database_url, args.now(), dry_run=True)
         if state.before == 0:
             return None, "The database is empty. Run: steward migrate."
         return await open_engine(settings, args.clock, serve=False, deadline=COMMAND_DEADLINE), ""

@@ -220,9 +220,9 @@ class _Guarded(HttpToolsProtocol):
 
     def _watch_reader(self) -> None:
         self._unread_bytes = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.edge.unread_seconds, self._look_at_reader)
+        self._unread = self.loop.call_later(self.edge.unread_seconds, self._check_reader)
 
-    def _look_at_reader(self) -> None:
+    def _check_reader(self) -> None:
         self._unread = None
         if self._unread_bytes - self.transport.get_write_buffer_size() >= 1024 * self.edge.unread_seconds:
             self._watch_reader()

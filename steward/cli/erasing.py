@@ -36,7 +36,7 @@ async def _erase_user(args: CliArgs) -> Facts:
 async def _erase_org(args: CliArgs) -> Facts:
     """Removes an organization and everything it owns; its id and the record of who did what stay."""
 
-    async def look(tx: Tx) -> Organization:
+    async def load(tx: Tx) -> Organization:
         org = await organizations.resolve(tx, args.options.org)
         await tx.set_tenant([org])
         organization = await organizations.get(tx, org)
@@ -44,7 +44,7 @@ async def _erase_org(args: CliArgs) -> Facts:
         return organization
 
     async with open_context(args) as context:
-        organization = await context.write(look)
+        organization = await context.write(load)
         done = await erasing.erase_organization(context.engine, args.clock, OrgId(organization.id))
     return {
         "organization": {"id": organization.id, "name": done.name},

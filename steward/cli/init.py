@@ -120,7 +120,7 @@ async def _write_settings(args: CliArgs, questions: _Questions, folder: Path) ->
     # Tried before it is kept: a mistyped answer must not leave a file that stops the next try.
     keys = {} if _is_set(args, "MASTER_KEYS") else {"MASTER_KEYS": _new_key()}
     settings = read({**_prefixed({**variables, **keys}), **_own_variables(args.environ)})
-    await migrate(settings.database_url, args.now(), only_look=True)
+    await migrate(settings.database_url, args.now(), dry_run=True)
     make_folder(folder)
     if keys:
         variables["MASTER_KEYS_FILE"] = str(folder / KEY_FILE)
@@ -165,7 +165,7 @@ def _with_settings(args: CliArgs, file: Path) -> CliArgs:
 
 async def _migrated(args: CliArgs) -> None:
     url = args.settings.database_url
-    state = await migrate(url, args.now(), only_look=True)
+    state = await migrate(url, args.now(), dry_run=True)
     if state.pending:
         with stopped(url) if is_sqlite(url) else nullcontext():
             await migrate(url, args.now())

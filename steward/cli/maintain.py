@@ -15,15 +15,15 @@ from steward.version import __version__
 
 async def _run_migrations(args: CliArgs) -> Facts:
     """Applies pending migrations; with --check only looks, and fails when any is pending."""
-    url, only_look, cleans = args.settings.database_url, args.options.check, args.options.clean
-    if only_look and cleans:
+    url, dry_run, cleans = args.settings.database_url, args.options.check, args.options.clean
+    if dry_run and cleans:
         raise WrongUsage("Give --check or --clean, not both.")
-    with stopped(url) if is_sqlite(url) and not only_look else nullcontext():
-        if not only_look:
+    with stopped(url) if is_sqlite(url) and not dry_run else nullcontext():
+        if not dry_run:
             close_files(args.settings)
         if cleans and not is_sqlite(url):
             await _refuse_while_others_serve(args)
-        done = await migrate(url, args.now(), only_look=only_look, cleans=cleans)
+        done = await migrate(url, args.now(), dry_run=dry_run, cleans=cleans)
     if args.options.check and done.pending:
         names = ", ".join(done.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")

@@ -84,13 +84,13 @@ async def _set_password(args: CliArgs) -> Facts:
     """Sets a password; the person's sessions end."""
     plain = password(args)
 
-    async def look(tx: Tx) -> tuple[Person, list[str]]:
+    async def load(tx: Tx) -> tuple[Person, list[str]]:
         person = await people.resolve(tx, args.options.user)
         memberships = await people.organizations_of(tx, person.id)
         return person, [membership.organization_name for membership in memberships]
 
     async with open_context(args) as context:
-        person, names = await context.write(look)
+        person, names = await context.write(load)
         people.check_password(plain, person.email, names)
         hashed = await _hashed(args, plain)
 
@@ -188,12 +188,12 @@ async def _name_of(context: CommandContext, id_or_name: str | None) -> str | Non
     if id_or_name is None:
         return None
 
-    async def look(tx: Tx) -> str | None:
+    async def load(tx: Tx) -> str | None:
         org = await organizations.resolve(tx, id_or_name)
         matching = [organization for organization in await organizations.every(tx) if organization.id == org]
         return matching[0].name if matching else None
 
-    return await context.write(look)
+    return await context.write(load)
 
 
 async def _hashed(args: CliArgs, plain: str) -> str:

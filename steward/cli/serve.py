@@ -238,7 +238,7 @@ async def _refuse_restored(service: app.WiredProcess) -> None:
 
 async def _refuse_pending(settings: Settings) -> None:
     """Raises CannotServe while migrations are pending."""
-    state = await migrate(settings.database_url, SystemClock().now(), only_look=True)
+    state = await migrate(settings.database_url, SystemClock().now(), dry_run=True)
     if state.pending:
         names = ", ".join(state.pending)
         raise CannotServe(f"Migrations are pending ({names}). Run `steward migrate` first.")

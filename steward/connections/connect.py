@@ -93,22 +93,24 @@ async def try_settings(
     except BadSettings as error:
         raise _bad(error.errors) from error
     secrets = ConnectionSecrets(_NOBODY_YET, settings.plain, settings.sealed)
-    health, latest = await look(vault, org, kind, secrets)
+    health, latest = await check_account(vault, org, kind, secrets)
     if health.error is not None and not health.ok:
         raise _refused(health, settings)
     return CheckedSettings(kind, with_latest(settings, latest), health, now)
 
 
-async def look(
+async def check_account(
     vault: Vault, org: OrgId, kind: str, secrets: ConnectionSecrets
 ) -> tuple[Health, TriedToken | None]:
     """Checks an account by opened secrets that are not kept yet; returns its latest refresh token too."""
     token = secrets.sealed.get(FIELD)
     tried = None if token is None else TriedToken(token)
-    return await _look(vault, org, vault.connectors[kind], secrets, integration=None, tried=tried), tried
+    return await _check_account(
+        vault, org, vault.connectors[kind], secrets, integration=None, tried=tried
+    ), tried
 
 
-async def _look(
+async def _check_account(
     vault: Vault,
     org: OrgId,
     connector: Connector,
@@ -253,7 +255,9 @@ async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[st
 async def check_again(vault: Vault, connection: Connection, secrets: ConnectionSecrets) -> Health:
     """Checks a connection with the keys it has; keeps nothing."""
     connector = vault.connectors[connection.kind]
-    return await _look(vault, connection.org, connector, secrets, integration=connection.integration_id)
+    return await _check_account(
+        vault, connection.org, connector, secrets, integration=connection.integration_id
+    )
 
 
 async def record_check(

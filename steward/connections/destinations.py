@@ -64,8 +64,8 @@ class DestinationReader:
         Raises NotConnected, also when the account says no, and Unavailable when it does not answer within
         ten seconds.
         """
-        look = partial(_opened, vault=self.vault, org=org, integration=integration)
-        opened = await self.engine.read(self.clock.now(), look, org=org)
+        load = partial(_opened, vault=self.vault, org=org, integration=integration)
+        opened = await self.engine.read(self.clock.now(), load, org=org)
         if opened is None:
             return ()
         connection, secrets = opened

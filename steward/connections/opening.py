@@ -46,14 +46,14 @@ class RunAccess:
         connection: Connection,
         *,
         urgency: Urgency = Urgency.READ,
-        still_wanted: CancelCheck | None = None,
+        check_cancelled: CancelCheck | None = None,
     ) -> Reader:
         """Returns a reader, which can only read. Raises NotConnected."""
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.endpoint(secrets)
             http = self.vault.outbound.read_client(
-                org, connection.integration_id, link, urgency=urgency, check_cancelled=still_wanted
+                org, connection.integration_id, link, urgency=urgency, check_cancelled=check_cancelled
             )
             return connector.reader(http, secrets)
         except (BadSettings, CallRefused) as error:
@@ -79,15 +79,15 @@ class RunAccess:
         """Returns whether what is written to the kind of connection is a message to people."""
         return kind != web.KIND and Receivable.MESSAGE in self.vault.connectors[kind].capabilities.receives
 
-    def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
+    def web(self, org: OrgId, *, check_cancelled: CancelCheck | None = None) -> WebReadClient:
         """Returns a client for addresses without a connection, which imported workflows name."""
-        return self.vault.outbound.web_read_client(org, check_cancelled=still_wanted)
+        return self.vault.outbound.web_read_client(org, check_cancelled=check_cancelled)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, ConnectionSecrets]:
         """Returns the connection in its present state; one that was disconnected since is not opened."""
-        look = partial(_current, vault=self.vault, connection=connection)
+        load = partial(_current, vault=self.vault, connection=connection)
         try:
-            secrets = await self.engine.read(self.clock.now(), look, org=org)
+            secrets = await self.engine.read(self.clock.now(), load, org=org)
         except CannotOpen as error:
             words = f"The keys of {connection.name} cannot be opened. Reconnect it in the web app."
             raise NotConnected(words, errors={}) from error

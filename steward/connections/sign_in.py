@@ -267,7 +267,7 @@ class SignInExchange:
             sealed = {FIELD: tokens.refresh}
             settings = ConnectionSettings(plain, sealed, Auth.USER_SIGN_IN, subject=subject)
         opened = ConnectionSecrets(row.integration or _NEW, settings.plain, settings.sealed)
-        health, latest = await connecting.look(self.vault, actor.org, row.kind, opened)
+        health, latest = await connecting.check_account(self.vault, actor.org, row.kind, opened)
         if not health.ok:
             raise SignInFailed("exchange")
         return CheckedSettings(row.kind, with_latest(settings, latest), health, self.clock.now())

@@ -216,8 +216,8 @@ async def _enter(
     if source is None:
         return 0
     keys = {(event.object_type, event.object_id) for event in changed if event.object_id is not None}
-    look = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
-    snapshots_by_key = await ctx.engine.read(ctx.clock.now(), look, org=reading.org) if keys else {}
+    load = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
+    snapshots_by_key = await ctx.engine.read(ctx.clock.now(), load, org=reading.org) if keys else {}
     new = []
     for event in changed:
         if event.modified_at is None or event.modified_at > now - _SETTLED:
@@ -277,8 +277,8 @@ async def _compare(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
     spec = reading.connector.topics.get(topic)
     if topic not in reading.heard or spec is None or kind not in spec.snapshot_types:
         return 0
-    look = partial(last_seen.ids, org=reading.org, integration=reading.integration, object_type=kind)
-    missing = await ctx.engine.read(ctx.clock.now(), look, org=reading.org)
+    load = partial(last_seen.ids, org=reading.org, integration=reading.integration, object_type=kind)
+    missing = await ctx.engine.read(ctx.clock.now(), load, org=reading.org)
     async for page in reader.read(IDS, IdsQuery(kind)):
         missing -= set(page.items)
     now = ctx.clock.now()

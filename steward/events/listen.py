@@ -103,11 +103,11 @@ def _wait(tries: int) -> timedelta:
 
 async def check(ctx: EventContext, org: OrgId, integration: IntegrationId) -> None:
     """Creates, checks, repairs and removes a store's subscriptions until they match its topics."""
-    while await _look_once(ctx, org, integration):
+    while await _check_once(ctx, org, integration):
         pass
 
 
-async def _look_once(ctx: EventContext, org: OrgId, integration: IntegrationId) -> bool:
+async def _check_once(ctx: EventContext, org: OrgId, integration: IntegrationId) -> bool:
     """Returns True when a topic was added or removed meanwhile.
 
     This look may then have removed a subscription that another process found in place for the new topic, so
@@ -122,10 +122,12 @@ async def _look_once(ctx: EventContext, org: OrgId, integration: IntegrationId) 
         await _clear_before(ctx, pending_check)
         rows = await _ask(ctx.vault, pending_check)
     except CallError as error:
-        settle = partial(_store_failure, org=org, look=pending_check, error=error)
+        settle = partial(_store_failure, org=org, pending_check=pending_check, error=error)
         ctx.log.info("store_read_failed", org=org, integration=integration, why=error.message)
     else:
-        settle = partial(_store_results, org=org, look=pending_check, rows=rows, every=ctx.rules.catch_up)
+        settle = partial(
+            _store_results, org=org, pending_check=pending_check, rows=rows, every=ctx.rules.catch_up
+        )
     failpoint("after_subscribe")
     is_outdated = await ctx.engine.write(ctx.clock.now(), settle, org=org)
     ctx.wake("catch_up")  # a first fill, or what was lost while a subscription was away
@@ -277,42 +279,46 @@ async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> Connect
 
 
 async def _store_results(
-    tx: Tx, *, org: OrgId, look: _SubscriptionCheck, rows: Sequence[Subscription], every: timedelta
+    tx: Tx, *, org: OrgId, pending_check: _SubscriptionCheck, rows: Sequence[Subscription], every: timedelta
 ) -> bool:
     """Stores each subscription's result and what to read again; returns whether topics have changed."""
-    integration = look.connection.integration_id
+    integration = pending_check.connection.integration_id
     listener = await subscriptions.lock(tx, org, integration)
     if listener is None:
         return False
-    if not await _is_as_it_was(tx, look.connection):
+    if not await _is_as_it_was(tx, pending_check.connection):
         await subscriptions.schedule_check_if_listening(tx, org, integration)
         return False
-    await _store_subscriptions(tx, look, rows)
-    if not look.requested.native and not await subscriptions.needed_topics(tx, org, integration):
+    await _store_subscriptions(tx, pending_check, rows)
+    if not pending_check.requested.native and not await subscriptions.needed_topics(tx, org, integration):
         await _close(tx, org, integration)
         return False
-    await _read_again(tx, look, every=every)
+    await _read_again(tx, pending_check, every=every)
     if any(row.repaired for row in rows):
         await catch_ups.read_now(tx, org, integration)
-    await hearing.update_deliveries(tx, org, integration, look.connector)
-    next_at = _next_look(look, tx.now, failed=any(row.outcome is SubscriptionOutcome.FAILED for row in rows))
-    await subscriptions.finish_check(
-        tx, org, integration, next_at=next_at, tries=0, topics_revision=look.before.topics_revision
+    await hearing.update_deliveries(tx, org, integration, pending_check.connector)
+    next_at = _next_check(
+        pending_check, tx.now, failed=any(row.outcome is SubscriptionOutcome.FAILED for row in rows)
     )
-    return listener.topics_revision != look.before.topics_revision
+    await subscriptions.finish_check(
+        tx, org, integration, next_at=next_at, tries=0, topics_revision=pending_check.before.topics_revision
+    )
+    return listener.topics_revision != pending_check.before.topics_revision
 
 
-async def _store_subscriptions(tx: Tx, look: _SubscriptionCheck, rows: Sequence[Subscription]) -> None:
+async def _store_subscriptions(
+    tx: Tx, pending_check: _SubscriptionCheck, rows: Sequence[Subscription]
+) -> None:
     """Stores what became of the subscriptions asked for, and removes all others."""
-    org, integration = look.connection.org, look.connection.integration_id
+    org, integration = pending_check.connection.org, pending_check.connection.integration_id
     for row in rows:
-        before = look.before.subscribed[row.native]
-        after = _after(before, row, tx.now, address=look.requested.address)
+        before = pending_check.before.subscribed[row.native]
+        after = _after(before, row, tx.now, address=pending_check.requested.address)
         await subscriptions.put(tx, org, integration, after)
     over = [
         subscription.native
-        for subscription in look.before.subscribed.values()
-        if subscription.native not in look.requested.native
+        for subscription in pending_check.before.subscribed.values()
+        if subscription.native not in pending_check.requested.native
     ]
     await subscriptions.remove(tx, org, integration, over)
 
@@ -323,10 +329,10 @@ async def _is_as_it_was(tx: Tx, before: Connection) -> bool:
     return now is not None and (now.state, now.connected_at) == (before.state, before.connected_at)
 
 
-def _next_look(look: _SubscriptionCheck, now: datetime, *, failed: bool) -> datetime:
+def _next_check(pending_check: _SubscriptionCheck, now: datetime, *, failed: bool) -> datetime:
     unused = [
         subscription.unused_since
-        for subscription in look.before.subscribed.values()
+        for subscription in pending_check.before.subscribed.values()
         if subscription.unused_since
     ]
     ends = [since + UNWANTED_FOR for since in unused if since + UNWANTED_FOR > now]
@@ -356,12 +362,12 @@ def _after(
     )
 
 
-async def _read_again(tx: Tx, look: _SubscriptionCheck, *, every: timedelta) -> None:
+async def _read_again(tx: Tx, pending_check: _SubscriptionCheck, *, every: timedelta) -> None:
     """Stores the types of objects to read again; those that a new derived topic needs are completed first."""
-    org, integration = look.connection.org, look.connection.integration_id
-    if "changed" not in look.connector.reads:
+    org, integration = pending_check.connection.org, pending_check.connection.integration_id
+    if "changed" not in pending_check.connector.reads:
         return
-    kinds, fills = _types_to_read(look)
+    kinds, fills = _types_to_read(pending_check)
     existing = await catch_ups.of(tx, org, integration)
     for kind in sorted(kinds):
         if kind not in existing:
@@ -372,22 +378,26 @@ async def _read_again(tx: Tx, look: _SubscriptionCheck, *, every: timedelta) -> 
     await catch_ups.remove_others(tx, org, integration, kinds)
 
 
-def _types_to_read(look: _SubscriptionCheck) -> tuple[set[str], set[str]]:
+def _types_to_read(pending_check: _SubscriptionCheck) -> tuple[set[str], set[str]]:
     """Returns the object types that catch-up reads, and those of them that snapshots are kept of."""
-    specs = {topic: look.connector.topics[topic] for topic in look.topics if topic in look.connector.topics}
+    specs = {
+        topic: pending_check.connector.topics[topic]
+        for topic in pending_check.topics
+        if topic in pending_check.connector.topics
+    }
     fills = {kind for spec in specs.values() for kind in spec.snapshot_types}
     subjects = {_ABOUT[name] for topic in specs if (name := topic.partition("/")[0]) in _ABOUT}
     return subjects | fills, fills
 
 
-async def _store_failure(tx: Tx, *, org: OrgId, look: _SubscriptionCheck, error: CallError) -> bool:
+async def _store_failure(tx: Tx, *, org: OrgId, pending_check: _SubscriptionCheck, error: CallError) -> bool:
     """Records that the store could not be read, with the reason; existing subscriptions stay."""
-    integration, tries = look.connection.integration_id, look.before.tries + 1
+    integration, tries = pending_check.connection.integration_id, pending_check.before.tries + 1
     if await subscriptions.lock(tx, org, integration) is None:
         return False
     passing = isinstance(error, PlatformUnavailable | Throttled)
     if not passing or tries >= _TRIES_TO_FAIL:
-        for subscription in look.before.subscribed.values():
+        for subscription in pending_check.before.subscribed.values():
             if subscription.state is not StoredState.ACTIVE:
                 await subscriptions.put(
                     tx,
@@ -395,14 +405,14 @@ async def _store_failure(tx: Tx, *, org: OrgId, look: _SubscriptionCheck, error:
                     integration,
                     replace(subscription, state=StoredState.FAILED, reason=error.message),
                 )
-    await hearing.update_deliveries(tx, org, integration, look.connector)
+    await hearing.update_deliveries(tx, org, integration, pending_check.connector)
     await subscriptions.finish_check(
         tx,
         org,
         integration,
         next_at=tx.now + _wait(tries),
         tries=tries,
-        topics_revision=look.before.topics_revision,
+        topics_revision=pending_check.before.topics_revision,
     )
     return False
 

@@ -71,14 +71,14 @@ class DeliveryIntake:
     async def address(self, key: str) -> StoreAddress:
         """Returns the address with this key. Raises NotFound, Unavailable (a flood)."""
         key_hash = endpoints.hashed(key)
-        look = partial(self._look, key=key, key_hash=key_hash)
-        address = await self.engine.read(self.clock.now(), look, small=True)
+        load = partial(self._load, key=key, key_hash=key_hash)
+        address = await self.engine.read(self.clock.now(), load, small=True)
         if address is None:
             raise NotFound
         self.floods.take(key_hash, self.clock.monotonic())
         return address
 
-    async def _look(self, tx: Tx, key: str, key_hash: str) -> StoreAddress | None:
+    async def _load(self, tx: Tx, key: str, key_hash: str) -> StoreAddress | None:
         whose = await endpoints.find(tx, key)
         if whose is None:
             return None

@@ -13,16 +13,16 @@ def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
     """Returns the expressions of a step, each with its parameter's path."""
     templates: list[tuple[str, ParameterTemplate]] = []
 
-    def look(value: Any, path: str) -> None:
+    def visit(value: Any, path: str) -> None:
         if isinstance(value, Mapping):
             if value.keys() == EXPRESSION:
                 templates.append((path, template.decode_template(value)))
                 return
             for name, member in value.items():
-                look(member, f"{path}.{name}" if path else str(name))
+                visit(member, f"{path}.{name}" if path else str(name))
         elif isinstance(value, list | tuple):
             for index, member in enumerate(value):
-                look(member, f"{path}.{index}")
+                visit(member, f"{path}.{index}")
 
-    look(step.config, "")
+    visit(step.config, "")
     return templates

@@ -49,7 +49,7 @@ async def send_test(
     Raises NotFound, and RateLimited after ten tests of the organization in an hour.
     """
     now = clock.now()
-    stored = await engine.read(now, partial(_look, org=org, route=route), org=org)
+    stored = await engine.read(now, partial(_check, org=org, route=route), org=org)
     message_id = MessageId(new_id(now))
     message = NoticeMessage(org, message_id, stored.channel, MessageKind.TEST, None, route, now, 1, 1, {}, ())
     try:
@@ -78,7 +78,7 @@ async def record_test(tx: Tx, actor: Actor, test: RouteTest, *, ends_broken: boo
     )
 
 
-async def _look(tx: Tx, *, org: OrgId, route: RouteId) -> NotificationRoute:
+async def _check(tx: Tx, *, org: OrgId, route: RouteId) -> NotificationRoute:
     stored = await rows.get(tx, org, route)
     if stored is None:
         raise NotFound

@@ -103,7 +103,7 @@ async def _audit(
     findings = _Findings()
     for org, locked_automations in locked.items():
         await _audit_org(tx, org, locked_automations, until=until, findings=findings)
-        await quiet.look(tx, org, locked_automations, periods=quiet_periods)
+        await quiet.check(tx, org, locked_automations, periods=quiet_periods)
     return findings
 
 

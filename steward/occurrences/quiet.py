@@ -20,7 +20,7 @@ _MIN_AGE = timedelta(hours=24)
 _AGAIN_AFTER = timedelta(days=7)
 
 
-async def look(tx: Tx, org: OrgId, audited: Collection[LockedAutomation], *, periods: int) -> None:
+async def check(tx: Tx, org: OrgId, audited: Collection[LockedAutomation], *, periods: int) -> None:
     """Compares the newest decided slots of audited automations with their successes.
 
     Call it with the automations' schedules locked. `periods` is the service's own number of periods.

@@ -55,10 +55,10 @@ async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None
     """Stores keys as hashes."""
     await attempt(engine, clock, "st_plain", "203.0.113.9")
 
-    async def look(tx: Tx) -> list[str]:
+    async def load(tx: Tx) -> list[str]:
         return [row["key_hash"] for row in await tx.all("SELECT key_hash FROM login_attempts")]
 
-    attempts = await engine.read(clock.now(), look)
+    attempts = await engine.read(clock.now(), load)
     assert len(attempts) == 2
     assert all(len(key) == 64 for key in attempts)
 

@@ -184,10 +184,10 @@ async def test_the_hook_really_takes_the_first_wall_away(
     """The test hook removes `org_id` from statements, so only row-level security remains."""
     service, ours, theirs = walled.two.service, walled.two.ours, walled.two.theirs
     both = [OrgId(ours.organization_id), OrgId(theirs.organization_id)]
-    look = partial(run_lists.find, org=both[0], run_filter=run_lists.RunFilter(), limit=100, after=None)
+    load = partial(run_lists.find, org=both[0], run_filter=run_lists.RunFilter(), limit=100, after=None)
 
     async def seen(orgs: list[OrgId]) -> set[bool]:
-        rows = await service.context.engine.read(service.clock.now(), look, org=orgs)
+        rows = await service.context.engine.read(service.clock.now(), load, org=orgs)
         assert ours.run_id in {row["id"] for row in rows}
         return {theirs.run_id in {row["id"] for row in rows}}
 

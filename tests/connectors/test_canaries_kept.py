@@ -51,8 +51,8 @@ async def canaries(shop: Shop) -> set[str]:
     """Returns every secret of every account in the encodings in which it could be written."""
     secret_forms: set[str] = set()
     for kind in ACCOUNTS:
-        look = partial(open_secrets, vault=shop.service.context.vault, connection=shop.connections[kind])
-        for secret in (await shop.read(look)).sealed.values():
+        load = partial(open_secrets, vault=shop.service.context.vault, connection=shop.connections[kind])
+        for secret in (await shop.read(load)).sealed.values():
             value = secret.reveal()
             lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line]
             for text in (value, *lines[:2]):

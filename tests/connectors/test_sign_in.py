@@ -100,8 +100,8 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     tokens = bare.world.state.google
     tokens.revoke()
     await bare.clock.advance(3600)
-    look = partial(connections.get, org=bare.owner.org, integration=new_connection.integration_id)
-    connection = await bare.read(look)
+    load = partial(connections.get, org=bare.owner.org, integration=new_connection.integration_id)
+    connection = await bare.read(load)
     assert connection is not None
     opened = await bare.read(partial(open_secrets, vault=bare.service.context.vault, connection=connection))
     health = await connect.check_again(bare.service.context.vault, connection, opened)

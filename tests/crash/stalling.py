@@ -108,7 +108,7 @@ async def finish_elsewhere(shop: Shop, run: Run) -> Run:
 async def rows(shop: Shop) -> dict[str, list[str]]:
     """Returns every stored row of the organization's runs by table."""
 
-    async def look(tx: Tx) -> dict[str, list[str]]:
+    async def load(tx: Tx) -> dict[str, list[str]]:
         rows_by_table = {}
         for table in TABLES:
             stored_rows = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": shop.owner.org})
@@ -116,7 +116,7 @@ async def rows(shop: Shop) -> dict[str, list[str]]:
             rows_by_table[table] = sorted(map(repr, fields))
         return rows_by_table
 
-    return await shop.read(look)
+    return await shop.read(load)
 
 
 def _plain(value: Any) -> Any:

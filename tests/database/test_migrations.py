@@ -116,7 +116,7 @@ async def test_an_upgrade_applies_what_is_pending_and_keeps_rows(
         " VALUES ('w', '1', 'dead', 0, 0, 1)",
     )
     dialect: Dialect = "sqlite" if is_sqlite(database_url) else "postgresql"
-    before = await migrate(database_url, clock.now(), only_look=True, folder=upgraded)
+    before = await migrate(database_url, clock.now(), dry_run=True, folder=upgraded)
     names = (NEXT,) if dialect == "sqlite" else (NEXT, "functions")
     assert (before.before, before.applied, before.pending) == (LAST, (), names)
     assert await migrate(database_url, clock.now(), folder=upgraded) == MigrationResult(
@@ -137,7 +137,7 @@ async def test_a_failing_migration_leaves_the_database_as_it_was(
         text.write("INSERT INTO nowhere VALUES (1);\n")
     with pytest.raises(Exception, match="nowhere"):
         await migrate(database_url, clock.now(), folder=upgraded)
-    assert (await migrate(database_url, clock.now(), only_look=True, folder=upgraded)).before == LAST
+    assert (await migrate(database_url, clock.now(), dry_run=True, folder=upgraded)).before == LAST
     assert (await migrate(database_url, clock.now())).after == LAST
 
 
@@ -145,9 +145,9 @@ async def test_a_database_of_an_earlier_commit_is_refused(database_url: str, clo
     """Refuses a database of an earlier commit with words and changes nothing."""
     other = hashlib.sha256(b"an earlier text").hexdigest()
     await _execute(database_url, f"UPDATE schema_version SET sha256 = '{other}' WHERE version = 1")
-    for only_look in (True, False):
+    for dry_run in (True, False):
         with pytest.raises(SchemaDiffers, match="made by another release, or by a commit before the first"):
-            await migrate(database_url, clock.now(), only_look=only_look)
+            await migrate(database_url, clock.now(), dry_run=dry_run)
     assert (1, other) in await _rows(database_url, "SELECT version, sha256 FROM schema_version")
 
 
@@ -160,7 +160,7 @@ async def test_functions_are_applied_by_every_migrate(postgresql_url: str, clock
     before = await _rows(postgresql_url, described)
     assert all(row[1] == "steward_queue" and row[2] for row in before if row[0].startswith("queue_"))
     await _execute(postgresql_url, "DROP FUNCTION queue_due_slots, steward_append_only CASCADE")
-    assert (await migrate(postgresql_url, clock.now(), only_look=True)).pending == ("functions",)
+    assert (await migrate(postgresql_url, clock.now(), dry_run=True)).pending == ("functions",)
     await migrate(postgresql_url, clock.now())
     assert await _rows(postgresql_url, described) == before
     # `migrate` applies the file without checking bodies, since a later migration may create their tables.
@@ -173,15 +173,15 @@ async def test_a_release_serves_the_schema_of_the_next_one_and_not_the_one_after
 ) -> None:
     """Serves the schema of the next release with nothing pending, and refuses that of the one after."""
     await migrate(database_url, clock.now(), folder=upgraded)
-    beside = await migrate(database_url, clock.now(), only_look=True)
+    beside = await migrate(database_url, clock.now(), dry_run=True)
     assert (beside.before, beside.pending) == (LAST + 1, ())
     assert (await migrate(database_url, clock.now())).applied == ()
     second = f"-- serves from: {LAST + 1:04d}\nALTER TABLE notes ADD COLUMN author {{text}};\n"
     (upgraded / f"{LAST + 2:04d}_second.sql").write_text(second)
     await migrate(database_url, clock.now(), folder=upgraded)
-    for only_look in (True, False):
+    for dry_run in (True, False):
         with pytest.raises(SchemaDiffers, match="later release"):
-            await migrate(database_url, clock.now(), only_look=only_look)
+            await migrate(database_url, clock.now(), dry_run=dry_run)
 
 
 async def test_what_the_release_before_used_is_dropped_by_cleaning_alone(
@@ -198,17 +198,17 @@ async def test_what_the_release_before_used_is_dropped_by_cleaning_alone(
         )
     done = await migrate(database_url, clock.now(), folder=upgraded)
     assert (done.after, done.to_clean) == (LAST + 1, (cleaning, *old))
-    looked = await migrate(database_url, clock.now(), only_look=True, folder=upgraded)
+    looked = await migrate(database_url, clock.now(), dry_run=True, folder=upgraded)
     assert (looked.pending, looked.to_clean) == ((), (cleaning, *old))
-    assert (await migrate(database_url, clock.now(), only_look=True)).before == LAST + 1
+    assert (await migrate(database_url, clock.now(), dry_run=True)).before == LAST + 1
     assert await _rows(database_url, "SELECT slots FROM workers") == []
     cleaned = await migrate(database_url, clock.now(), cleans=True, folder=upgraded)
     assert (cleaned.applied, cleaned.to_clean) == ((cleaning, *old), ())
-    assert (await migrate(database_url, clock.now(), only_look=True, folder=upgraded)).to_clean == ()
+    assert (await migrate(database_url, clock.now(), dry_run=True, folder=upgraded)).to_clean == ()
     with pytest.raises(Exception, match="slots"):
         await _rows(database_url, "SELECT slots FROM workers")
     with pytest.raises(SchemaDiffers, match="later release"):
-        await migrate(database_url, clock.now(), only_look=True)
+        await migrate(database_url, clock.now(), dry_run=True)
 
 
 async def test_an_index_is_built_beside_writers_and_again_after_a_failure(
@@ -246,7 +246,7 @@ async def test_a_migration_gives_up_a_locked_table_and_comes_back(
         few = LockLimits(wait_ms=10, tries=2, pause_s=0)
         with pytest.raises(Unavailable, match=r"2 tries of 0\.01 s"):
             await migrate(postgresql_url, clock.now(), folder=upgraded, lock_limits=few)
-        assert (await migrate(postgresql_url, clock.now(), only_look=True)).before == LAST
+        assert (await migrate(postgresql_url, clock.now(), dry_run=True)).before == LAST
         patient = LockLimits(wait_ms=10, tries=1_000_000, pause_s=0)
         migrating = asyncio.create_task(
             migrate(postgresql_url, clock.now(), folder=upgraded, lock_limits=patient)

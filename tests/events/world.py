@@ -217,11 +217,11 @@ class Ears:
     async def rows(self, sql: str, **args: object) -> list[dict[str, Any]]:
         """Returns stored rows."""
 
-        async def look(tx: Any) -> list[dict[str, Any]]:
+        async def load(tx: Any) -> list[dict[str, Any]]:
             outcome = await tx.all(sql, {"org": self.shop.owner.org, **args})
             return [dict(row) for row in outcome]
 
-        return cast("list[dict[str, Any]]", await self.shop.read(look))
+        return cast("list[dict[str, Any]]", await self.shop.read(load))
 
 
 async def open_ears(whole: Whole) -> Ears:

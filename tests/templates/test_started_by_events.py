@@ -91,13 +91,13 @@ class ApiResponse:
         """Returns the automation's runs, in the order of their events."""
         org = self.shop.owner.org
 
-        async def look(tx: Tx) -> list[Run]:
+        async def load(tx: Tx) -> list[Run]:
             sql = "SELECT id FROM runs WHERE org_id = :org AND automation_id = :automation"
             rows = await tx.all(sql, {"org": org, "automation": automation.id})
             return [await runs.get(tx, org, row["id"]) for row in rows]
 
         # Events of one moment have rising ids; runs made in one moment do not.
-        return sorted(await self.shop.read(look), key=lambda run: run.event.id if run.event else "")
+        return sorted(await self.shop.read(load), key=lambda run: run.event.id if run.event else "")
 
 
 @pytest.fixture

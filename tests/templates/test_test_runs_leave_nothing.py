@@ -65,13 +65,13 @@ def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dic
 async def memory(both: Both) -> list[dict[str, Any]]:
     """Returns every row of the automations' memory."""
 
-    async def look(tx: Any) -> list[dict[str, Any]]:
+    async def load(tx: Any) -> list[dict[str, Any]]:
         return [
             dict(row)
             for row in await tx.all("SELECT * FROM memory WHERE org_id = :org", {"org": both.shop.owner.org})
         ]
 
-    return await both.shop.read(look)
+    return await both.shop.read(load)
 
 
 async def came_to(both: Both, automation: Automation, mode: Mode) -> dict[str, Any]:

@@ -167,8 +167,8 @@ async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
     """Checks the new settings against the account."""
     body: ReconnectBody = call.body
     context = call.context
-    look = partial(_get, org=call.actor.org, integration=_integration(call))
-    before = await context.engine.read(context.clock.now(), look, org=call.actor.org)
+    load = partial(_get, org=call.actor.org, integration=_integration(call))
+    before = await context.engine.read(context.clock.now(), load, org=call.actor.org)
     return await connecting.try_settings(
         vault_of(call), call.actor.org, before.kind, submitted=body.settings, now=context.clock.now()
     )
@@ -187,13 +187,13 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
     """Checks the account outside a transaction; returns the connection's version beside the result."""
     context, vault = call.context, vault_of(call)
 
-    async def look(tx: Tx) -> tuple[Connection, ConnectionSecrets]:
+    async def load(tx: Tx) -> tuple[Connection, ConnectionSecrets]:
         connection = await _get(tx, org=call.actor.org, integration=_integration(call))
         if connection.state is ConnectionState.DISCONNECTED:
             raise WrongState("This connection is disconnected. Reconnect it first.")
         return connection, await open_secrets(tx, vault, connection)
 
-    connection, opened = await context.engine.read(context.clock.now(), look, org=call.actor.org)
+    connection, opened = await context.engine.read(context.clock.now(), load, org=call.actor.org)
     return connection.version, await connecting.check_again(vault, connection, opened)
 
 
@@ -223,14 +223,14 @@ async def unsubscribe(call: ApiCall) -> None:
     vault: Vault = context.vault
     integration = _integration(call)
 
-    async def look(tx: Tx) -> tuple[Connection, ConnectionSecrets] | None:
+    async def load(tx: Tx) -> tuple[Connection, ConnectionSecrets] | None:
         connection = await connections.get(tx, call.actor.org, integration)
         if connection is None or connection.state is ConnectionState.DISCONNECTED:
             return None
         return connection, await open_secrets(tx, vault, connection)
 
     try:
-        opened = await context.engine.read(context.clock.now(), look, org=call.actor.org)
+        opened = await context.engine.read(context.clock.now(), load, org=call.actor.org)
         if opened is not None:
             async with asyncio.timeout(_UNSUBSCRIBE_SECONDS):
                 await listen.unsubscribe(vault, *opened, base_url=context.rules.base_url)

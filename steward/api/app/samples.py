@@ -40,10 +40,10 @@ async def prepare(call: ApiCall) -> Sample:
     """Reads from the accounts, with no transaction open."""
     context = call.context
 
-    async def look(tx: Tx) -> Automation:
+    async def load(tx: Tx) -> Automation:
         return await setup.draw_up(tx, call.actor, create_ask(call.body), rules=context.automation_rules)
 
-    automation = await context.engine.read(context.clock.now(), look, org=call.actor.org)
+    automation = await context.engine.read(context.clock.now(), load, org=call.actor.org)
     access = RunAccess(context.engine, context.clock, context.vault)
     sampler = Sampler(context.engine, context.clock, access, context.automation_rules.templates)
     return await sampler.take(automation)

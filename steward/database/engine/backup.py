@@ -52,7 +52,7 @@ def take(source: Path, target: Path, now: datetime) -> BackupCopy:
             copy_file.execute("PRAGMA journal_mode = DELETE")  # so that the copy is a single file
             copy_file.execute(_BACKUP_TABLE)
             copy_file.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
-        integrity = look(making)
+        integrity = inspect(making)
         _flush(making)
         making.rename(target)
     finally:
@@ -70,7 +70,7 @@ def beside(copy: Path) -> Path:
     return copy.with_name(copy.name + ".sha256")
 
 
-def look(copy: Path) -> BackupCopy:
+def inspect(copy: Path) -> BackupCopy:
     """Checks a copy and returns the facts about it.
 
     Raises NotACopy when it is damaged or does not match its hash file.

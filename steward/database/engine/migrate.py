@@ -164,12 +164,12 @@ async def migrate(
     url: str,
     now: datetime,
     *,
-    only_look: bool = False,
+    dry_run: bool = False,
     cleans: bool = False,
     folder: Traversable = _FOLDER,
     lock_limits: LockLimits = _LOCK_LIMITS,
 ) -> MigrationResult:
-    """Applies pending migrations to the database at `url`; with `only_look`, reports them only.
+    """Applies pending migrations to the database at `url`; with `dry_run`, reports them only.
 
     With `cleans` it also drops what no process of this release uses; those of earlier ones then fail.
 
@@ -177,28 +177,28 @@ async def migrate(
     one serves, Unavailable when it cannot be opened or a table stays locked.
     """
     if is_sqlite(url):
-        return await asyncio.to_thread(_migrate_sqlite, sqlite_path(url), now, only_look, cleans, folder)
-    return await _migrate_postgres(url, now, only_look, cleans, folder, lock_limits)
+        return await asyncio.to_thread(_migrate_sqlite, sqlite_path(url), now, dry_run, cleans, folder)
+    return await _migrate_postgres(url, now, dry_run, cleans, folder, lock_limits)
 
 
 def _migrate_sqlite(
-    path: Path, now: datetime, only_look: bool, cleans: bool, folder: Traversable
+    path: Path, now: datetime, dry_run: bool, cleans: bool, folder: Traversable
 ) -> MigrationResult:
     steps = migrations("sqlite", folder)
-    if only_look and not path.exists():
-        return _report("sqlite", {}, steps, only_look=True)
+    if dry_run and not path.exists():
+        return _report("sqlite", {}, steps, dry_run=True)
     make_folder(path.parent)
     try:
         connection = connect(path)
     except sqlite3.Error as error:
         raise Unavailable(f"{path} cannot be opened as a database: {error}.") from error
     try:
-        if not only_look:
+        if not dry_run:
             _enable_incremental_vacuum(connection)
         connection.execute(_spell(_VERSIONS, "sqlite"))
         applied = _applied(connection.execute("SELECT * FROM schema_version"), steps)
-        report = _report("sqlite", applied, steps, only_look=only_look, cleans=cleans)
-        if not only_look:
+        report = _report("sqlite", applied, steps, dry_run=dry_run, cleans=cleans)
+        if not dry_run:
             for step in _pending(applied, steps, cleans=cleans):
                 _apply_sqlite(connection, step, now)
         return report
@@ -225,7 +225,7 @@ def _apply_sqlite(connection: sqlite3.Connection, step: _Migration, now: datetim
 
 
 async def _migrate_postgres(
-    url: str, now: datetime, only_look: bool, cleans: bool, folder: Traversable, lock_limits: LockLimits
+    url: str, now: datetime, dry_run: bool, cleans: bool, folder: Traversable, lock_limits: LockLimits
 ) -> MigrationResult:
     steps = migrations("postgresql", folder)
     try:
@@ -236,17 +236,17 @@ async def _migrate_postgres(
         # Asked again and again: a statement that waits for the lock would hold up an index that is built.
         while not await connection.fetchval(f"SELECT pg_try_advisory_lock({_LOCK})"):
             await connection.execute("SELECT pg_sleep(0.1)")
-        if only_look and not await connection.fetchval("SELECT to_regclass('schema_version')"):
-            return _report("postgresql", {}, steps, only_look=True)
+        if dry_run and not await connection.fetchval("SELECT to_regclass('schema_version')"):
+            return _report("postgresql", {}, steps, dry_run=True)
         await connection.execute(_spell(_VERSIONS, "postgresql"))
         applied = _applied(await connection.fetch("SELECT * FROM schema_version"), steps)
         functions = (folder / f"{_FUNCTIONS}.postgres.sql").read_text("utf-8")
         has_all = not applied or await _has_functions(connection, functions)
         old = await _old_functions(connection, functions)
         report = _report(
-            "postgresql", applied, steps, only_look=only_look, cleans=cleans, has_functions=has_all, old=old
+            "postgresql", applied, steps, dry_run=dry_run, cleans=cleans, has_functions=has_all, old=old
         )
-        if not only_look:
+        if not dry_run:
             # Functions first, because a migration may call them; unchecked, because their bodies may read
             # tables that a migration creates.
             grant = "GRANT SELECT ON schema_version TO steward_app"
@@ -385,7 +385,7 @@ def _report(
     applied: dict[int, str],
     steps: Sequence[_Migration],
     *,
-    only_look: bool,
+    dry_run: bool,
     cleans: bool = False,
     has_functions: bool = True,
     old: Sequence[str] = (),
@@ -395,7 +395,7 @@ def _report(
     to_clean = tuple(step.name for step in cleaning) + tuple(old)
     before = max(applied, default=0)
     names = tuple(step.name for step in pending) + (() if has_functions else (_FUNCTIONS,))
-    if only_look:
+    if dry_run:
         return MigrationResult(dialect, before, before, (), names, to_clean)
     after = max((step.version for step in pending), default=before)
     if cleans:

@@ -1,4 +1,4 @@
-"""Which steps read a value that is not there: an answer nobody gets, a secret that was removed.
+"""Traces which steps read a missing value: an unavailable answer, or a removed secret.
 
 It follows fields from step to step without running anything, as test runs do with items whose fields are
 unknown (`steward/steps/workflow/test_mode.py`). See docs/design/imports-verdict.md#missing-values.
@@ -88,7 +88,7 @@ class DataFlow:
         ]
 
     def changes_on_the_way(self, source: str, missing: Missing) -> bool:
-        """Whether a set step hands on more or less than the removed keys that it reads, as one text."""
+        """Returns whether a set step changes the removed keys that it reads, or adds to them."""
         names = self._passed_on(source, missing).keys() & self.steps.keys() - {source}
         return any(
             self._changes(self.steps[name], self.is_read(source, missing, name))
@@ -112,7 +112,7 @@ class DataFlow:
         return lambda code: _reads_chunk(Chunk(code, read_path(code)), arriving, outputs)
 
     def _arriving(self, outputs: Mapping[str, Missing]) -> dict[str, Missing]:
-        """The missing fields of the items that arrive at each step."""
+        """Returns the missing fields of the items that arrive at each step."""
         arriving: dict[str, Missing] = {}
         for name, fields in outputs.items():
             for target in self._after.get(name, ()):
@@ -120,7 +120,7 @@ class DataFlow:
         return arriving
 
     def _passed_on(self, source: str, missing: Missing) -> dict[str, Missing]:
-        """The missing fields in the output of each step."""
+        """Returns the missing fields in the output of each step."""
         outputs: dict[str, Missing] = {source: missing}
         pending = [source]
         while pending:
@@ -152,7 +152,7 @@ class DataFlow:
         return passed | self._set_fields(step, arriving, outputs)
 
     def _set_fields(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> Missing:
-        """The fields that a set step fills with missing ones."""
+        """Returns the fields that a set step fills with missing ones."""
         if not _is_set(step):
             return frozenset()
         fields: set[tuple[str, ...]] = set()
@@ -171,7 +171,7 @@ class DataFlow:
         return self._templates[step.name]
 
     def _names_read(self, step: PlanStep) -> frozenset[str] | None:
-        """The steps that a step refers to by name; None means any."""
+        """Returns the steps that a step refers to by name; None means any."""
         if step.name not in self._names:
             source_type = step.origin.source_type if step.origin is not None else ""
             if source_type in SCRIPTS:
@@ -202,7 +202,7 @@ class DataFlow:
 
 
 def field_of_set(config: Mapping[str, Any], path: str) -> tuple[str, ...]:
-    """The field that the value at a path of a set step's parameters fills; empty for the whole item."""
+    """Returns the field that a path of a set step's parameters fills; empty for the whole item."""
     row: Any = config
     for part in path.split(".")[:-1]:
         if isinstance(row, Mapping):
@@ -218,7 +218,7 @@ def _is_set(step: PlanStep) -> bool:
 
 
 def _writes_whole_items(step: PlanStep) -> bool:
-    """Whether a step puts every field of its items into a file, a text or a row."""
+    """Returns whether a step puts every field of its items into a file, a text or a row."""
     source_type = step.origin.source_type if step.origin is not None else ""
     if source_type in ("convertToFile", "spreadsheetFile"):
         return True
@@ -234,7 +234,7 @@ def _writes_whole_items(step: PlanStep) -> bool:
 
 
 def _called_workflow_reads(step: PlanStep, arriving: Missing) -> bool:
-    """Whether a workflow that gets the items may read missing fields; one that is not in the file may."""
+    """Returns whether a called workflow may read missing fields; one that is not in the file may."""
     if step.origin is None or step.origin.source_type != "executeWorkflow":
         return False
     parameters = raw_parameters(step.config)
@@ -249,7 +249,7 @@ def _is_loop(step: PlanStep) -> bool:
 
 
 def _names_a_field(parameters: JsonValue) -> bool:
-    """Whether a step's settings name a field of its items, by which it sorts, splits, groups or joins."""
+    """Returns whether settings name a field by which the step sorts, splits, groups or joins."""
     stack: list[JsonValue] = [parameters]
     while stack:
         value = stack.pop()
@@ -268,7 +268,7 @@ def _is_disabled(step: PlanStep) -> bool:
 
 
 def _key_before(text: str) -> tuple[str, ...]:
-    """The key of JSON written as text whose value begins after this text; empty without one."""
+    """Returns the key of JSON written as text whose value begins after this text; empty without one."""
     keys = _JSON_KEY.findall(text)
     return (keys[-1],) if keys else ()
 
@@ -303,7 +303,7 @@ def _reads_code(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing])
 
 
 def _is_among(path: tuple[str, ...], fields: Collection[str], code: str) -> bool:
-    """Whether code that reads these fields of an item reads the one at a path."""
+    """Returns whether code that reads these fields of an item reads the one at a path."""
     if path[:1] == (ANYWHERE,):
         return words_in(code, frozenset((path,)))
     return not path or path[0] in fields

@@ -19,7 +19,7 @@ ANYWHERE: Final = "*"  # begins the path of a field that may lie at any depth
 
 
 def overlap(keys: tuple[str, ...], missing: Missing) -> bool:
-    """Whether a path of keys leads to a missing field, into one, or to what holds one."""
+    """Returns whether a path of keys leads to a missing field, into one, or to what holds one."""
     return any(_meets(keys, path) for path in missing)
 
 
@@ -30,7 +30,7 @@ def _meets(keys: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 
 def words_in(text: str, missing: Missing) -> bool:
-    """Whether code holds the name of a missing field."""
+    """Returns whether code holds the name of a missing field."""
     return any(path and re.search(rf"(?<![\w$]){re.escape(path[-1])}(?![\w$])", text) for path in missing)
 
 
@@ -48,7 +48,7 @@ def _keeps_lists(node: NodeDefinition, source_type: str) -> bool:
 
 
 def _aggregated(node: NodeDefinition, arriving: Missing) -> Missing:
-    """The missing fields of the one item that an aggregate step makes of all."""
+    """Returns the missing fields of the one item that an aggregate step makes of all."""
     if node.get("aggregate") == "aggregateAllItemData":
         name = str(node.get("destinationFieldName") or "data")
         return frozenset((name, *path) for path in arriving if path)
@@ -79,7 +79,7 @@ def _split(node: NodeDefinition, arriving: Missing) -> Missing:
 
 
 def _moved(arriving: Missing, renames: Iterable[tuple[JsonValue, JsonValue]]) -> Missing:
-    """The missing fields below each old name, below the new one."""
+    """Returns the missing fields below each old name, below the new one."""
     moved: set[tuple[str, ...]] = set()
     for old, new in renames:
         before = tuple(str(old).split("."))

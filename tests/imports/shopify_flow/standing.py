@@ -138,12 +138,12 @@ class FlowShop:
         """Returns the runs of an automation."""
         org = self.shop.owner.org
 
-        async def look(tx: Tx) -> list[Run]:
+        async def load(tx: Tx) -> list[Run]:
             sql = "SELECT id FROM runs WHERE org_id = :org AND automation_id = :automation"
             rows = await tx.all(sql, {"org": org, "automation": automation.id})
             return [await runs.get(tx, org, row["id"]) for row in rows]
 
-        return await self.shop.read(look)
+        return await self.shop.read(load)
 
     async def approved(self, run: Run) -> Run:
         """Approves whatever the run asks for until it has settled, and returns it."""
