@@ -129,7 +129,7 @@ async def _open(
     integration: IntegrationId,
     object_type: str,
 ) -> _StoreReading | None:
-    """Returns the reader and the settings of the read; None while the store is not connected."""
+    """Opens the catch-up read of a store; defers it and returns None while the store is not connected."""
     connection = await connections.get(tx, org, integration)
     row = (await catch_ups.of(tx, org, integration)).get(object_type)
     connector = None if connection is None else vault.connectors.get(connection.kind)
@@ -211,7 +211,7 @@ async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
 async def _enter(
     ctx: EventContext, reading: _StoreReading, changed: Sequence[Event], *, now: datetime
 ) -> int:
-    """Stores what was not delivered as events; returns how many."""
+    """Stores the changed objects that no delivery reported as events; returns how many."""
     source = reading.connector.events
     if source is None:
         return 0
@@ -247,7 +247,7 @@ def _starts_runs(
 def _polled(
     reading: _StoreReading, event: Event, body: str, *, now: datetime, modified_at: datetime
 ) -> NewEvent:
-    """Returns an event with a key of its own; `at` is the modified time it was read with."""
+    """Returns an event whose key contains `modified_at`, the time with which the object was read."""
     parts = ("poll", event.native, event.object_id or "", modified_at.isoformat())
     raw = body.encode("utf-8")
     return NewEvent(

@@ -37,7 +37,7 @@ class Echoes:
     def is_own(self, automation: AutomationId, row: EventRow, event: Event) -> bool:
         """Returns whether the event reports the automation's own change.
 
-        Judged by its last change of the object, and by when the event arrived, not by when it is matched.
+        The last change of the object and the time of the event's arrival decide, not the time of matching.
         """
         changes = self._of(automation, event)
         if not changes:

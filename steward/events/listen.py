@@ -77,7 +77,7 @@ async def listen_due(ctx: EventContext) -> bool:
 
 
 async def _defer(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
-    """Defers the store after an internal error; from the fifth time on, logs it."""
+    """Defers the store's check after an internal error; from the fifth on, its deliveries are failed."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return
@@ -135,7 +135,7 @@ async def _check_once(ctx: EventContext, org: OrgId, integration: IntegrationId)
 
 
 async def _clear_before(ctx: EventContext, pending_check: _SubscriptionCheck) -> None:
-    """Removes the subscriptions of the address before a reconnection. Raises CallError."""
+    """Removes the subscriptions and the key of the address before a reconnection. Raises CallError."""
     opened = pending_check.secrets
     if _KEY_BEFORE not in opened.sealed:
         return
@@ -181,7 +181,7 @@ async def _subscribe(
 async def _prepare(
     tx: Tx, *, org: OrgId, ctx: EventContext, integration: IntegrationId
 ) -> _SubscriptionCheck | None:
-    """Returns what to ask of the store; None when there is nothing to ask or no connection to ask through."""
+    """Returns what to ask of the store; None if there is nothing to ask or the store is not connected."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return None
@@ -265,7 +265,7 @@ async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
 
 
 async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> ConnectionSecrets:
-    """Returns the opened connection with its event address, which is new after each reconnection."""
+    """Returns the connection's secrets with its event address, which is new after each reconnection."""
     org, integration = connection.org, connection.integration_id
     opened = await open_secrets(tx, vault, connection)
     if EVENT_KEY in opened.sealed and EVENT_SECRET in opened.sealed:
@@ -391,7 +391,7 @@ def _types_to_read(pending_check: _SubscriptionCheck) -> tuple[set[str], set[str
 
 
 async def _store_failure(tx: Tx, *, org: OrgId, pending_check: _SubscriptionCheck, error: CallError) -> bool:
-    """Records that the store could not be read, with the reason; existing subscriptions stay."""
+    """Records a failed check; once it counts as permanent, subscriptions that are not active fail."""
     integration, tries = pending_check.connection.integration_id, pending_check.before.tries + 1
     if await subscriptions.lock(tx, org, integration) is None:
         return False

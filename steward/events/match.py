@@ -342,7 +342,7 @@ class _Derivation:
         return self.changed[key] if key in self.changed else self.snapshots.get(key)
 
     def _topics_by_name(self, item: _ReadEvent) -> tuple[str, ...]:
-        """Returns the native topic alone for a body that was too large to be stored."""
+        """Returns the topics of the native topic, which is all that is known of a body too large to store."""
         if not item.row.oversize:
             return ()
         offered = self.batch.offered.items()
@@ -413,7 +413,7 @@ def _objects(event: Event | None) -> tuple[_ObjectKey, ...]:
 
 
 def _started(item: _EventTopics, by_topic: _AutomationsByTopic) -> Iterator[tuple[AutomationId, str]]:
-    """Returns each automation that the event starts, once, with the first of its topics."""
+    """Yields each automation that the event starts, once, with the first of its topics."""
     started: set[AutomationId] = set()
     for topic in item.topics:
         for automation in by_topic.get(topic, ()):
@@ -455,7 +455,7 @@ async def _enqueue(
 
 
 def _pointer(event: Event | None) -> JsonObject:
-    """Returns the object that the event's runs read again."""
+    """Returns the reference to the object that the event's runs read again; empty without an object."""
     if event is None or event.object_id is None:
         return {}
     occurred = None if event.occurred_at is None else event.occurred_at.isoformat()

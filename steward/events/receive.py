@@ -49,7 +49,7 @@ class StoreAddress:
     key_hash: str  # the hash of its key, for logs and limits
 
     def signed(self) -> BodySigner:
-        """Returns what computes a body's signature as it streams; fails closed without a secret."""
+        """Returns the signer of a body as it streams; without a secret no signature is right."""
         return BodySigner([secret.reveal().encode("utf-8") for secret in self.signing])
 
 
@@ -119,7 +119,7 @@ class DeliveryIntake:
     async def take(self, address: StoreAddress, headers: Mapping[str, str], body: RawBody) -> bool:
         """Stores a genuine delivery durably; returns whether there is something new to match.
 
-        Raises Unauthenticated, Unavailable when it could not be kept.
+        Raises Unauthenticated, and Unavailable when it could not be stored.
         """
         self.floods.weigh(address.key_hash, self.clock.monotonic(), size=body.size)
         verdict = address.source.verify_event(headers, body, address.held_against)
