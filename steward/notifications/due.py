@@ -82,7 +82,7 @@ def next_digest(now: datetime, digest: Digest, zone: ZoneInfo) -> datetime:
 
 
 def end_of_quiet(moment: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetime:
-    """Returns `at`, or the end of the quiet hours that contain it; adjoining quiet hours count as one.
+    """Returns `moment`, or the end of the quiet hours around it; adjoining quiet hours count as one.
 
     Quiet hours with equal start and end are empty.
     """
