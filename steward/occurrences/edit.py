@@ -30,7 +30,7 @@ from steward.scheduling.moves import check_this, whole_seconds
 
 
 class MoveScope(StrEnum):
-    """The extent of a move: one run, or it and all later ones."""
+    """The extent of a move: one run, or that run and all later ones."""
 
     THIS = "this"
     THIS_AND_LATER = "this_and_later"

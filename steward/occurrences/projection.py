@@ -33,7 +33,7 @@ class Nearness:
     ) -> bool:
         """Returns whether a slot without a stored row is answered as projected.
 
-        Not the very next slot, nor those within 14 days of now, up to 50 of them.
+        The very next slot is not projected, nor are up to 50 slots within 14 days of now.
         """
         now, cadence = self._now, schedule.cadence
         if slot_at <= now + _FIFTY_LEAST.get(cadence, _NEAR):
