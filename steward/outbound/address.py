@@ -84,7 +84,7 @@ def is_allowed(address: Address) -> bool:
 def looks_like_address(host: str) -> bool:
     """Returns whether a resolver could read `host` as an address.
 
-    dotted, decimal, octal, hex, in any Unicode form.
+    Resolvers read dotted, decimal, octal and hexadecimal numbers, in any Unicode form.
     """
     try:
         plain = normalized(host)
@@ -96,7 +96,7 @@ def looks_like_address(host: str) -> bool:
 
 
 def is_local_name(host: str) -> bool:
-    """Returns whether a host name is one that only a network of its own resolves, such as `localhost`."""
+    """Returns whether only a local network resolves a host name, such as `localhost`."""
     return "." not in host or host.endswith(_LOCAL)
 
 

@@ -237,7 +237,7 @@ class ReadClient:
         return await self._execute_document(document, variables)
 
     async def execute_compiled(self, recipe: object, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """Like `execute`, with the query that the platform's compiler makes of a recipe; never with a text.
+        """Like `execute`, with the query that the platform's compiler makes of a recipe, never with a text.
 
         Raises CallRefused for a recipe that compiles to no query, CallError.
         """

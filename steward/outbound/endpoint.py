@@ -174,7 +174,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """The number of a connection's calls that may run at once and start within a minute.
+    """The limits of a connection's calls: how many may run at once and start within a minute.
 
     `slow_after_s`: one call at a time while the last response took longer. `failure_backoff_s`: how long
     nothing starts after the first, second, third … failure in a row. `min_interval_s`: between the starts of

@@ -34,7 +34,7 @@ class MailOutcome:
 
     `deferred` means that it was certainly not accepted, `unknown` that the connection ended after its bytes
     were sent. `error` says why it was not accepted. `code` and `reply` are the server's last answer,
-    redacted; `rejected` are the recipients it refused among others that it took.
+    redacted; `rejected` are the recipients that it refused although it accepted others.
     """
 
     result: MailResult

@@ -7,7 +7,7 @@ from steward.outbound.response import Decoded
 
 @dataclass(frozen=True, slots=True)
 class CostBudget:
-    """The assumed bucket before the platform reports it; Steward uses `share` of it."""
+    """The cost bucket that is assumed until the platform reports it; Steward uses `share` of it."""
 
     maximum: float = 2_000.0
     restore_rate: float = 100.0

@@ -41,7 +41,7 @@ _UNNAMED_LIFETIME_S = 3600  # of a token whose answer names none (RFC 6749, 5.1)
 
 
 class RefreshTokens(Protocol):
-    """The store of connections' refresh tokens."""
+    """The interface to the stored refresh tokens of connections."""
 
     def leased(self, org: OrgId, integration: IntegrationId) -> AbstractAsyncContextManager[LeasedToken]:
         """Leases the newest token of a connection."""

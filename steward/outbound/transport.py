@@ -105,10 +105,7 @@ class Target:
 
     @property
     def pool_key(self) -> _PoolKey:
-        """Identifies its socket pool.
-
-        never that of another organization, connection or set of private hosts.
-        """
+        """The key of its socket pool, never shared with another organization or connection."""
         return self.org, self.integration_id, self.origin, bool(self.private_hosts)
 
 
@@ -567,7 +564,7 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _is_keyless(endpoint: PlatformEndpoint) -> bool:
-    """Returns whether calls go to an address of a workflow, which no key is sent to."""
+    """Returns whether calls go to an address from a workflow, without any credentials."""
     return endpoint.public_only and endpoint.credentials is None
 
 
