@@ -157,7 +157,7 @@ class ApplyingStep:
         return self.ctx.access.changes(kind)[part.operation]
 
     def is_order_free(self, part: Part) -> bool:
-        """Returns whether the part sets a reversible value of a store's object, in any order.
+        """Returns whether the part sets a reversible value of a store's object, so that any order will do.
 
         Messages, rows of a sheet and what cannot be undone are sent in order.
         """
@@ -169,7 +169,7 @@ class ApplyingStep:
 
 
 def remember(applying: ApplyingStep, settled: Sequence[Effect]) -> None:
-    """Takes in the ledger's results of settled effects."""
+    """Adds the ledger's results of settled effects to those of the step."""
     for effect in settled:
         if effect.state in OUTCOME_OF_EFFECT:
             applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)

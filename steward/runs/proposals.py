@@ -336,7 +336,7 @@ async def _read_effects(walk: Walk) -> list[Effect]:
 
 
 async def _sends_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
-    """Returns whether reconciliation found a write that did not take effect and may be repeated."""
+    """Returns whether an effect of a change that is unknown was settled, so that it is applied again."""
     items = await walk.read(partial(_of_step, walk=walk, step=step, iteration=iteration))
     unknown = [item for item in items if item.outcome is Outcome.UNKNOWN]
     if not unknown:

@@ -260,7 +260,7 @@ def _read_back(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
 
 
 async def _search(effect: Effect, is_found: bool, now: datetime) -> Verdict:
-    """Looks for the marker; searches once more a minute later before the write is repeated."""
+    """Returns the verdict of a search for the marker; one that is not found is searched for once more."""
     if is_found:
         return Verdict(effect, EffectState.DONE, by="marker")
     if effect.state is EffectState.INTENT:

@@ -129,7 +129,7 @@ class _Scan:
         return len(self._candidates) < MAX_CANDIDATES
 
     def _is_free(self, pending: PartToApply) -> bool:
-        """Returns whether no earlier part uses the piece's object, except one equal to it."""
+        """Returns whether no earlier part uses the part's object, except one equal to it."""
         object_key = (pending.part.integration_id, pending.part.target)
         ahead = self._waits_for.setdefault(object_key, pending)
         if ahead is pending:
@@ -194,7 +194,7 @@ def batch_size(item_seconds: float | None, *, limit: int) -> int:
 
 @dataclass(slots=True)
 class BatchSizes:
-    """The number of items of a call, by operation and connection, learned from this process's calls.
+    """The number of items per call, by operation and connection, learned from this process's calls.
 
     It outlives a run's sleep, so that a slow shop is not overloaded again after each wait.
     """

@@ -90,7 +90,7 @@ class ConnectionAccess(Protocol):
 
 @dataclass(slots=True)
 class LeaseConfirmation:
-    """The confirmed time of this process's lease by its monotonic clock, or that it is lost."""
+    """The end of this process's lease as confirmed, by its monotonic clock, or that it is lost."""
 
     until: float = 0.0
     lost: bool = False
@@ -136,7 +136,7 @@ class FileFolder:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The present activity of a run; `total` is None while the amount is unknown."""
+    """The step that a run executes now; `total` is None while the amount is unknown."""
 
     lease: Lease
     step: PlanStep

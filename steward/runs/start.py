@@ -88,7 +88,7 @@ async def run_now(
 
 
 async def _check_open(tx: Tx, automation: Automation) -> None:
-    """Raises Closed while a closed period keeps the automation's runs from beginning."""
+    """Raises InClosedPeriod while a closed period keeps the automation's runs from beginning."""
     closing = (await acting.present(tx, automation.org)).run_closing(automation, tx.now)
     if closing is not None:
         until = "it ends"
