@@ -98,7 +98,7 @@ def _encoded_answer(
     payload: bytes,
     answer_bytes: int,
 ) -> bytes:
-    """Returns an answer's parts as one JSON list; sends a PROGRESS frame after each. Raises Stopped."""
+    """Returns an answer's parts as one JSON list; sends a PROGRESS frame for each. Raises SandboxStopped."""
     from steward.sandbox.protocol import MEMORY, PROGRESS, frame, stopped
 
     request = json.loads(encoded_request)

@@ -63,12 +63,12 @@ class Sources:
         return _LINE_PADDING + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
 
     def text(self, dates: bool, modules: bool) -> str:
-        """Returns all of it as one script."""
+        """Returns the sources as one script, with or without dates and modules."""
         return self._texts[dates, modules]
 
 
 class JavaScriptEngine:
-    """An engine: the frozen one of expressions, or a fresh one of one script."""
+    """An engine: the frozen one for expressions, or a fresh one for a single script."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class JavaScriptEngine:
         self._context.set_time_limit(seconds)
 
     def call(self, name: str, *arguments: str | int) -> str:
-        """Returns the answer of one of our own functions. Raises Stopped."""
+        """Returns the answer of one of our own functions. Raises SandboxStopped."""
         try:
             return str(self._functions[name](*arguments))
         except quickjs.StackOverflow as end:
@@ -121,7 +121,7 @@ class JavaScriptEngine:
             self._missing -= missing_zones
 
     def run_pending_jobs(self) -> None:
-        """Runs what promises left to be done. Raises Stopped."""
+        """Runs the pending jobs of promises. Raises SandboxStopped."""
         try:
             for _ in range(_MAX_JOBS):
                 if not self._context.execute_pending_job():
@@ -141,7 +141,7 @@ def _stop_reason(error: Exception) -> SandboxStopped:
 
 
 def _parsed(answer: str) -> Any:
-    """Returns an engine's JSON decoded. Raises Stopped if it is invalid: a script has changed it."""
+    """Returns an engine's JSON decoded. Raises SandboxStopped if it is invalid, changed by a script."""
     try:
         return json.loads(answer, parse_constant=_refuse)
     except (ValueError, RecursionError) as end:

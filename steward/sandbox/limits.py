@@ -108,7 +108,7 @@ def _drop_root(libc: ctypes.CDLL) -> None:
 
 
 def _drop_bounding_set(libc: ctypes.CDLL) -> None:
-    """Ensures that no program started later regains a capability; needs a right that goes with the user."""
+    """Ensures that no program started later regains a capability; needs a right that root still has."""
     libc.prctl(_AMBIENT, _CLEAR_AMBIENT, 0, 0, 0)
     for capability in range(64):
         if libc.prctl(_DROP_BOUND, capability, 0, 0, 0) != 0:

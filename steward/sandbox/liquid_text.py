@@ -98,7 +98,7 @@ class _LimitedEnvironment(Environment):
 
 
 def _guarded(filter_function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a filter that takes no range and gives no text past the limits."""
+    """Returns the filter with limits on the ranges that it takes and the texts that it returns."""
 
     def guarded(*arguments: Any, **keywords: Any) -> Any:
         if any(isinstance(value, range) and len(value) > _RANGE for value in arguments):

@@ -64,8 +64,8 @@ _ROOT = Path(__file__).parents[2]
 class Isolation:
     """The isolation of a child as far as it depends on the machine.
 
-    `network`: it has namespaces of its own; `calls`: its system calls are filtered; `user`: it is neither
-    root nor has any capability.
+    `network`: it has namespaces of its own; `system_calls`: its system calls are filtered; `unprivileged`: it
+    is neither root nor has any capability.
     """
 
     network: bool
@@ -137,11 +137,11 @@ class SandboxPool:
         seconds: float,
         time_used: SandboxTime | None = None,
     ) -> bytes:
-        """Returns the JSON answer to one message. `seconds` limits each of its parts (see PATIENCE); what
-        it took is added to `used`.
+        """Returns the JSON answer to one message. The time spent is added to `time_used`.
 
-        Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
-        gets another.
+        `seconds` limits the CPU time of each part of the answer, and WALL_TIME_FACTOR times as much its wall
+        time. Raises SandboxStopped when a limit is passed or the child dies; the child is then gone, and the
+        next message gets another.
         """
         if len(payload) > _message_bytes(kind):
             raise stopped(MEMORY)
@@ -165,7 +165,7 @@ class SandboxPool:
             self._keep_spare(kind)
 
     async def probe_isolation(self, kind: str = _BARE) -> Isolation:
-        """Starts a child and returns the isolation that it reports. Raises Stopped."""
+        """Starts a child and returns the isolation that it reports. Raises SandboxStopped."""
         process = await _spawn_process(kind, self._working_folder())
         try:
             return (await _await_ready(process, kind)).isolation
@@ -224,7 +224,7 @@ class SandboxPool:
         return next((child for child in idle if child.owner is None), None)
 
     def _must_wait(self, owner: Owner) -> bool:
-        """Returns whether an organization has a child while another waits for its first."""
+        """Returns whether the organization has a busy child while another one waits for its first."""
         serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
         others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
         return owner[0] in serving and bool(others - serving)
@@ -325,7 +325,7 @@ async def _await_ready(process: ChildProcess, kind: str) -> _Child:
 
 
 async def _exchange(process: ChildProcess, request: bytes, payload: bytes, seconds: float) -> bytes:
-    """Writes a message and reads the result of its answer, which is a stranger's. Raises Stopped."""
+    """Writes a message and returns its result, which is not trusted. Raises SandboxStopped."""
     nonce = secrets.token_bytes(NONCE_BYTES)
     sending = asyncio.ensure_future(
         process.send(frame(nonce, REQUEST, request) + frame(nonce, DATA, payload))
@@ -348,7 +348,10 @@ async def _exchange(process: ChildProcess, request: bytes, payload: bytes, secon
 
 
 async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Frame:
-    """Returns a child's next frame. Raises TimeoutError after `seconds` of CPU, or PATIENCE of wall time."""
+    """Returns a child's next frame. Raises TimeoutError after `seconds` of CPU time.
+
+    Wall time may be WALL_TIME_FACTOR times as long.
+    """
     clock, reading = _Clock(process), asyncio.ensure_future(process.frame(nonce))
     try:
         while not (await asyncio.wait({reading}, timeout=min(seconds, _POLL_SECONDS)))[0]:

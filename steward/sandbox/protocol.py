@@ -51,7 +51,7 @@ STOP_MESSAGES: Final = {
 
 
 def stopped(code: str) -> SandboxStopped:
-    """Returns the end of foreign code, in words a merchant can act on."""
+    """Returns the error of stopped foreign code, in words a merchant can act on."""
     return SandboxStopped(code, STOP_MESSAGES[code])
 
 

@@ -76,7 +76,7 @@ def _parse_zone_file(raw: bytes) -> tuple[list[int], list[int], list[list[object
 
 
 def _rule_changes(zone: ZoneInfo, start: datetime) -> list[datetime]:
-    """Yields the moments after `start` at which the zone's offset changes; never twice in two months."""
+    """Returns the moments after `start` at which the zone's offset changes, at most one in two months."""
     months = [
         datetime(year, month, 1, tzinfo=UTC)
         for year in range(start.year, _LAST_YEAR)
