@@ -29,7 +29,7 @@ class MovedSchedule:
 
 
 def whole_seconds(instant: datetime) -> datetime:
-    """`at` cut to whole seconds, as `this` takes it."""
+    """Returns the instant cut to whole seconds, as a move of one run takes it."""
     return instant.replace(microsecond=0)
 
 
@@ -38,7 +38,7 @@ def check_this(
 ) -> datetime:
     """Returns the new time of a run moved by `this`; `present_run_at` when nothing changes.
 
-    `taken` holds the `run_at` of the automation's other pending runs near it. Raises ValidationFailed on
+    `occupied` holds the `run_at` of the automation's other pending runs near it. Raises ValidationFailed on
     `run_at`.
     """
     run_at = whole_seconds(new_run_at)
@@ -58,7 +58,7 @@ def move_this_and_later(
     slots_after: datetime | None,
     stored: Mapping[datetime, datetime],
 ) -> MovedSchedule:
-    """Returns the schedule after the slot called `local_key`, and every later one, moved to `new_run_at`.
+    """Returns the schedule with the slot `local_key` moved to `new_run_at`, and every later one with it.
 
     `stored` maps the `slot_at` of the automation's stored rows to their nominal instants: they are
     neighbours beside the generated slots. Raises ValidationFailed on `slot_at` (no slots), `scope` or
@@ -103,7 +103,7 @@ def _neighbours(
 
 
 def _on_date(schedule: Schedule, old: date, new: date) -> Schedule:
-    """Returns the schedule with its date, weekday or day of the month following.
+    """Returns the schedule with its date, weekday or day of the month changed from `old` to `new`.
 
     See docs/design/schedule.md#moving-this-and-later.
     """

@@ -26,7 +26,7 @@ class PreviewRun:
     note: SlotNote | None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """Returns the three fields as answered."""
+        """Returns the three fields as the API answers them."""
         return {
             "slot_at": wire_time(self.slot_at),
             "local": self.local,

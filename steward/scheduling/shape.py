@@ -36,7 +36,7 @@ _DAYS_WORDS = "Give a list of 1 to 7 whole numbers from 1 (Monday) to 7 (Sunday)
 
 @dataclass(slots=True)
 class _Reading:
-    """The progress of parsing: the parsed values, the fields present, and the errors."""
+    """The state of parsing: the path of the schedule, its fields as sent, and the errors so far."""
 
     path: str
     raw: Mapping[str, object]

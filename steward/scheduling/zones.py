@@ -68,13 +68,13 @@ def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, Slo
 
 
 def local_time(instant: datetime, tz: ZoneInfo) -> str:
-    """`at` on the local clock as `YYYY-MM-DDTHH:MM±HH:MM`."""
+    """Returns the instant on the local clock as `YYYY-MM-DDTHH:MM±HH:MM`."""
     # Cut to whole minutes of offset: a few zones had seconds in theirs until 1972.
     return instant.astimezone(tz).isoformat(timespec="minutes")[:22]
 
 
 def seconds_of(instant: datetime) -> int:
-    """Whole seconds since 1970, fractions cut towards the past."""
+    """Returns the whole seconds since 1970, fractions cut towards the past."""
     return (instant - _EPOCH) // _SECOND
 
 
