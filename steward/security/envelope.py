@@ -91,12 +91,12 @@ def wrapping_key_id(wrapped: bytes) -> str:
 
 
 def seal(value: bytes, data_key: bytes, context: SealContext) -> bytes:
-    """`value` encrypted for `place`, with a random 96-bit nonce of its own."""
+    """Returns the value encrypted for `context`, with a random 96-bit nonce of its own."""
     return _FORMAT + _seal(data_key, value, context.aad())
 
 
 def open_sealed(sealed: bytes, data_key: bytes, context: SealContext) -> bytes:
-    """Returns the value sealed for exactly `place`. Raises CannotOpen."""
+    """Returns the value sealed for exactly `context`. Raises CannotOpen."""
     if sealed[:1] != _FORMAT:
         raise CannotOpen("this is no sealed value")
     return _open(data_key, sealed[1:], context.aad())

@@ -73,7 +73,7 @@ def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | N
 
 
 def _normal(password: str) -> str:
-    """Returns the normalized text, independent of the keyboard that typed it."""
+    """Returns the password in Unicode's NFC form, the same whichever keyboard typed it."""
     return unicodedata.normalize("NFC", password)
 
 

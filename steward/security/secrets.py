@@ -19,7 +19,7 @@ def new_client_secret() -> str:
 
 
 def new_pepper() -> bytes:
-    """Returns a key for hashes of client secrets, kept in `service_keys`."""
+    """Returns a new key for hashes of client secrets, which `service_keys` stores."""
     return secrets.token_bytes(PEPPER_BYTES)
 
 
@@ -29,7 +29,7 @@ def hash_client_secret(secret: str, pepper: bytes) -> bytes:
 
 
 def matches(secret: str, pepper: bytes, secret_hash: bytes) -> bool:
-    """Returns whether `secret` is the one kept; takes the same time whichever byte differs."""
+    """Returns whether `secret` has the stored hash; takes the same time whichever byte differs."""
     return hmac.compare_digest(hash_client_secret(secret, pepper), secret_hash)
 
 

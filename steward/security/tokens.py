@@ -75,7 +75,7 @@ class SigningKey:
 
 
 def new_signing_key() -> bytes:
-    """Returns a new P-256 key in PKCS 8, DER: how it is wrapped and kept."""
+    """Returns a new P-256 key as PKCS #8 in DER, the form in which it is wrapped and stored."""
     key = generate_private_key(SECP256R1())
     return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
@@ -111,7 +111,7 @@ class Signer:
     def sign(
         self, *, person: int, org: int, client_id: str, scopes: Sequence[str], epoch: int, jti: str, now: int
     ) -> str:
-        """Returns a token that is good from `now` (seconds) for one hour."""
+        """Returns a token that is valid from `now` (seconds) for one hour."""
         claims: dict[str, object] = {
             "iss": self._issuer,
             "aud": self._audience,
@@ -149,7 +149,7 @@ class Verifier:
         self._good: OrderedDict[bytes, TokenClaims] = OrderedDict()
 
     def verify(self, token: str, now: float | None = None) -> TokenClaims:
-        """Returns the claims of a good token at `now` (seconds); without `now` its time is left to be judged.
+        """Returns the claims of a token valid at `now` (seconds); without `now`, times are not checked.
 
         Raises BadToken. Whether the credential, its epoch and the person still count is read from the
         database by the caller, on every call.
@@ -175,7 +175,7 @@ class Verifier:
         return claims
 
     def _checked(self, token: str) -> TokenClaims:
-        """Checks everything about a token except the time."""
+        """Checks everything about a token except the time, and returns its claims. Raises BadToken."""
         parts = token.split(".")
         if len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
             raise BadToken("form")
@@ -250,7 +250,7 @@ def _client_id(cid: object) -> str:
 
 
 def public_keys(keys: Sequence[SigningKey]) -> dict[str, EllipticCurvePublicKey]:
-    """Returns the table a Verifier takes."""
+    """Returns the public keys by id, as a Verifier takes them."""
     return {key.kid: key.private.public_key() for key in keys}
 
 
