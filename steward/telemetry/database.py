@@ -61,7 +61,7 @@ class DatabaseTelemetry:
             self._log.warning("database_back", host_number=host, seconds=round(seconds, 3))
 
     def _is_news(self, *sort: str) -> bool:
-        """Returns whether no line of this sort was logged within the last minute; notes it as logged."""
+        """Returns whether no line of this sort was logged within the last minute; then records this one."""
         now = self._clock.monotonic()
         if now - self._logged_at.get(sort, -_QUIET_SECONDS) < _QUIET_SECONDS:
             return False

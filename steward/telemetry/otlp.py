@@ -87,7 +87,7 @@ class OtlpTraces(Traces):
         return trace < self._sampled_below
 
     async def is_answered(self) -> bool:
-        """Returns whether the collector takes an empty request."""
+        """Returns whether the collector accepts an empty request."""
         return await asyncio.to_thread(self._exporter.export, ()) is SpanExportResult.SUCCESS
 
     async def close(self) -> None:

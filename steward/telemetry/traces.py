@@ -57,7 +57,7 @@ class Traces:
         return self.is_on
 
     async def is_answered(self) -> bool:
-        """Returns whether the collector takes an empty request."""
+        """Returns whether the collector accepts an empty request."""
         return False
 
     async def close(self) -> None:
@@ -74,23 +74,23 @@ current_trace: ContextVar[int | None] = ContextVar("current_trace", default=None
 
 @lru_cache(maxsize=1_024)  # each call and each log line of a run asks for it
 def run_span(run: str) -> SpanId:
-    """Returns the root span of a run; its id follows from the run's, so that every process sends the same."""
+    """Returns the id of a run's root span, derived from the run's id so that every process sends the same."""
     return SpanId(_number(TRACE_BYTES, "run", run), _number(_SPAN_BYTES, "run", run))
 
 
 def span_within(run: str, *parts: object) -> SpanId:
-    """Returns a span of a run's trace, by what distinguishes it from the others."""
+    """Returns the id of a span in a run's trace; `parts` distinguish it from the others."""
     return SpanId(run_span(run).trace, _number(_SPAN_BYTES, run, *parts))
 
 
 def new_span(trace: int | None = None) -> SpanId:
-    """Returns a span with a random id, in a trace of its own unless one is given."""
+    """Returns a random span id, in a new trace unless `trace` is set."""
     trace_id = random.getrandbits(8 * TRACE_BYTES) if trace is None else trace
     return SpanId(trace_id, random.getrandbits(8 * _SPAN_BYTES))
 
 
 def link_of(traceparent: bytes) -> SpanId | None:
-    """Returns the span that a caller's header names; None where it names none."""
+    """Returns the id of the span that a caller's header names; None without one."""
     match = _TRACEPARENT.fullmatch(traceparent)
     return None if match is None else SpanId(int(match[1], 16), int(match[2], 16))
 
