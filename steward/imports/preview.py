@@ -73,7 +73,7 @@ async def preview(
 
 
 def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[Finding]:
-    """Returns the proposed start, where the store never sends the event that it starts by."""
+    """Returns a warning for each topic of the proposed start that the store cannot send."""
     entry = plan.entry()
     if entry is None or entry.kind != "event" or query.topics_of is None:
         return []

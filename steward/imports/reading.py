@@ -99,7 +99,7 @@ def _marked(plan: Plan, findings: list[Finding]) -> Plan:
 
 
 def _references(plan: Plan) -> list[Finding]:
-    """Returns an error for each step that depends on a step that does not exist or never runs.
+    """Returns an error for each reference to a step that does not exist, never runs, or runs later.
 
     A step whose failure the workflow tolerates goes on without it, as in n8n.
     """
@@ -215,7 +215,7 @@ def _code_in(
 
 
 def _script_of(step: PlanStep, plan: Plan) -> Script | None:
-    """Returns the script of a step; None: it is none that runs one."""
+    """Returns the script of a step; None for a step that runs none."""
     if step.origin is None:
         return None
     if plan.mode is DataMode.ENVIRONMENT:

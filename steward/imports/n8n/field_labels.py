@@ -35,7 +35,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def label_of(parameters: Mapping[str, Any], path: str) -> str:
-    """Returns the field at a path of a node, such as “The header “X-Key”” or “The field “Api Key””."""
+    """Returns a label for the field at a path of a node, such as “The field “Api Key””."""
     first, _, below = path.partition(".")
     if first != "parameters":
         return "A part of the step"

@@ -37,7 +37,7 @@ _OF_LISTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FieldRead:
-    """A reading of a field: its keys up to a list or a method.
+    """A read of a field: its keys up to a list or a method.
 
     `is_list`: the field is a list, of which more than the length is read; `element` is the field of its
     element that is read, if it is named there.

@@ -38,8 +38,8 @@ _PREFERENCE = {"schedule": 0, "event": 1, "manual": 2}
 def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
     """Returns the triggers, the proposed one first.
 
-    It is the one that reaches most steps; of equal ones that to which the steps refer by name, then a
-    schedule, then a store event.
+    It is `start`, else the one that reaches most steps; of equal ones that to which the steps refer by name,
+    then a schedule, then a store event.
     """
     if len(plan.triggers) < 2:
         return list(plan.triggers)
@@ -144,7 +144,7 @@ def findings(plan: Plan) -> list[Finding]:
 
 
 def _circles(plan: Plan) -> list[str]:
-    """Returns the first step of every circle that no loop step closes."""
+    """Returns the first step of every cycle that no loop step closes."""
     loops = {step.name for step in plan.steps if step.origin and step.origin.source_type == LOOP}
     all_cycles = cycles(
         targets_by_source(
@@ -212,7 +212,7 @@ def order_shows(plan: Plan) -> bool:
 
 
 def softened(plan: Plan, findings_: Iterable[Finding]) -> list[Finding]:
-    """Returns the finding, lowered to a warning if its step is disabled or not reached."""
+    """Returns the findings; an error of a step that is disabled or not reached becomes a warning."""
     idle = {
         step.name
         for step in plan.steps

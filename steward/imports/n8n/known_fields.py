@@ -113,7 +113,7 @@ def _lacking_reads(
 
 
 def _lacking(read: FieldRead, known: KnownFields) -> str | None:
-    """Returns the field that a reading lacks, as a person would write it; None for none."""
+    """Returns the field that a read asks for and items lack, as a person would write it; None for none."""
     if not read.keys:
         return None
     first, *below = read.keys

@@ -108,7 +108,7 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
 
 
 def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool:
-    """Returns whether a set step, or one behind it, makes another text of the key, which no account holds."""
+    """Returns whether a set step, or a later one, changes the key, so that no account can hold it."""
     value: Any = raw_parameters(step.config)
     for part in path.split(".")[1:]:
         value = value[int(part)] if isinstance(value, list) else value.get(part, "")
@@ -118,7 +118,7 @@ def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool
 
 
 def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
-    """Returns whether the account that a person binds to the step brings the key of the parameter."""
+    """Returns whether the account that a person binds to the step supplies the parameter's key."""
     if origin.needs == ACCOUNT and parameter in IN_REQUEST:
         return puts_back_keys(raw_parameters(step.config), origin.account or {})
     kind = BY_TYPE.get(origin.source_type)
@@ -126,7 +126,7 @@ def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
 
 
 def _cannot_run(step: PlanStep) -> bool:
-    """Returns whether the step is of a type that runs nowhere here, which its own finding says."""
+    """Returns whether the step's type is not supported, which its own finding reports."""
     return step.operation == UNSUPPORTED
 
 
@@ -178,7 +178,7 @@ def _marked_fields(value: Any, path: tuple[str, ...]) -> Iterable[tuple[str, ...
 
 
 def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each step that reads what a step before it cannot hand on."""
+    """Returns an error for each step that reads an answer which an earlier step does not get here."""
     findings: list[Finding] = []
     for node in nodes:
         step_type = BY_TYPE.get(node.type)

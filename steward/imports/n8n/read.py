@@ -144,7 +144,7 @@ class _WorkflowReader:
     def without_trigger(
         self, steps_: dict[str, PlanStep], edges: list[PlanEdge], depth: int
     ) -> tuple[list[PlanTrigger], list[PlanEdge]]:
-        """Returns a manual start at the first step, for a workflow without a trigger."""
+        """Returns a manual start at the first step, with the edges; reports that nothing runs without one."""
         first = graph.first_step(list(steps_.values()), edges)
         if depth or first is None:
             words = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
@@ -170,7 +170,7 @@ class _WorkflowReader:
             self.findings += reach_findings(plan)
 
     def steps(self) -> dict[str, PlanStep]:
-        """Returns every node that is a step."""
+        """Returns the step of every node that is not a trigger, by name, and adds their findings."""
         steps_: dict[str, PlanStep] = {}
         for node in self.workflow.nodes:
             if triggers.is_trigger(node):

@@ -79,7 +79,7 @@ def _split(node: NodeDefinition, arriving: Missing) -> Missing:
 
 
 def _moved(arriving: Missing, renames: Iterable[tuple[JsonValue, JsonValue]]) -> Missing:
-    """Returns the missing fields below each old name, below the new one."""
+    """Returns the missing fields below each old name, moved below the new one."""
     moved: set[tuple[str, ...]] = set()
     for old, new in renames:
         before = tuple(str(old).split("."))

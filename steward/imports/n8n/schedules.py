@@ -41,7 +41,7 @@ _EVERY_12_HOURS = ScheduleReading(
 
 
 def _every_7_days(run_at: str, day_of_week: int = 1) -> ScheduleReading:
-    """Returns a weekly start for one whose day follows from when it was switched on."""
+    """Returns a weekly schedule for a start every seven days, counted from activation."""
     return ScheduleReading(
         {"cadence": "weekly", "run_at": run_at, "day_of_week": day_of_week},
         difference="It starts every seventh day; weekly on Monday is proposed here. "
@@ -221,7 +221,7 @@ _DAY_NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "
 
 
 def _cron(expression: str) -> ScheduleReading:
-    """Returns the cron expressions that are a cadence."""
+    """Returns the cadence that equals a cron expression, or the nearest one."""
     fields = _cron_fields(expression.removeprefix("="))
     if not fields:
         return ScheduleReading(is_empty=True)
@@ -242,7 +242,7 @@ def _cron(expression: str) -> ScheduleReading:
 
 
 def _cron_hours(minute: str, hour: str) -> ScheduleReading | None:
-    """Returns a cadence of hours; None: it is of another kind."""
+    """Returns the cadence of an expression that runs at the same minute of some hours; None for others."""
     if minute in ("*/60", "0/60") and hour == "*":
         minute = "0"
     if hour == "*/24" and re.fullmatch(r"[0-5]?\d", minute):

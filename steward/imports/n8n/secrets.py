@@ -23,7 +23,7 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
 
 
 def _markers(value: Any) -> str:
-    """Returns every text of an export that has a marker."""
+    """Returns the texts of an export that contain a marker, joined by spaces."""
     stack, marked = [value], []
     while stack:
         member = stack.pop()

@@ -26,7 +26,7 @@ class StartForm:
 
 
 def start_form(plan: Plan) -> StartForm | None:
-    """Returns the values that a run can be started with; None when the start takes none."""
+    """Returns the form of the values that a run can be started with; None when the start takes none."""
     entry = plan.entry()
     if entry is None or plan.mode is not DataMode.ITEMS or entry.kind == "schedule":
         return None
@@ -74,7 +74,7 @@ def with_call_fields(plan: Plan) -> Plan:
 
 
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:
-    """Returns the fields of the start that running steps read, each with what it must be, in plan order."""
+    """Returns the fields of the start that running steps read, each with its type, in plan order."""
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
     receivers = receiving(plan, entry.name)
     for step in plan.running():

@@ -275,7 +275,7 @@ _HARMLESS_END = re.compile(r"(?:notice|warning|callout|infobox)\Z", re.IGNORECAS
 
 
 def _is_harmless(name: str) -> bool:
-    """Returns whether a parameter is text of the editor."""
+    """Returns whether a parameter concerns the editor alone, such as a notice."""
     return name in _HARMLESS or _HARMLESS_END.search(name) is not None
 
 

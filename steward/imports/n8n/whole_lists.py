@@ -45,5 +45,5 @@ def _hands_on_whole_lists(node: Node) -> bool:
 
 
 def _list_reads(step: PlanStep) -> set[str | None]:
-    """Returns the steps whose items a step takes for lists; None for its own items."""
+    """Returns the steps whose items a step treats as lists; None stands for its own items."""
     return {name for name, read in reads_of(step).by_name if read.is_list and not read.keys}

@@ -92,7 +92,7 @@ class SecretRemoval:
         return self.named(value, inner_path, weight, effective)
 
     def named(self, value: JsonValue, path: str, weight: NameWeight, name: str) -> JsonValue:
-        """Returns a value that stands under a name of this weight."""
+        """Returns a value under a name of this weight, with its secrets replaced by markers."""
         if isinstance(value, str):
             is_secret = _is_literal(value) and values.is_secret(value, weight)
             if is_secret and (values.is_placeholder(value) or not values.is_name(value)):

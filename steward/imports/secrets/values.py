@@ -129,7 +129,7 @@ _LONGEST: Final = 8192
 
 
 def is_removed(text: str) -> bool:
-    """Returns whether nothing but a marker, and what joins it, stands there."""
+    """Returns whether the text contains the marker of a removed secret."""
     return MARKER.search(text) is not None
 
 
@@ -200,7 +200,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_loose_secret(value: str) -> bool:
-    """Returns whether a word behind a name in running text is a secret: not a word, a number or a date."""
+    """Returns whether a word after a name in a text is a secret: no plain word, short number or date."""
     if len(value) < 6 or is_removed(value) or _NUMERIC.fullmatch(value) or value.lower() in _NO_VALUES:
         return len(value) >= 6 and value.isdecimal()
     if "://" in value or value.startswith(("$", "{{", "<", "@")):
@@ -261,7 +261,7 @@ def _classes(value: str) -> int:
 
 
 def _changes(value: str) -> float:
-    """Returns the share of neighboring characters that are of different classes, of 1."""
+    """Returns the share of neighboring characters that are of different classes, from 0 to 1."""
     bare = value[:400].translate(_TO_CLASS)
     if not bare.isascii():
         bare = "".join(

@@ -32,7 +32,7 @@ class UnreadableCondition(Exception):
 
 
 def read_condition(text: str) -> JsonObject:
-    """Returns the tree of a condition. Raises Unclear."""
+    """Returns the tree of a condition. Raises UnreadableCondition."""
     parsed = inner(text)
     if isinstance(parsed, Mapping):
         return _Tree().of(parsed)
@@ -42,7 +42,7 @@ def read_condition(text: str) -> JsonObject:
 
 
 def paths_in(tree: JsonObject) -> list[str]:
-    """Returns the paths a tree asks for, items of its lists spelled as the members of their list."""
+    """Returns the paths that a tree reads; items of lists are spelled as members of their list."""
     paths: list[str] = []
     stack: list[tuple[JsonObject, dict[str, str]]] = [(tree, {})]
     while stack:

@@ -58,7 +58,7 @@ class Flow:
 
 
 def split(text: str) -> tuple[str, bool | None]:
-    """Returns the JSON of an export, and whether its checksum fits it; None: it has none.
+    """Returns the JSON of an export, and whether its checksum fits it; None without a checksum.
 
     The digits are the SHA-256 of the exact bytes after the colon, but for a line break at the end.
     """
@@ -73,7 +73,7 @@ def split(text: str) -> tuple[str, bool | None]:
 
 
 def root_of(value: JsonValue) -> Mapping[str, Any]:
-    """Returns the `root` of an export. Raises Unreadable when the JSON is none."""
+    """Returns the `root` of an export. Raises Unreadable when the JSON has none with steps."""
     root = value.get("root") if isinstance(value, Mapping) else None
     if not isinstance(root, Mapping) or not isinstance(root.get("steps"), list):
         raise Unreadable("This is not an export of the store's automation product: it has no list of steps.")
@@ -246,7 +246,7 @@ def _id(value: Any) -> str:
 
 
 def _version(value: Any) -> float:
-    """Returns a number as it stands or as text; what is none is 0; one that is absent is the known one."""
+    """Returns a version from a number or a text; 0 for anything else, and VERSION if it is absent."""
     if value is None:
         return VERSION
     try:

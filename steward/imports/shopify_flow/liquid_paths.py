@@ -61,7 +61,7 @@ class LiquidPaths:
 def paths_of(text: str, roots: Iterable[str]) -> LiquidPaths:
     """Returns the paths of a Liquid text. `roots` are the names it may use without assigning them.
 
-    Raises TooMuch.
+    Raises TooManyMeanings.
     """
     first = _LiquidReader(frozenset(roots), {})
     first.read(text)
@@ -141,7 +141,7 @@ class _LiquidReader:
             self.names[name] = set()
 
     def _value(self, text: str, *, list_: bool = False) -> set[Path]:
-        """Returns the paths an expression with filters may stand for, having asked for everything in it."""
+        """Returns the paths an expression with filters may stand for; records everything that it reads."""
         head, *filters = _split(text, "|")
         meanings = self._terms(head, first=list_)
         for filter_ in filters:
@@ -171,7 +171,7 @@ class _LiquidReader:
         return below
 
     def _terms(self, text: str, *, first: bool = False) -> set[Path]:
-        """Returns everything that an expression without filters refers to."""
+        """Returns everything that an expression without filters refers to, and records it as read."""
         meanings: set[Path] = set()
         for term in _TERM.finditer(text):
             if term["name"] is None or term["name"] in _WORDS or (term["argument"] and not term["more"]):
@@ -195,7 +195,7 @@ class _LiquidReader:
         return tuple(path)
 
     def _followed(self, path: Path) -> Iterator[Path]:
-        """Yields a path with its first name followed back to what it was given."""
+        """Yields what a path stands for: its first name is replaced by each path assigned to it."""
         head, rest = path[0], path[1:]
         meanings = self.names.get(head)
         if meanings is None:

@@ -46,7 +46,7 @@ class FlowInputs:
 
 
 def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedPaths:
-    """Returns every path of every step."""
+    """Returns every path of every step, and the findings of those that cannot be read."""
     used_paths = UsedPaths()
     roots = {SHOP, *inputs.roots}
     loops = {str(step.config["item"]) for step in steps if isinstance(step.config.get("item"), str)}
@@ -60,7 +60,7 @@ def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedP
 
 
 def _asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPaths) -> list[str]:
-    """Returns the paths of one step, in the names it uses."""
+    """Returns the paths that a step reads, in the names it uses; reports those that are not clear."""
     config, paths = step.config, list[str]()
     tree = config.get("condition")
     if isinstance(tree, Mapping):
@@ -125,7 +125,7 @@ def _assign_path(
 
 
 def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scopes: Scopes) -> None:
-    """Assigns a path below an earlier step's output."""
+    """Checks a path below an earlier step's output, and records it if that step fetches objects."""
     if not scopes.ran(step, other.name):
         words = (
             f"It uses what “{other.name[:80]}” gives, which has not run by then. Place it after that step."

@@ -102,7 +102,7 @@ class _FlowReader:
             self.find(None, FindingLevel.WARNING, "parameter", f"{words} Look whether anything needs it.")
 
     def start(self) -> PlanTrigger:
-        """Returns the start its trigger becomes."""
+        """Returns the plan's trigger for the flow's trigger, and adds its findings."""
         task = self.flow.trigger
         if task.task == SCHEDULED:
             return self._scheduled(task)
@@ -149,7 +149,7 @@ class _FlowReader:
         return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.position)
 
     def steps(self) -> list[PlanStep]:
-        """Returns every task that is a step."""
+        """Returns the step of every task, and adds their findings."""
         ports: dict[str, list[str]] = {}
         for link in self.flow.links:
             ports.setdefault(link.source, []).append(link.port)

@@ -47,7 +47,7 @@ class _Start:
 
 
 def read_recurrence(text: str) -> Recurrence:
-    """Returns the schedule of a `recurrence` field: a list of rules, of which one alone can be a cadence."""
+    """Returns the schedule of a `recurrence` field, a list of rules; only a single rule can be a cadence."""
     rules = _rules_in(text)
     if not rules:
         return Recurrence(None, "daily", None)

@@ -35,7 +35,7 @@ class Scopes:
         return bool(self.of[step].earlier >> self.places[other] & 1)
 
     def lasts(self, step: str, other: str) -> bool:
-        """Returns whether what `other` gave is still there at `step`, with no wait between them."""
+        """Returns whether `step` can use the output of `other`, which a wait between them may end."""
         return bool(self.of[step].lasting >> self.places[other] & 1)
 
     def spelled(self, step: str, path: str) -> str:
@@ -46,7 +46,7 @@ class Scopes:
 
 
 def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
-    """Returns the scopes, each step's out of those of the steps before it."""
+    """Returns the scopes, each derived from those of the steps before it."""
     places = {step.name: index for index, step in enumerate(steps)}
     scopes = Scopes(
         steps,
@@ -62,7 +62,7 @@ def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str
 
 
 def _circles(edges: Sequence[PlanEdge], places: Mapping[str, int]) -> list[str]:
-    """Returns the first step of every circle, in the order of the steps."""
+    """Returns the first step of every cycle, in the order of the steps."""
     after: dict[str, list[str]] = {}
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
@@ -95,7 +95,7 @@ def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigge
 
 
 def _is_gone_after_wait(step: PlanStep) -> bool:
-    """Returns whether a wait makes what the step gave unusable."""
+    """Returns whether a wait makes the step's output unusable."""
     task = step.origin.source_type if step.origin is not None else ""
     return task.rpartition("::")[2] in _LISTED or "::fetch::" in task
 

@@ -29,7 +29,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]
 
 
 class TaskSettings:
-    """A task's settings read: `config` as kept, `problems` of what could not be, `unknown` fields."""
+    """The settings of a task: `config` as stored, and the `problems` of what cannot be read."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -38,7 +38,7 @@ class TaskSettings:
         self._read: set[str] = set()
 
     def error(self, words: str, code: str = "parameter") -> None:
-        """Something that cannot run."""
+        """Adds a problem that keeps the step from running."""
         self.problems.append(StepProblem("error", code, words))
 
     def text(self, *names: str) -> str | None:
@@ -52,7 +52,7 @@ class TaskSettings:
 
 
 def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
-    """Returns a task's settings; `known` are the fields that its type reads without a reader of its own."""
+    """Returns a task's settings; `fields` are those that a type without a reader of its own has."""
     settings = TaskSettings(task)
     for name, text in task.fields.items():
         if len(text) > _MAX_TEXT:
@@ -124,7 +124,7 @@ def _plain(settings: TaskSettings, fields: frozenset[str]) -> None:
 
 
 def _stored_value(settings: TaskSettings, name: str, value: Any) -> JsonValue:
-    """Returns a value with every text of Liquid in it as a kept template."""
+    """Returns a value in which every Liquid text is a stored template."""
     if isinstance(value, str):
         return _liquid(settings, name, value)
     if isinstance(value, list):
@@ -205,7 +205,7 @@ def _wait(settings: TaskSettings) -> None:
 
 
 def _seconds(text: str, unit: str | None) -> int | None:
-    """Returns a duration: ISO 8601, `3 days`, a number beside its unit, or both as JSON."""
+    """Returns a duration in seconds from ISO 8601, `3 days`, a number and its unit, or both as JSON."""
     wrapper = inner(text)
     if isinstance(wrapper, Mapping):
         text = str(wrapper.get("value", wrapper.get("duration", "")))
@@ -239,7 +239,7 @@ _READERS: Final[Mapping[str, Callable[[TaskSettings], None]]] = {
 
 
 def templates_in(config: JsonObject) -> list[str]:
-    """Returns the Liquid texts of a kept config."""
+    """Returns the Liquid texts of a stored config."""
     texts: list[str] = []
     stack: list[Any] = [config]
     while stack:

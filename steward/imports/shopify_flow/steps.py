@@ -34,7 +34,7 @@ class StepNames:
     numbered: set[str] = field(default_factory=set)  # those told apart by the order of the file
 
     def name(self, preferred: str) -> str:
-        """Returns a name no other step has."""
+        """Returns the preferred name, shortened and numbered so that no other step has it."""
         bare = preferred if len(preferred) <= MAX_NAME else preferred[: MAX_NAME - 3] + "…"
         unique, number = bare, 2
         while unique in self.used_names:
@@ -202,7 +202,7 @@ def _compared_id_hints(condition: Mapping[str, Any]) -> list[str]:
 
 
 def _ids_in(field_name: str, text: str) -> list[str]:
-    """Returns the ids of a store's objects in a text; the whole text where its field is one of an id."""
+    """Returns the ids of a store's objects in a text; with them the text itself if it is a field's number."""
     ids = [hit[0] for hit in _GID.finditer(text)]
     if field_name.endswith("_id") and _NUMBER.match(text):
         ids.append(text)

@@ -15,7 +15,8 @@ class FlowTrigger:
     """A trigger: what Shopify Flow calls it, the objects it brings, the topics that equal it.
 
     `wider` says what else starts it where no topic is quite the same. Of the values Shopify Flow hands over
-    beside its objects, `told` are those that stand at a path of them, `lost` those no store event carries.
+    beside its objects, `paths_by_value` has those found at a path of the objects, `lost` those that no store
+    event carries.
     """
 
     label: str
@@ -78,7 +79,7 @@ def started_by(task: str) -> FlowTrigger | None:
 
 
 def is_message(task: str) -> bool:
-    """Returns whether a task that is not known here sends a message of some other service or of the store."""
+    """Returns whether the name of an unsupported task says that it sends a message."""
     name = task.rpartition("::")[2]
     words = ("mail", "message", "sms", "slack", "notification", "alert")
     return name.startswith(("send_", "post_")) and any(word in name for word in words)
