@@ -136,7 +136,7 @@ BY_SERVICE = Creator(None, None, None)
 
 
 def maker(actor: Actor) -> Creator:
-    """Returns the record of `actor` as the maker of something."""
+    """Returns `actor` as the creator of a record."""
     return Creator(actor.person, actor.via, actor.client_id)
 
 

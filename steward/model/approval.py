@@ -44,7 +44,7 @@ _NOTHING_FOLLOWS = FollowingSteps()
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A question to a person about exactly one set of changes."""
+    """A request for a person's decision on exactly one set of changes."""
 
     org: OrgId
     id: ApprovalId

@@ -26,7 +26,7 @@ class CannotBeCalled(Exception):
 
 
 def with_called(step: PlanStep, plan: Plan) -> PlanStep:
-    """Returns the calling step as it is with this workflow inside. Raises CannotBeCalled."""
+    """Returns the calling step with the kind and needs of the workflow it calls. Raises CannotBeCalled."""
     origin = step.origin
     if origin is None:
         return step
@@ -52,7 +52,7 @@ def with_chosen(
 ) -> Plan:
     """Returns the plan with the workflows chosen for its steps, by the path of each.
 
-    One that cannot run inside its step is left out; why is added to `refused`.
+    One that cannot run inside its step is left out, and the reason is added to `refused`.
     """
     steps: list[PlanStep] = []
     inner = dict(plan.inner)

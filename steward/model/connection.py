@@ -26,7 +26,7 @@ class Auth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A link of an organization to a store or account; never with its keys."""
+    """An organization's connection to a store or account, without its secrets."""
 
     org: OrgId
     integration_id: IntegrationId

@@ -13,7 +13,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def wire_time(instant: datetime) -> str:
-    """`at` as answered: UTC, `Z`, always three fraction digits, the rest cut off."""
+    """Returns the instant as answered: UTC, `Z`, always three fraction digits, the rest cut off."""
     if instant.tzinfo is not UTC:
         instant = instant.astimezone(UTC)
     if instant >= _EARLIEST:  # a quarter of the time the other takes: instants lie close together
@@ -29,7 +29,7 @@ def wire_time_of(stored: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _minute(number: int) -> str:
-    """Returns the part of a minute after 1970 that its instants share."""
+    """Returns the beginning that all timestamps of a minute share, counted in minutes since 1970."""
     return (_EARLIEST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:")
 
 

@@ -174,7 +174,7 @@ class NoticeMessage:
 
 
 class MailChoice(StrEnum):
-    """The choice when a group of topics is sent by e-mail."""
+    """A person's choice of when a group of topics is sent by e-mail."""
 
     NOW = "now"
     DIGEST = "digest"

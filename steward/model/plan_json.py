@@ -148,7 +148,7 @@ def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
 
 
 def from_json(stored: Mapping[str, Any]) -> Plan:
-    """Returns a plan as it was kept, with the workflows chosen for its steps.
+    """Reads a stored plan, with the workflows chosen for its steps.
 
     Raises ValueError for a format this service does not know.
     """

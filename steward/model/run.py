@@ -44,7 +44,7 @@ class Mode(StrEnum):
 
 
 class StartedBy(StrEnum):
-    """The kind of start of a run."""
+    """The kind of trigger that started a run."""
 
     SCHEDULE = "schedule"
     EVENT = "event"

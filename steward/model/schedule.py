@@ -8,7 +8,7 @@ from steward.model.json import JsonObject, JsonValue
 
 
 class Cadence(StrEnum):
-    """The kinds of schedule rules."""
+    """The cadence of a schedule: how often it runs."""
 
     MANUAL = "manual"
     ONCE = "once"

@@ -27,7 +27,7 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class NeedsLookUp:
-    """A part can be put back once an id, a digest or a place was looked up (`Reader.look_up_inverses`)."""
+    """A part that can be put back once `Reader.look_up_inverses` has found an id, digest or position."""
 
     note: str | None = None
 
@@ -163,7 +163,7 @@ _ValueVerdict: TypeAlias = str | bool | None
 
 @dataclass(frozen=True, slots=True)
 class ChangeVerdict:
-    """The decision on one change: put its `parts` back, unchanged since it is back already, or left."""
+    """The decision on one change: its `parts` are put back, are back already (unchanged), or are left."""
 
     kind: Literal["put_back", "unchanged", "left"]
     parts: tuple[Part, ...] = ()
