@@ -306,7 +306,7 @@ def compiled(pattern: str) -> Pattern | None:
 
 
 def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -> bool:
-    """Returns whether the text matches; `answers` holds the sandbox's results for patterns re2 lacks."""
+    """Returns whether the text matches; `answered` has the sandbox's results for patterns re2 lacks."""
     if (pattern, text) in answered:
         return answered[(pattern, text)]
     program = compiled(pattern)

@@ -81,7 +81,7 @@ class SheetColumns:
         return self.first_free == 0
 
     def admit(self, call: StepCall, number: int, row: JsonObject, operation: str) -> JsonObject:
-        """Returns the fields of a row that are written, once columns are planned for those that have none.
+        """Returns the fields of a row to write, after adding columns for those that have none if it may.
 
         Raises ItemFailed where the step refuses fields without a column.
         """

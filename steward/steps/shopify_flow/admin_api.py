@@ -65,7 +65,7 @@ class Mutation:
     """A mutation: the names of its arguments and the commands that it becomes.
 
     `shape` has for each name None, the names within an object, or in a list the names within each of its
-    objects; names in `needed` must be there.
+    objects; those in `required` must be present.
     """
 
     shape: JsonObject
@@ -74,7 +74,7 @@ class Mutation:
 
 
 class _AdminRequest(FlowType):
-    """A request. Later steps do not see the answer of the store."""
+    """Sends a request to the Admin API. Later steps do not see the store's answer."""
 
     tasks = (f"{ADMIN}admin_api_operation",)
     label = "Send Admin API request"

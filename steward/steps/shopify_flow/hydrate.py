@@ -47,7 +47,7 @@ class ReadObjects(FlowType):
     stores = frozenset(("shopify", "woocommerce"))
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns the objects by name. Raises CallError, StepBroke."""
+        """Returns the objects by name. Raises CallError, WorkflowStepFailed."""
         event = call.context.event
         objects: dict[str, JsonValue] = {}
         message = None

@@ -84,7 +84,7 @@ class ForEach(_ListTask):
         return (LOOP, "after")
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns the elements."""
+        """Returns the elements, for each of which the body runs."""
         items = self.items_of(call)
         return FlowResult(ports=(LOOP, "after"), elements=tuple(items), counts=Counts(matched=len(items)))
 
@@ -102,7 +102,7 @@ class Count(_ListTask):
         return "count"
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns the number."""
+        """Returns the number of elements."""
         return FlowResult(len(self.items_of(call)))
 
 
@@ -119,7 +119,7 @@ class Sum(_ListTask):
         return "sum"
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns the number, whole where every part is."""
+        """Returns the sum of the elements, as an integer if it has no fraction."""
         total = Decimal(0)
         for element in self.items_of(call):
             if element is None or element == "":
@@ -188,7 +188,7 @@ class RunCode(FlowType):
 
 
 class Wait(FlowType):
-    """Waits for a time or until one, at most 90 days; then reads again what the flow reads."""
+    """Waits for a time span or until a time, at most 90 days; then the flow's objects are read again."""
 
     tasks = ("shopify::flow::wait",)
     label = "Wait"

@@ -44,11 +44,11 @@ class SendEmail(FlowType):
         return SEND_MAIL.name
 
     def required_connection(self, definition: TaskDefinition) -> str:
-        """Returns the mail channel; a mail account, or the tab of a sheet, may take its place."""
+        """Returns the kind of a channel; a mail account or the tab of a sheet may take its place."""
         return "teams"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Checks that there is a text, and a receiver."""
+        """Yields an error without a text, and a warning that only a mail account reaches the addresses."""
         if not definition.config.get("subject") and not definition.config.get("message"):
             yield StepProblem("error", "parameter", "It has neither subject nor message. Remove the step.")
         words = (

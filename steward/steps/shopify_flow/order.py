@@ -50,7 +50,7 @@ class FlowOrder:
     """Determines which step runs next, from the trigger on."""
 
     def __init__(self, plan: Plan, *, entry: str, trigger_values: JsonObject | None = None) -> None:
-        """`given` are the names the trigger itself hands on."""
+        """Puts the trigger's targets first; `trigger_values` are the names the trigger itself hands on."""
         self._steps = {step.name: step for step in plan.steps}
         self._after: dict[str, list[PlanEdge]] = {}
         for edge in plan.edges:

@@ -157,7 +157,7 @@ def _unknown_paths(trail: ExecutionPath, alias: str) -> set[str]:
 async def _evaluated(
     config: JsonValue, environment: FlowVariables, evaluator: Evaluator, now: datetime
 ) -> JsonObject:
-    """Returns the config with every text of Liquid worked out, all in one message. Raises UnknownInTest."""
+    """Returns the config with its Liquid rendered, all texts in one message. Raises UnknownInTest."""
     texts: list[ParameterTemplate] = []
     tree = _collect_texts(config, texts)
     if not texts:

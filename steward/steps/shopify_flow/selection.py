@@ -130,7 +130,7 @@ class _Tokens:
 
 
 def read_selection(text: str) -> _Selection:
-    """Returns the input of a run-code step, `query { order { id } }`. Raises Unreadable."""
+    """Parses the input of a run-code step, `query { order { id } }`. Raises UnreadableSelection."""
     tokens = _Tokens(text)
     if tokens.peek() == "query":
         tokens.next()
@@ -182,7 +182,7 @@ def _cut(value: JsonValue, selection: _Selection) -> JsonValue:
 
 
 def read_schema(text: str) -> Schema:
-    """Returns the types of an output: `type Output { n: Int! }` and the types it names. Raises Unreadable."""
+    """Parses the types of an output, `type Output { n: Int! }` and others. Raises UnreadableSelection."""
     tokens, types = _Tokens(text), dict[str, dict[str, Type]]()
     while tokens.peek():
         if tokens.next() not in ("type", "input"):
@@ -231,7 +231,7 @@ class OutputMismatch(Exception):
 
 
 def fitted(value: JsonValue, schema: Schema) -> JsonValue:
-    """Returns the output as its types have it: fields they do not name are left out. Raises Misfit."""
+    """Returns the output without the fields that its types do not name. Raises OutputMismatch."""
     return _fitted(value, NamedType(schema.root, required=True), schema, "The output", 0)
 
 

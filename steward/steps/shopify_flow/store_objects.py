@@ -138,12 +138,12 @@ class StoreObjects:
         raise ItemFailed(f"The store has no stock of the inventory item {number}.")
 
     async def metafield(self, kind: str, number: str, namespace: str, key: str) -> Metafield | None:
-        """Returns a metafield as it is; None: the object has none. Raises ItemFailed."""
+        """Returns a metafield as it is now; None if the object has none. Raises ItemFailed."""
         metafields = await self._read_all(METAFIELD, MetafieldQuery(kind, number, namespace, key), "object")
         return metafields[0] if metafields else None
 
     async def redirect(self, path: str) -> Redirect | None:
-        """Returns where a path leads; None: nowhere."""
+        """Returns the redirect from a path; None without one."""
         redirects = await self._read_all(REDIRECT, RedirectQuery(path), "redirect")
         return redirects[0] if redirects else None
 

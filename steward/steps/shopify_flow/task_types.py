@@ -38,7 +38,7 @@ class TaskDefinition:
     config: JsonObject
 
     def literal(self, field_: str) -> JsonValue:
-        """Returns a field that no Liquid decides; None for one that is absent or has Liquid in it."""
+        """Returns a literal field; None for one that is absent or has Liquid in it."""
         value = self.config.get(field_)
         return None if is_liquid(value) else value
 
@@ -74,14 +74,14 @@ class FlowCall:
 
     @property
     def context(self) -> StepContext:
-        """Returns the run of the step. Raises StepBroke outside a run."""
+        """The context of the step's run. Raises WorkflowStepFailed outside a run."""
         if self.scene.context is None:
             raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
         return self.scene.context
 
     @property
     def store(self) -> StoreAccess:
-        """The automation's store. Raises StepBroke."""
+        """The automation's store. Raises WorkflowStepFailed without one."""
         store = self.context.store
         if store is None:
             raise WorkflowStepFailed("This automation runs on no store. Choose one.")
@@ -92,9 +92,10 @@ class FlowCall:
 class FlowResult:
     """The result of a step: its output, which later steps see under its alias, and the ports it leaves by.
 
-    A for-each gives `each`, the elements its body runs for. A change or send gives `proposals`: with none of
-    them it has succeeded. `unknown` are paths below the output that only the real change tells, "" for all of
-    it; they count in test runs alone. With `is_answered`, `answered_item` makes the output of the answer.
+    A for-each gives `elements`, for each of which its body runs. A change or send gives `proposals`: with
+    none of them it has succeeded. `unknown` are paths below the output that only the real change tells, ""
+    for all of it; they count in test runs alone. With `is_answered`, `answered_item` makes the output of the
+    answer.
     """
 
     output: JsonValue = None
@@ -161,8 +162,10 @@ class FlowType(ABC):
 
     @abstractmethod
     async def run(self, call: FlowCall) -> FlowResult:
-        """Runs the step. Raises StepBroke, ItemFailed, CodeStopped, UnknownInTest; a CallError of a reader
-        passes through, for the walk."""
+        """Runs the step. Raises WorkflowStepFailed, ItemFailed, CodeStopped, UnknownInTest.
+
+        A CallError of a reader passes through to the walk.
+        """
 
 
 __all__ = [

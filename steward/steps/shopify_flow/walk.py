@@ -16,7 +16,10 @@ from steward.steps.workflow.walk import Journal, WalkContext, WalkResult, follow
 async def walk_flow(
     plan: Plan, entry: str, trigger_values: JsonObject, *, means: WalkContext, journal: Journal
 ) -> WalkResult:
-    """Runs the flow as far as it goes now; `given` are the names its trigger hands on. Raises TooMuch."""
+    """Runs the flow as far as possible now. Raises MemoryBudgetExceeded.
+
+    `trigger_values` are the names that its trigger hands on.
+    """
     bench = FlowContext(
         steps={step.name: step for step in plan.steps},
         evaluator=means.evaluator,

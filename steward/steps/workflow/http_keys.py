@@ -60,7 +60,7 @@ class KeyPlace:
 
     @property
     def position(self) -> tuple[str, str]:
-        """What one key of an account fills."""
+        """The position that one key of an account fills."""
         return self.place, self.name if self.place == "path" else self.name.lower()
 
 

@@ -26,7 +26,7 @@ _SHORT |= frozenset(("tbody", "thead", "tfoot", "colgroup", "body", "html", "hea
 
 
 def is_readable(page: str) -> bool:
-    """Returns whether the page has neither too many elements nor elements too deep in one another."""
+    """Returns whether the page has neither too many elements nor too deeply nested ones."""
     opened: Counter[str] = Counter()
     depth = 0
     for number, match in enumerate(_TAG.finditer(page)):

@@ -167,7 +167,7 @@ def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _one_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields a warning: from version 1.3 on the step hands on the next occurrence by default."""
+    """Yields the problems of reading one event, such as a request for its next occurrence."""
     yield from _ONE.check(node)
     if node.get("options.returnNextInstance", node.version >= 1.3) is not False:
         words = _NEXT.format("Return Next Instance of Recurring Event")

@@ -157,7 +157,7 @@ class HttpRequestNode(StepType):
 
 
 def _plain_problem(*, has_account: bool) -> StepProblem:
-    """Returns the warning about an address over http, which others on the network can read and change."""
+    """Returns the problem of an http address: an error if the step signs in there, else a warning."""
     if has_account:
         words = (
             "It signs in at an http address, where others can read its key. Only https is called: change it."

@@ -129,7 +129,7 @@ def _to_choose(node: NodeDefinition) -> StepProblem:
 
 
 def _handed_over(call: StepCall, index: int, item: Item) -> Item:
-    """Returns an item as the called workflow is given it: with the fields that the step sets for it."""
+    """Returns an item as the called workflow receives it, with the fields that the step sets for it."""
     params = call.params(index)
     values = params.get("workflowInputs.value") if params.text("source", "database") == "database" else None
     json = js.deep_copy(item.json)
@@ -158,7 +158,7 @@ def _input(name: str, value: AnyJson, kind: str, *, texts: bool, convert: bool) 
 
 
 def _handed_on(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
-    """Returns the result with its error output; the step's own items where it does not wait in n8n."""
+    """Returns the result with its error output; its items are the step's own where n8n does not wait."""
     if call.first.get("options.waitForSubWorkflow", True) is not True:
         result.outputs[0] = [
             replace(item, paired=paired_with(index)) for index, item in enumerate(call.items)

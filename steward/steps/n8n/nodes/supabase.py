@@ -65,7 +65,7 @@ def _address(filters: AnyJson, *, demands_filter: bool = False) -> AnyJson:
 
 
 def _chooses_rows(node: NodeDefinition) -> bool:
-    """Returns whether its conditions are joined as it says, which those of a single row are not."""
+    """Returns whether the node has a setting that joins its conditions, as operations on many rows do."""
     is_joined = node.literal("operation", "create") in ("getAll", "update", "delete")
     return is_joined and node.literal("filterType", "manual") == "manual"
 

@@ -70,7 +70,7 @@ class ExpressionVariables:
 
 
 def _never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
-    """Returns the pairing of steps whose items have no source."""
+    """Returns None, the pairing of items that have no source."""
     return None
 
 
