@@ -96,7 +96,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def _is_finished(order: Order) -> bool:
-    """Returns whether it is paid or fully refunded, all sent or removed, no return open, no part on hold."""
+    """Returns whether an order is paid or refunded and all sent, without open returns or holds."""
     settled = order.paid or order.payment is Payment.REFUNDED
     sent = order.fulfilment is Fulfilment.FULFILLED or all(line.open_quantity == 0 for line in order.lines)
     held = order.fulfilment is Fulfilment.ON_HOLD or any(

@@ -194,8 +194,11 @@ class NamedConnection:
 
 @dataclass(frozen=True, slots=True)
 class SetupContext:
-    """The context of input checks: the chosen store, the organization's connections by
-    id, and the automations that the inputs name, archived ones included."""
+    """The context of input checks.
+
+    It holds the chosen store, the organization's connections by id, and the automations that the inputs name,
+    archived ones included.
+    """
 
     store: Connection | None
     connections: Mapping[IntegrationId, Connection]

@@ -186,7 +186,7 @@ class _Comparison:
     gone: int = 0
 
     def add(self, variant: Variant, price: SalePrice, problem: str | None) -> None:
-        """Takes a variant that still has the sale's price; `problem` says why it cannot be restored."""
+        """Adds a variant that still has the sale's price; `problem` says why it cannot be restored."""
         if problem is None:
             self.restore.setdefault(price.product, []).append(variant)
             self.untag.add(price.product)

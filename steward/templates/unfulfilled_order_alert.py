@@ -111,7 +111,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def _is_unsent(order: Order) -> bool:
-    """Returns whether an order is paid, not wholly sent, and of more than virtual items."""
+    """Returns whether an order is paid, not cancelled or refunded, and has items left to ship."""
     return (
         order.paid
         and order.cancelled_at is None

@@ -28,7 +28,7 @@ def accepted_kinds(need: str) -> tuple[str, ...]:
 
 
 def names_channel(connection: Connection) -> bool:
-    """Returns whether messages to the connection have a channel, without naming one themselves."""
+    """Returns whether the connection determines the channel, so that messages need not name one."""
     return connection.facts.get(NAMES_CHANNEL) is not False
 
 
