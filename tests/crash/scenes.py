@@ -101,7 +101,7 @@ async def late_end(shop: Shop) -> list[str]:
 
 
 async def _wake_after_takeover(shop: Shop, run: Any, *, stalled_write: int, blind: bool) -> list[str]:
-    """Stalls a worker at write number `at`, lets another finish the run, and wakes the first."""
+    """Stalls a worker at write number `stalled_write`, lets another finish the run, and wakes the first."""
     stalled = await stalling.stall(shop, stalled_write)
     assert stalled is not None
     ended = await stalling.finish_elsewhere(shop, run)

@@ -14,7 +14,7 @@ MAX_WRITES = 60
 
 
 async def stalled_once(shop: Shop, kind: str, index: int, *, approved: bool) -> list[str] | None:
-    """Returns what goes wrong when a worker stops before write `at`; None if it makes fewer writes."""
+    """Returns what goes wrong when a worker stops before write `index`; None if it makes fewer writes."""
     await shop.world.reset()
     await shop.restart()
     shop.connected_at = 0
