@@ -1,4 +1,4 @@
-"""Takes the fake shop's webhooks in place of Steward."""
+"""Receives the fake shop's webhooks in place of Steward."""
 
 from collections.abc import Callable
 
