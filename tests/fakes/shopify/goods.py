@@ -1,4 +1,4 @@
-"""What stands in the fake store: rows named as the schema names them, and how tests put them there."""
+"""The rows of the fake store, named as in the schema, and the functions by which tests add them."""
 
 import random
 from collections.abc import Callable

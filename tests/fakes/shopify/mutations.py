@@ -1,4 +1,4 @@
-"""What each mutation does to the fake store, with the refusals the platform's schema names."""
+"""Applies each mutation to the fake store, with the refusals that the platform's schema names."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
