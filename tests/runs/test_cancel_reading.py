@@ -16,7 +16,7 @@ from tests.runs.shop import Shop, connect_all, open_shop
 
 @dataclass
 class RecordingTransport(httpx.AsyncBaseTransport):
-    """A transport that records requests and calls `happening` while request number `at` is in flight."""
+    """A transport that records requests and calls `on_request` while request `request_number` is sent."""
 
     inner: httpx.AsyncBaseTransport | None = None
     on_request: Callable[[], Awaitable[None]] | None = None

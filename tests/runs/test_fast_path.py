@@ -107,7 +107,7 @@ class Side:
     def _point(
         self, number: int, *, bytes_: int = 0, unknown: Sequence[str] = ()
     ) -> tuple[Checkpoint, EndedStep]:
-        """Builds the next checkpoint of a claimed run, with `size` more bytes of output."""
+        """Builds the next checkpoint of a claimed run, with `bytes_` more bytes of output."""
         claimed, now, seq = self.claimed[number], self.shop.clock.now(), self.last_seq[number] + 1
         ended = EndedStep(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
         output: JsonObject = {"seen": 1, "text": "x" * bytes_}
