@@ -139,7 +139,7 @@ def _is_store(credential: str) -> bool:
 
 
 def _reads_shopify(node: NodeDefinition, credential: str) -> bool:
-    """Returns whether the node only reads a Shopify store; only store steps, which need approval, change it."""
+    """Returns whether the node only reads a Shopify store; store steps, which need approval, change it."""
     method = str(node.get("method", "GET")).upper()
     return credential in CREDENTIAL_TYPES and credential.startswith("shopify") and method in ("GET", "HEAD")
 

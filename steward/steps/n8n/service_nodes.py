@@ -55,8 +55,8 @@ class ServiceOperation:
     `text` are what an approval shows. `needed` has the parameters without which the call cannot be made, with
     the words for each. `items` is the dotted name of what is put out; a list becomes one item an element.
     `answered` makes them of the answer instead. `next_page` returns the query of the next page, for lists.
-    `query` is that of a send. `is_query`: a POST that only reads. `returns_all` and `limit` are n8n's defaults
-    of a list. `choose_path` replaces `path`; `check` yields the problems of a node.
+    `query` is that of a send. `is_query`: a POST that only reads. `returns_all` and `limit` are n8n's
+    defaults of a list. `choose_path` replaces `path`; `check` yields the problems of a node.
     """
 
     method: str
