@@ -96,7 +96,7 @@ async def _defer(ctx: EventContext, org: OrgId, integration: IntegrationId, obje
 
 
 async def _catch_up(ctx: EventContext, org: OrgId, integration: IntegrationId, object_type: str) -> int:
-    """Fills, or reads what changed; how many events that had not been delivered it found."""
+    """Fills the snapshots, or reads what changed; returns how many undelivered events it stored."""
     open_ = partial(
         _open,
         org=org,

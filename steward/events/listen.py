@@ -257,7 +257,7 @@ def _is_over(subscription: StoredSubscription, now: datetime) -> bool:
 
 
 async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Nothing of the store is listened to any more."""
+    """Ends listening to the store: removes its address, keys, snapshots and subscriptions."""
     await endpoints.close(tx, org, integration)
     await connections.erase_some(tx, org, integration, (EVENT_KEY, EVENT_SECRET, _KEY_BEFORE))
     await last_seen.forget_store(tx, org, integration)
