@@ -88,7 +88,7 @@ class Keys:
 
     @property
     def consumer_secret(self) -> str:
-        """Belongs to `consumer_key`."""
+        """The secret of `consumer_key`."""
         return "cs_" + derived(self.seed, "consumer secret")
 
     @property
@@ -98,7 +98,7 @@ class Keys:
 
     @property
     def read_only_secret(self) -> str:
-        """Belongs to `read_only_key`."""
+        """The secret of `read_only_key`."""
         return "cs_" + derived(self.seed, "read only secret")
 
     @property

@@ -394,7 +394,7 @@ def _all_or_nothing(book: FakeSpreadsheet, act: Any) -> Any:
 
 
 def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[FakeChange, ...]]:
-    """`spreadsheets.batchUpdate`: tabs and developer metadata; all requests or none. Raises SheetError."""
+    """Performs `spreadsheets.batchUpdate` on tabs and metadata, all requests or none. Raises SheetError."""
     requests = _body(request).get("requests", [])
     if not isinstance(requests, list) or not requests:
         raise invalid("Must specify at least one request.")
