@@ -75,7 +75,7 @@ def _names_referenced(plan: Plan) -> set[str]:
 
 
 def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
-    """Depth first from the trigger, topmost first, each step where it is first met."""
+    """Returns the reached steps depth first from the trigger, topmost first."""
     positions = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
     after = _ranked_targets(plan, by_port=by_port)
     ordered: list[str] = []

@@ -102,7 +102,7 @@ class _WorkflowReader:
         self.findings.append(Finding(step, level, code, message))
 
     def missing_values(self, plan: Plan, paths: list[str], cleaned: Mapping[str, Any]) -> Plan:
-        """Removed secrets, by step and field, and steps that read an answer which cannot be had.
+        """Adds findings for removed secrets, and for steps that read values or files which are missing.
 
         Returns the plan with the accounts that take the place of secrets.
         """

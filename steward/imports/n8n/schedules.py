@@ -112,7 +112,7 @@ def _on_the_hour(hours: int) -> ScheduleReading:
 
 
 def _time_of_day(row: Fields, hour: str, minute: str) -> str | None:
-    """HH:MM; None when an expression or something odd decides it."""
+    """Returns the time as HH:MM; None when it is an expression or no valid time."""
     hours, minutes = row.get(hour, 0), row.get(minute, 0)
     if not _is_count(hours, 0, 23) or not _is_count(minutes, 0, 59):
         return None

@@ -100,7 +100,7 @@ def is_step_node(node: JsonValue) -> bool:
 
 
 def plain(text: str) -> str:
-    """Text from a file as a line: no control characters."""
+    """Returns a text from a file as one line without control characters."""
     return _CONTROL.sub(" ", text).strip()
 
 

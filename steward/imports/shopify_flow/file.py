@@ -121,7 +121,7 @@ def _trigger_and_tasks(steps: list[Task]) -> tuple[Task, list[Task]]:
 
 
 def plain(text: str) -> str:
-    """Text from a file as a line: no control characters."""
+    """Returns a text from a file as one line without control characters."""
     return _CONTROL.sub(" ", text).strip()
 
 

@@ -142,7 +142,7 @@ def _hourly(parts: Mapping[str, str], start: _Start, every: str) -> JsonObject |
 
 
 def _time_of_day(parts: Mapping[str, str], start: _Start) -> str | None:
-    """HH:MM of every run; None when a rule has several times a day."""
+    """Returns the time of every run as HH:MM; None when a rule has several times a day."""
     hour, minute = parts.get("BYHOUR", str(start.hour)), parts.get("BYMINUTE", str(start.minute))
     if not re.fullmatch(r"\d{1,2}", hour) or not re.fullmatch(r"\d{1,2}", minute):
         return None

@@ -56,7 +56,7 @@ def _signing_key(removal: SecretRemoval, key: str) -> str:
 
 
 def _cleaned_headers(removal: SecretRemoval, text: str) -> str | None:
-    """Headers, written as a list of pairs, without their secrets; None: no such text, or no secret in it."""
+    """Returns a text of headers, a list of pairs, without secrets; None for others and without secrets."""
     pairs = inner(text)
     if not isinstance(pairs, list) or not all(isinstance(pair, list) for pair in pairs):
         return None
