@@ -136,7 +136,7 @@ class Proposal:
     undo_of: ChangeId | None = None  # the change that this one puts back
 
     def item_hash(self) -> str:
-        """SHA-256 of what would be done."""
+        """Returns the SHA-256 of what would be done."""
         return digest(
             [
                 self.object.type,
@@ -209,7 +209,7 @@ def batch_key(effect_keys: Sequence[str]) -> str:
 
 
 def request_hash(parts: Sequence[Part]) -> str:
-    """Hash of the canonical request: a repeat with one key and another hash is a defect."""
+    """Returns the hash of the canonical request: a repeat with one key and another hash is a defect."""
     return digest([part.wire() for part in parts])
 
 
@@ -227,7 +227,7 @@ class ChangeSet:
     items: tuple[tuple[ChangeId, str], ...]
 
     def change_hash(self) -> str:
-        """SHA-256 over contract version, run, round, versions and every item in order."""
+        """Returns the SHA-256 over contract version, run, round, versions and every item in order."""
         return digest(
             [
                 1,

@@ -15,7 +15,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",",
 
 
 def canonical(value: JsonValue) -> bytes:
-    """`value` as canonical JSON: UTF-8, keys sorted by code point, no spaces.
+    """Returns `value` as canonical JSON: UTF-8, keys sorted by code point, no spaces.
 
     Raises ValueError on a fraction: in hashed values a fraction is decimal text.
     """
@@ -24,7 +24,7 @@ def canonical(value: JsonValue) -> bytes:
 
 
 def digest(value: JsonValue) -> str:
-    """SHA-256 of the canonical form, 64 hex digits."""
+    """Returns the SHA-256 of the canonical form, 64 hex digits."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 

@@ -33,11 +33,11 @@ class ScheduleTrigger:
     kind: ClassVar[TriggerKind] = TriggerKind.SCHEDULE
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """As answered: `kind` and nothing else."""
+        """Returns the trigger as answered: `kind` and nothing else."""
         return {"kind": self.kind.value}
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As kept with the automation."""
+        """Returns the trigger as stored with the automation."""
         return {"kind": self.kind.value}
 
 
@@ -54,7 +54,7 @@ class EventTrigger:
     kind: ClassVar[TriggerKind] = TriggerKind.EVENT
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """As answered: all seven fields; `reason` only while listening has failed."""
+        """Returns the trigger as answered: all seven fields; `reason` only while listening has failed."""
         return {
             "kind": self.kind.value,
             "topics": list(self.topics),
@@ -66,7 +66,7 @@ class EventTrigger:
         }
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As kept with the automation: what a person set, nothing the service found out."""
+        """Returns the trigger as stored with the automation: only what a person set."""
         return {"kind": self.kind.value, "topics": list(self.topics)}
 
 
