@@ -33,7 +33,7 @@ class SendTracker:
         self.is_traced = False
 
     async def trace(self, name: str, info: object) -> None:
-        """Called by the connection at each of its steps."""
+        """Records a step of the connection, which calls this at each of them."""
         if name.endswith("send_request_headers.started"):
             self.started = True
 
