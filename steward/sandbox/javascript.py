@@ -95,7 +95,7 @@ class JavaScriptEngine:
             self._functions["freezeAll"]()
 
     def limit(self, seconds: float) -> None:
-        """CPU seconds each further call may take."""
+        """Limits the CPU seconds of each further call."""
         self._context.set_time_limit(seconds)
 
     def call(self, name: str, *arguments: str | int) -> str:

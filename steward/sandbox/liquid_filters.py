@@ -18,7 +18,7 @@ _SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "CAD": "$", "AUD": "$"
 
 
 def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
-    """`date`, `date_plus` and `date_minus` by the run's clock."""
+    """Returns the filters `date`, `date_plus` and `date_minus` by the run's clock."""
 
     def moment(value: object) -> datetime:
         if value in ("now", "today"):

@@ -145,7 +145,7 @@ class LiquidText:
             yield self._render_text(text, message["environment"])
 
     def _render_text(self, text: str, environment: Mapping[str, object]) -> list[str | None]:
-        """[text, None], or [None, what is wrong]."""
+        """Returns [text, None], or [None, what is wrong]."""
         try:
             return [self._environment.from_string(text).render(**_named(environment)), None]
         except LiquidError as error:

@@ -26,7 +26,7 @@ class Zones:
         return list(self._files)
 
     def table(self, name: str) -> str:
-        """JSON of a zone: `moments` (ms) at which it changes, `order` of `kinds` [seconds, name, summer].
+        """Returns a zone's JSON: `moments` (ms) of changes, `order` of `kinds` [seconds, name, summer].
 
         `order` has one more entry than `moments`: the first is the kind before all changes.
         """
