@@ -92,7 +92,7 @@ def _neighbours(
     slots_after: datetime | None,
     stored: Mapping[datetime, datetime],
 ) -> tuple[datetime | None, datetime | None]:
-    """Nominal instants of the slot before and the slot after, stored or generated."""
+    """Returns the nominal instants of the slots before and after, stored or generated."""
     before = slot_before(schedule, zone, nominal_at, slots_after=slots_after)
     after = slot_after(schedule, zone, nominal_at, slots_after=slots_after)
     earlier = [nominal for nominal in stored.values() if nominal < nominal_at]

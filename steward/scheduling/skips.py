@@ -23,7 +23,7 @@ def skips_after_move(
     stored: Mapping[datetime, datetime],
     skipped: Collection[datetime],
 ) -> dict[datetime, Slot]:
-    """For each skipped `slot_at` after the moved slot, the new slot that is skipped in its place.
+    """Returns for each skipped `slot_at` after the moved slot the new slot that is skipped instead.
 
     The k-th slot after S becomes the k-th after X. `schedule` and
     `slots_after` are those before the move, `slot_at` and `nominal_at` the moved slot's; `stored` maps the
@@ -59,7 +59,7 @@ def skips_after_change(
     now: datetime,
     skipped: Mapping[datetime, str],
 ) -> dict[datetime, Slot]:
-    """For each skipped `slot_at` (with its local key), the new slot of the same nominal date.
+    """Returns for each skipped `slot_at` (with its local key) the new slot of the same nominal date.
 
     Only when both cadences have at most one slot a day; what is absent from the answer is dropped.
     `zone` is the zone after the change.

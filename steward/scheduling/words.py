@@ -42,13 +42,13 @@ def day_words(day: date) -> str:
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 11th, 31st."""
+    """Returns an ordinal number: 1st, 2nd, 3rd, 11th, 31st."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
 def _list_words(words: list[str]) -> str:
-    """Several words as people say them: "Monday, Wednesday and Friday"."""
+    """Returns several words as people say them: "Monday, Wednesday and Friday"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
