@@ -19,7 +19,7 @@ _WHOLE = re.compile(r"[^\W_](?:\S*[^\W_])?")
 
 
 def _folded(text: str) -> str:
-    """NFKC, case-folded: the form that terms and queries are compared in."""
+    """Returns the text in NFKC and case-folded, the form in which terms and queries are compared."""
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
