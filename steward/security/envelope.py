@@ -46,7 +46,7 @@ class SealContext:
     key_no: int
 
     def aad(self) -> bytes:
-        """`org_id|integration_id|field|version|key_no`. Raises ValueError for a field with a bar in it."""
+        """Returns `org_id|integration_id|field|version|key_no`. Raises ValueError for a field with a bar."""
         if "|" in self.field:
             raise ValueError("a field's name has no bar")
         integration = "" if self.integration_id is None else str(self.integration_id)

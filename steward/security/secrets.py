@@ -9,12 +9,12 @@ PEPPER_BYTES = 32
 
 
 def new_client_id() -> str:
-    """`st_` and 16 characters, 80 random bits."""
+    """Returns `st_` and 16 characters, 80 random bits."""
     return "st_" + "".join(secrets.choice(_ALPHABET) for _ in range(16))
 
 
 def new_client_secret() -> str:
-    """`stw_` and 43 characters, 256 random bits; shown once."""
+    """Returns `stw_` and 43 characters, 256 random bits; shown once."""
     return "stw_" + secrets.token_urlsafe(32)
 
 
@@ -24,7 +24,7 @@ def new_pepper() -> bytes:
 
 
 def hash_client_secret(secret: str, pepper: bytes) -> bytes:
-    """HMAC-SHA-256 under the pepper; the secret is random, so nothing slower is needed."""
+    """Returns HMAC-SHA-256 under the pepper; the secret is random, so nothing slower is needed."""
     return hmac.new(pepper, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
 
@@ -44,7 +44,7 @@ def hash_value(value: str) -> bytes:
 
 
 def same(first: str | bytes, second: str | bytes) -> bool:
-    """Equality in constant time."""
+    """Returns whether the values are equal, in constant time."""
     return hmac.compare_digest(_bytes(first), _bytes(second))
 
 
