@@ -83,7 +83,7 @@ class _AdminRequest(FlowType):
     stores = SHOPIFY
 
     def operation(self, definition: TaskDefinition) -> str:
-        """shopify.orderUpdate and so on."""
+        """Returns the name of the mutation, such as shopify.orderUpdate."""
         name = _name_of(definition.config.get("api_call"))
         return f"shopify.{name if name in MUTATIONS else 'request'}"
 

@@ -159,7 +159,7 @@ def _equal(actual: JsonValue, expected: JsonValue, type_: str | None, zone: tzin
 def _converted(
     actual: JsonValue, expected: JsonValue, type_: str | None, zone: tzinfo, path: str
 ) -> tuple[_Ordered, _Ordered]:
-    """Both sides as what they are compared as."""
+    """Returns both sides converted to the type in which they are compared."""
     if type_ in _NUMBERS or (type_ is None and _are_numbers(actual, expected)):
         return _number(actual, path), _number(expected, path)
     if type_ in _DATES or (type_ is None and _are_moments(actual, expected)):

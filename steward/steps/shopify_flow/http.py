@@ -50,7 +50,7 @@ class HttpRequest(FlowType):
     fields = frozenset(("method", "url", "headers", "body", "on_client_error", "on_server_error"))
 
     def operation(self, definition: TaskDefinition) -> str:
-        """http.read, http.send."""
+        """Returns `http.read` or `http.send`."""
         return "http.read" if self.kind_of(definition) is StepKind.READ else "http.send"
 
     def kind_of(self, definition: TaskDefinition) -> StepKind:
@@ -58,7 +58,7 @@ class HttpRequest(FlowType):
         return StepKind.READ if _method(definition.literal("method")) in _READS else StepKind.SEND
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Addresses, methods and keys that cannot be, and what is otherwise here."""
+        """Yields the problems of address, method, keys and settings, and what works differently here."""
         if _method(definition.literal("method")) not in _METHODS:
             yield StepProblem("error", "parameter", "Its method is not known. Choose a fixed one.")
         yield from _address_problems(definition.config.get("url"))
@@ -187,7 +187,7 @@ def _answered(response: PlatformResponse) -> JsonObject:
 
 
 def _body(answer: PlatformResponse) -> JsonValue:
-    """JSON where it is JSON that can be kept, else text."""
+    """Returns the body as JSON if it is JSON that can be stored, else as text."""
     text = answer.body.decode("utf-8", "replace")
     if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:

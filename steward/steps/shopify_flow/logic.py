@@ -35,7 +35,7 @@ class Condition(FlowType):
     fields = frozenset(("condition",))
 
     def operation(self, definition: TaskDefinition) -> str:
-        """condition."""
+        """Returns `condition`."""
         return "condition"
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class ForEach(_ListTask):
     fields = frozenset(("list", "item"))
 
     def operation(self, definition: TaskDefinition) -> str:
-        """for_each."""
+        """Returns `for_each`."""
         return "for_each"
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Count(_ListTask):
     reads_store = True
 
     def operation(self, definition: TaskDefinition) -> str:
-        """count."""
+        """Returns `count`."""
         return "count"
 
     async def run(self, call: FlowCall) -> FlowResult:
@@ -115,7 +115,7 @@ class Sum(_ListTask):
     reads_store = True
 
     def operation(self, definition: TaskDefinition) -> str:
-        """sum."""
+        """Returns `sum`."""
         return "sum"
 
     async def run(self, call: FlowCall) -> FlowResult:
@@ -148,7 +148,7 @@ class RunCode(FlowType):
     fields = frozenset(("input", "script", "output_schema"))
 
     def operation(self, definition: TaskDefinition) -> str:
-        """code."""
+        """Returns `code`."""
         return "code"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
@@ -196,7 +196,7 @@ class Wait(FlowType):
     fields = frozenset(("seconds", "until"))
 
     def operation(self, definition: TaskDefinition) -> str:
-        """wait."""
+        """Returns `wait`."""
         return "wait"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:

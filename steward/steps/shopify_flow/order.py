@@ -102,7 +102,7 @@ class FlowOrder:
         return False
 
     def starved(self) -> list[PlanStep]:
-        """None, for the same reason."""
+        """Returns no step, since none waits for a second input."""
         return []
 
     def _targets(

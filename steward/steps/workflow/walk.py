@@ -61,7 +61,7 @@ class Journal(Protocol):
         ...
 
     async def before(self, execution: Execution) -> None:
-        """Is called before the execution runs; raises if the run must not go on."""
+        """Prepares for an execution before it runs; raises if the run must not go on."""
         ...
 
     async def within_time_limit(self, work: Awaitable[T]) -> T:

@@ -100,7 +100,7 @@ class DataTableNode(StepType):
                     yield _error(f"It sorts the rows and does not say its “{label}”. Choose it in n8n.")
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Only what maps the fields of an item by their names reads them."""
+        """Returns READS for operations that map an item's fields by name; no other one reads them."""
         operation = step.config.get("operation", _INSERT)
         if operation in _PASSING:
             return FieldUse.PASSES_ITEMS

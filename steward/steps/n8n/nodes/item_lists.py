@@ -86,7 +86,7 @@ class ItemListsNode(StepType):
             yield StepProblem("warning", "parameter", lists.RANDOM)
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Sorting, limiting and removing keep files; splitting does with its option."""
+        """Returns True for sorting, limiting and removing duplicates; for splitting, its option."""
         operation = call.first.text("operation", "splitOutItems")
         if operation == "splitOutItems":
             return call.first.flag("options.includeBinary")
@@ -132,7 +132,7 @@ async def _order(call: StepCall) -> list[int]:
 
 
 def _split_params(call: StepCall, index: int) -> Params:
-    """Up to version 2 the fields to include are a list of objects."""
+    """Returns the parameters with the fields to include as names; up to version 2 they are objects."""
     params = call.params(index)
     rows = params.rows("fieldsToInclude.fields")
     if not rows:

@@ -268,7 +268,7 @@ class MicrosoftOutlookNode(ServiceNode):
         return "message.createReply" if keeps else key
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Microsoft answers a reply with nothing; n8n hands on the draft that it makes before."""
+        """Returns True for a reply, which Microsoft does not answer; n8n hands on the draft made before."""
         return self.operation_key(node) == "message.reply"
 
     def field_use_of(self, step: PlanStep) -> FieldUse:

@@ -109,7 +109,7 @@ class TwitterNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Version 1 hands on an answer of another shape, which X no longer gives."""
+        """Returns True for version 1, which hands on an answer of a shape that X no longer gives."""
         return node.version < 2
 
     def account(self, node: NodeDefinition) -> JsonObject | None:

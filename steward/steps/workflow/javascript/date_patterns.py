@@ -62,7 +62,7 @@ def _half(value: datetime) -> str:
 
 
 def _narrow_offset(value: datetime) -> str:
-    """+2, +5:30"""
+    """Returns the short form of an offset, such as +2 or +5:30."""
     text = offset_text(value.utcoffset() or timedelta()).replace(":00", "")
     return text[0] + text[1:].removeprefix("0")
 

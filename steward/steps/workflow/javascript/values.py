@@ -57,7 +57,7 @@ def number_text(value: float) -> str:
 
 
 def text(value: object) -> str:
-    """`String(value)`: lists joined by commas, objects as [object Object]."""
+    """Returns `String(value)`: lists joined by commas, objects as [object Object]."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -80,7 +80,7 @@ def _joined_text(elements: Sequence[object]) -> str:
 
 
 def json_text(value: object) -> str:
-    """`JSON.stringify(value)`: no blanks, numbers as JavaScript formats them, NaN as null."""
+    """Returns `JSON.stringify(value)`: no blanks, numbers as JavaScript formats them, NaN as null."""
     if isinstance(value, str):
         return _quoted(value)
     if is_missing(value):
@@ -117,7 +117,7 @@ _RADIX = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)\Z")
 
 
 def number(value: object) -> float:
-    """`Number(value)`; NaN when it is not one."""
+    """Returns `Number(value)`; NaN when it is not one."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int | float):
@@ -149,7 +149,7 @@ def plain_number(value: float) -> float:
 
 
 def truthy(value: object) -> bool:
-    """`Boolean(value)`."""
+    """Returns `Boolean(value)`."""
     if is_missing(value):
         return False
     if isinstance(value, bool):
@@ -175,7 +175,7 @@ def to_json(value: object) -> AnyJson:
 
 
 def parse_json(value: str) -> AnyJson:
-    """`JSON.parse(value)`; UNDEFINED when it is not JSON."""
+    """Returns `JSON.parse(value)`; UNDEFINED when it is not JSON."""
     try:
         return json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError):
