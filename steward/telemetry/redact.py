@@ -79,7 +79,7 @@ class Secret(str):
 
 
 def without_credentials(text: str) -> str:
-    """`text` of a library without what authenticates a URL or a request, wherever its form shows that."""
+    """Returns a library's text without the parts that visibly authenticate a URL or a request."""
     text = _USER_PART.sub(f"{REDACTED}@", text)
     text = _QUERY.sub(f"?{REDACTED}", text)
     text = _COOKIES.sub(rf"\1{REDACTED}", text)
@@ -133,7 +133,7 @@ class SecretRegister:
                 self._forget(*self._variants_by_secret.popitem(last=False))
 
     def clean(self, text: str) -> str:
-        """`text` with every live secret replaced; of several that overlap nothing is left."""
+        """Returns `text` with every live secret replaced; of several that overlap nothing is left."""
         spans = self._spans(text)
         if not spans:
             return text
