@@ -49,7 +49,7 @@ class LoggedIn:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A reading of the credentials with the stored login record, if any."""
+    """A possible interpretation of the credentials, with its stored login record, if any."""
 
     client_id: str
     secret: str

@@ -22,7 +22,7 @@ _CSRF = b"steward csrf 1\x00"
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """The time for which a session lasts without a call (`idle`), and at most (`absolute`)."""
+    """The longest time that a session lasts without a call (`idle`) and in all (`absolute`)."""
 
     idle: timedelta
     absolute: timedelta
