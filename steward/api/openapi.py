@@ -129,7 +129,7 @@ def document(
     under: tuple[str, ...] = ("/v1/", "/v2/"),
     codes: bool = False,
 ) -> Json:
-    """Returns the document of the operations under these prefixes, with answers, refusals and examples.
+    """Returns the OpenAPI document of the operations under these prefixes.
 
     `auth_url` is the address of the login where it is another. With `codes` the code of a refusal is a
     closed list, for a program that is built with the service.
@@ -224,7 +224,7 @@ def _tag(row: Operation) -> str:
 
 
 def _idempotent(row: Operation) -> str:
-    """Returns whether a call may be sent again: always, with its key, with its version, or not."""
+    """Returns how a call may be repeated: `yes`, `by_key`, `by_version` or `no`."""
     fields = row.body.model_fields
     if row.method == "GET" or row.scope is Scope.READ or row.repeats:
         return "yes"
@@ -234,7 +234,7 @@ def _idempotent(row: Operation) -> str:
 
 
 def _page(row: Operation) -> Json:
-    """Returns the field of a list's records and its cursor parameter, if the list has pages."""
+    """Returns the names of a list's records field and cursor parameter; empty without pages."""
     fields = [field.name for field in msgspec.structs.fields(row.answer)]
     if "next_cursor" not in fields:
         return {}
@@ -242,7 +242,7 @@ def _page(row: Operation) -> Json:
 
 
 def _example(row: Operation) -> Example | None:
-    """Returns a recorded call; operations of the web app have none."""
+    """Returns the recorded call of an operation, or None; the web app's operations have none."""
     return examples().get(f"{row.method} {row.path}")
 
 
@@ -288,7 +288,7 @@ def _adopt(schema: Json, schemas: Json) -> None:
 
 
 def _schemas(rows: Sequence[Operation], *, codes: bool) -> Json:
-    """Returns every component except bodies; `document` later removes those that nothing refers to."""
+    """Returns every component except the bodies of operations; unused ones are removed later."""
     types = list(dict.fromkeys([*(row.answer for row in rows), *DESCRIBED]))
     _, components = msgspec.json.schema_components(types, ref_template=REF)
     trigger_kinds = {"schedule": "ScheduleTriggerRecord", "event": "EventTriggerRecord"}

@@ -44,7 +44,7 @@ class AuditQuery(PageQuery):
 
 
 class AuditExportQuery(QueryParameters):
-    """Query parameters: which entries a file holds, its maximum, and its format."""
+    """Query parameters of an export: its entries, their maximum number, and its format."""
 
     limit: Annotated[QueryInt, AfterValidator(_entries)] = MAX_ENTRIES
     cursor: CursorText | None = None
@@ -93,7 +93,7 @@ class AuditHeadRecord(msgspec.Struct):
 
 
 class AuditCheckRecord(msgspec.Struct):
-    """The result of the last check: sound up to `seq`, and the first wrong entry, if any."""
+    """The result of the last check: intact up to `seq`, and the first wrong entry, if any."""
 
     seq: int
     at: str | None

@@ -25,7 +25,7 @@ class HistoryPerson(msgspec.Struct):
 
 
 class HistoryField(msgspec.Struct):
-    """A field before and after."""
+    """The values of a field before and after the change."""
 
     field: str
     before: Any
@@ -33,7 +33,7 @@ class HistoryField(msgspec.Struct):
 
 
 class HistoryRecord(msgspec.Struct):
-    """A line of the history."""
+    """An entry of the history."""
 
     at: str
     action: str

@@ -275,7 +275,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
-    """Returns how many automations that are not archived need each connection."""
+    """Returns the number of automations, archived ones excepted, that need each connection."""
     not_archived = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
     automations_of_org = await automations.find(
         tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=_MAX_AUTOMATIONS

@@ -28,7 +28,7 @@ class InboxQuery(PageQuery):
 
 
 class ReadBody(RequestBody):
-    """The notices that were read: those named, or all up to a time."""
+    """The notices to mark as read: those named, or all up to a time."""
 
     ids: Annotated[list[IdText], Field(max_length=_MAX_IDS), Unique] | None = None
     until: Timestamp | None = None

@@ -63,7 +63,7 @@ class QuietHoursBody(RequestBody):
 
 
 class DigestBody(RequestBody):
-    """The time of the digest; 1 is Monday."""
+    """The time and weekdays of the digest; 1 is Monday."""
 
     at: TimeOfDay
     days: _WeekDays
@@ -106,7 +106,7 @@ class QuietHoursRecord(msgspec.Struct, rename={"start": "from", "end": "to"}):
 
 
 class DigestRecord(msgspec.Struct):
-    """The time of the digest."""
+    """The time and weekdays of the digest; 1 is Monday."""
 
     at: str
     days: list[int]
@@ -148,7 +148,7 @@ class PreferencesAnswer(msgspec.Struct):
 
 
 def record(preferences: OwnPreferences) -> PreferencesRecord:
-    """Returns the preferences as answered; 1 is Monday."""
+    """Returns the API record of the preferences; 1 is Monday."""
     stored = preferences.preferences
     quiet = stored.quiet_hours
     return PreferencesRecord(

@@ -95,7 +95,7 @@ class NotificationRoutesAnswer(msgspec.Struct):
 
 
 class NotificationRouteAnswer(msgspec.Struct):
-    """A route, and a new secret, which is shown this once."""
+    """A route, and its new secret, if any, which is shown only this once."""
 
     route: NotificationRouteRecord
     secret: str | None
@@ -130,7 +130,7 @@ class RouteDeliveriesAnswer(msgspec.Struct):
 
 
 def record(route: NotificationRoute, url: str | None) -> NotificationRouteRecord:
-    """Returns the route as answered."""
+    """Returns the API record of the route."""
     chosen = route.filter
     return NotificationRouteRecord(
         id=route.id,

@@ -14,7 +14,7 @@ from steward.model.instants import wire_time, wire_time_or_none
 
 
 class OrganizationBody(RequestBody):
-    """The fields to change; omitted ones stay as they are, null is refused."""
+    """The fields to change; omitted ones stay as they are, and null is refused."""
 
     name: NameText = ""
     timezone: Text = ""
@@ -38,7 +38,7 @@ class OrganizationAnswer(msgspec.Struct):
 
 
 def record(organization: Organization) -> OrganizationRecord:
-    """Returns the organization as answered."""
+    """Returns the API record of the organization."""
     return OrganizationRecord(
         id=organization.id,
         name=organization.name,

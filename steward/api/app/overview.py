@@ -158,7 +158,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def _days(tx: Tx, org: OrgId, tz: ZoneInfo) -> list[DayRecord]:
-    """Returns the last days of a zone, today's the last."""
+    """Returns the counts of runs and changes on each of the last seven days of a zone, today last."""
     today = tx.now.astimezone(tz).date()
     days = [today - timedelta(days=ago) for ago in range(_DAYS - 1, -2, -1)]
     bounds = [quarter_of(instant_of(day, time(0), tz)[0]) for day in days]

@@ -112,7 +112,7 @@ class InvitedAnswer(msgspec.Struct):
 
 
 def record(member: Member, *, mail_refused: bool = False) -> PersonRecord:
-    """Returns the person as answered; `mail_refused`: their server refuses mail, so that they get none."""
+    """Returns the API record of the person; `mail_refused` if their mail server refuses mail."""
     return PersonRecord(
         id=member.id,
         email=member.email,

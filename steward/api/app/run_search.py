@@ -30,7 +30,7 @@ _CLOCKS = timedelta(hours=1)
 
 
 class SearchedRunsQuery(RunsQuery):
-    """Query parameters of a list of runs; `q`: beginnings of words of their changes, or of their id."""
+    """Query parameters of a search for runs; `q`: prefixes of words in their changes, or of their id."""
 
     integration_id: QueryInt | None = None
     q: SearchText | None = None

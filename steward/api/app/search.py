@@ -38,7 +38,7 @@ _MAX_NAMED = 200
 
 
 class SearchQuery(QueryParameters):
-    """Query parameters: beginnings of words, or of a run's id."""
+    """Query parameters: prefixes of words, or of a run's id."""
 
     q: SearchText
 

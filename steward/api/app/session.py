@@ -37,7 +37,7 @@ from steward.model.refusals import InvalidCredentials, NotFound, RateLimited, Un
 
 
 class SignInBody(RequestBody):
-    """The credentials of a person who signs in."""
+    """The e-mail address and password of a person who signs in."""
 
     email: Annotated[Text, Field(min_length=1, max_length=320)]
     password: PasswordText
@@ -125,7 +125,7 @@ async def post(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 
 async def get(tx: Tx, call: ApiCall) -> SessionAnswer:
-    """Returns the session of this cookie."""
+    """Answers `GET /app/session`: the session of the request's cookie."""
     current = seen(call)
     memberships = await accounts_sessions.memberships(tx, current.session.person.id)
     return SessionAnswer(_wire(call, current.session, memberships, cookie=current.cookie))
@@ -153,7 +153,7 @@ class CurrentSession:
 
 
 def seen(call: ApiCall) -> CurrentSession:
-    """Returns the session of this call. Raises Unauthenticated."""
+    """Returns the session and the cookie of the call. Raises Unauthenticated without them."""
     if call.session is None or call.client.cookie is None:
         raise Unauthenticated
     return CurrentSession(call.session, call.client.cookie)

@@ -60,7 +60,7 @@ class AuthenticatedCaller:
 def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
     """Returns the token of the Authorization header; None without the header.
 
-    Raises Unauthenticated for any other kind of authorization.
+    Raises Unauthenticated for `several` such headers and for any other kind of authorization.
     """
     header = headers.get(b"authorization")
     if header is None:
@@ -86,7 +86,10 @@ def cookie(headers: Mapping[bytes, bytes], name: str) -> str | None:
 def csrf_fault(
     headers: Mapping[bytes, bytes], web_origin: str, cookie_value: str | None
 ) -> CsrfFailed | None:
-    """Returns what a changing call of the web app lacks; without a cookie, origins alone count."""
+    """Returns the CSRF refusal of a write call from the web app; None when the call passes the check.
+
+    Without a cookie only the origin of the call is checked.
+    """
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1") != web_origin:
         return CsrfFailed()
@@ -101,7 +104,10 @@ def csrf_fault(
 
 
 async def verify(context: ServiceContext, token: str) -> TokenClaims:
-    """Returns the claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
+    """Returns the claims of a genuine token; leaves its times to the caller to check.
+
+    Raises NotConfigured and Unauthenticated.
+    """
     if not context.rules.api_access:
         raise NotConfigured
     try:
@@ -234,7 +240,10 @@ def lifetimes_of(context: ServiceContext) -> Lifetimes:
 
 
 def touched(caller: AuthenticatedCaller, headers: Mapping[bytes, bytes]) -> Session | None:
-    """Returns the session with its idle time extended, at most once a minute; polls do not extend it."""
+    """Returns the session whose idle time the call has to extend; None when it does not.
+
+    Polls never extend it, and other calls at most once a minute.
+    """
     if caller.session is None or caller.now is None or headers.get(b"x-steward-poll") == b"1":
         return None
     is_due = caller.now - caller.session.seen_at >= accounts_sessions.TOUCH_AFTER
@@ -257,7 +266,7 @@ def _in_role(session: Session, operation: Operation) -> None:
 
 
 def _roles(operation: Operation) -> tuple[Role, ...] | None:
-    """Returns the roles whose calls count; None when the operation asks for none."""
+    """Returns the roles that may call an operation; None when it needs only a session."""
     if operation.scope is not None:
         return tuple(role for role in _ALL_ROLES if operation.scope in ROLE_SCOPES[role])
     if operation.role is not None:

@@ -87,7 +87,7 @@ class LargeBody:
 
 
 def is_json(content_type: str) -> bool:
-    """Returns whether a Content-Type is JSON in UTF-8."""
+    """Returns whether a Content-Type denotes JSON in UTF-8."""
     return _TYPE.fullmatch(content_type.strip()) is not None
 
 

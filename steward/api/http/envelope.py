@@ -41,7 +41,7 @@ ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def head(length: int, request_id: str) -> bytes:
-    """Returns the headers of an answer that has no others, as they are sent; `length` is its body's."""
+    """Returns the headers of an answer that has no special ones, encoded; `length` is its body's."""
     return b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (_FIXED_HEAD, length, request_id.encode("ascii"))
 
 

@@ -86,7 +86,7 @@ class AppContext(ServiceContext):
 
 @dataclass(slots=True)
 class ApiCall:
-    """An admitted request: who asks, the values of the path, the checked query and body.
+    """An accepted call: its caller, path values, and validated query and body.
 
     `session` is there for callers of the web app; `client` tells where the request comes from. `actor`
     is the caller, except in operations of Access.SESSION and Access.PUBLIC, which may have none (then

@@ -131,7 +131,7 @@ def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def parameter_schema(name: str) -> dict[str, object]:
-    """Returns the shape of a value of the path as JSON schema."""
+    """Returns the JSON schema of a path parameter."""
     if name in ("integration_id", "user_id"):
         return {"type": "integer", "minimum": 1}
     shape = _SHAPES.get(name)

@@ -55,7 +55,7 @@ _HSTS = "max-age=31536000"
 
 @dataclass(frozen=True)
 class _File:
-    """A file of the build in both of its forms."""
+    """A file of the build, plain and gzipped."""
 
     body: bytes
     kind: str
@@ -133,5 +133,5 @@ def _file(path: Path) -> _File:
 
 
 def _pattern(address: str) -> str:
-    """Returns an address of the app, such as `/runs/:id`, as a pattern."""
+    """Returns the regular expression of an address of the app, such as `/runs/:id`."""
     return "/".join(_PARAMETER if part.startswith(":") else re.escape(part) for part in address.split("/"))

@@ -72,7 +72,7 @@ def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | Non
 
 @lru_cache(maxsize=2048)  # polling repeats the same query
 def _good(model: type[BaseModel], query_string: bytes) -> BaseModel | None:
-    """Returns the checked query when nothing is wrong with it."""
+    """Returns the validated query, or None when it has a fault."""
     errors: Errors = {}
     checked = _checked(model, _query_fields(query_string, errors), errors)
     return None if errors else checked
@@ -105,7 +105,7 @@ def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _fields_of(model: type[BaseModel]) -> dict[str, bool]:
-    """Returns the body's fields, and whether each holds an object with whatever names."""
+    """Returns the names of the body's fields, and whether each holds an object with arbitrary names."""
     return {
         field.alias or name: "dict[" in str(field.annotation) for name, field in model.model_fields.items()
     }

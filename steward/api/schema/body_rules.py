@@ -122,7 +122,7 @@ BODY_COMPONENTS: Json = {
 
 
 def by_step(name: str, limit: int) -> Json:
-    """Returns an object from names of steps to a component, at most `limit` of them."""
+    """Returns the schema of an object that maps at most `limit` step names to a component."""
     return {"type": "object", "maxProperties": limit, "additionalProperties": component(name)}
 
 

@@ -17,7 +17,7 @@ def ref(name: str) -> Json:
 
 
 def tidied(schema: Any, *, defaults: bool = True) -> Any:
-    """Returns a schema without titles of fields and without defaults that are objects, lists, "" or null.
+    """Returns a schema without field titles and without defaults that are objects, lists, "" or null.
 
     "T or null" becomes one list of types where T is no reference. Without `defaults` none is kept: in an
     update an absent field stays as it is, and a client that filled in a default would change it.
@@ -45,7 +45,7 @@ def tidied(schema: Any, *, defaults: bool = True) -> Any:
 
 
 def without_null(schema: Json) -> Json:
-    """Returns a schema that does not allow null: a query parameter is absent or has a value."""
+    """Returns a schema that does not allow null, since a query parameter is absent or has a value."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != _NULL]
     if len(kinds) == 1:
         rest = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
@@ -80,7 +80,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def inlined(example: Any, definitions: Json | None = None) -> Any:
-    """Returns an example in which a JSON schema holds its definitions in place.
+    """Returns an example whose JSON schemas have their definitions inline.
 
     Readers of the document take a `$ref` inside an example for one of the document's own.
     """
@@ -111,7 +111,7 @@ def _joined(schema: Json) -> Json:
 
 
 def _typed(schema: Json) -> Json:
-    """Returns an enumeration with the type of its values."""
+    """Returns an enumeration with the type of its values; leaves other schemas unchanged."""
     values = schema.get("enum", [])
     if values and "type" not in schema:
         return {"type": "integer" if isinstance(values[0], int) else "string", **schema}

@@ -65,7 +65,7 @@ class ObjectRecord(msgspec.Struct):
 
 
 class FieldRecord(msgspec.Struct):
-    """A field before and after; `truncated` when a value was longer than 4 KiB."""
+    """The values of a field before and after; `truncated` when one was longer than 4 KiB."""
 
     field: str
     label: str
@@ -121,7 +121,7 @@ class StepRecord(msgspec.Struct):
 
 
 class CurrentStepRecord(msgspec.Struct):
-    """The present activity of a run; `total` is null while it is not known."""
+    """The step that a run is executing; `total` is null while it is not known."""
 
     name: Name
     title: str
@@ -148,14 +148,14 @@ class ApprovalCountsRecord(msgspec.Struct):
 
 
 class FollowingRecord(msgspec.Struct):
-    """The steps after an approval: their maximum number, and whether one may ask again."""
+    """The steps after an approval: their maximum number, and whether one may need approval again."""
 
     steps: Count
     may_ask_again: bool
 
 
 class WarningRecord(msgspec.Struct):
-    """A warning that an approver should know before deciding."""
+    """A warning for an approver, to be read before deciding."""
 
     code: WarningCodeStr
     message: str
@@ -213,7 +213,7 @@ class TemplateStepRecord(msgspec.Struct):
 
 
 class FindingRecord(msgspec.Struct):
-    """A finding of an import; `step` null: it concerns the whole file."""
+    """A finding of an import; `step` is null if it concerns the whole file."""
 
     step: str | None
     level: FindingLevelStr
@@ -222,7 +222,7 @@ class FindingRecord(msgspec.Struct):
 
 
 class StepTargetRecord(msgspec.Struct):
-    """The target a step writes to; null for what its file leaves open."""
+    """The target that a step writes to; a part that its file leaves open is null."""
 
     spreadsheet_id: str | None
     sheet: str | None

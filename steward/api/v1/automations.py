@@ -137,7 +137,7 @@ class AutomationsAnswer(msgspec.Struct):
 
 
 def record(automation: Automation) -> AutomationRecord:
-    """Returns the automation as answered everywhere."""
+    """Returns the API record of the automation."""
     is_workflow = automation.kind is AutomationKind.WORKFLOW
     return AutomationRecord(
         id=automation.id,
@@ -334,7 +334,7 @@ def _bound(bodies: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
 
 
 def trigger_ask(body: ScheduleTriggerBody | EventTriggerBody) -> RequestedTrigger:
-    """Returns the trigger a body asks for."""
+    """Returns the trigger that a body requests."""
     if isinstance(body, EventTriggerBody):
         return RequestedTrigger(TriggerKind.EVENT, tuple(body.topics))
     return BY_SCHEDULE

@@ -57,7 +57,7 @@ class ClosedByRecord(msgspec.Struct):
 
 
 class OccurrenceRecord(msgspec.Struct):
-    """A coming run; all fields are always present, but `closed_period`: on runs that one leaves out."""
+    """A coming run; only `closed_period` is optional: it names the period that omits the run."""
 
     automation_id: UlidStr
     automation_name: Name
@@ -123,7 +123,7 @@ class MoveBody(SlotBody):
 
 
 def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
-    """Returns the occurrence as answered everywhere."""
+    """Returns the API record of the occurrence."""
     slot_at = wire_time(occurrence.slot_at)
     return OccurrenceRecord(
         occurrence.automation_id,

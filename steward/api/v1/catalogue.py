@@ -143,14 +143,14 @@ class ConnectionsQuery(PageQuery):
 
 
 def template_record(template: Template, readiness: Readiness) -> TemplateRecord:
-    """Returns the template as answered."""
+    """Returns the API record of the template."""
     ready = ReadinessRecord(readiness.ready, list(readiness.missing))
     wire: dict[str, Any] = template.facts.to_wire()
     return TemplateRecord(**wire, readiness=ready)
 
 
 def store_record(store: Connection, topics: list[str]) -> StoreRecord:
-    """Returns the store as answered."""
+    """Returns the API record of the store."""
     return StoreRecord(
         integration_id=store.integration_id,
         platform=store.kind,
@@ -165,7 +165,7 @@ def store_record(store: Connection, topics: list[str]) -> StoreRecord:
 
 
 def connection_record(connection: Connection) -> ConnectionRecord:
-    """Returns the connection as answered."""
+    """Returns the API record of the connection."""
     return ConnectionRecord(
         integration_id=connection.integration_id,
         kind=connection.kind,
@@ -250,7 +250,7 @@ async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
 
 
 def _topics(call: ApiCall, store: Connection) -> list[str]:
-    """Returns the topics in the connector's order; none when deliveries could not be verified."""
+    """Returns the store's topics in the connector's order; none if deliveries cannot be verified."""
     connector = call.context.automation_rules.connectors.get(store.kind)
     if connector is None or store.facts.get("events_verified") is False:
         return []

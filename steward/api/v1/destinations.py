@@ -86,7 +86,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 def record(destination: Destination) -> DestinationRecord:
-    """Returns the destination as answered."""
+    """Returns the API record of the destination."""
     target = None
     if destination.kind == "spreadsheet":
         target = TargetRecord(destination.id, None)

@@ -183,7 +183,7 @@ class ImportsQuery(PageQuery):
 
 
 def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
-    """Returns the import as answered."""
+    """Returns the API record of the import."""
     report: Mapping[str, Any] = stored_import.report
     return ImportRecord(
         id=stored_import.id,

@@ -165,7 +165,7 @@ class ChangesQuery(PageQuery):
 
 
 def record(run: Run) -> RunRecord:
-    """Returns the run as answered, without its steps."""
+    """Returns the API record of the run, without its steps."""
     event = run.event
     return RunRecord(
         id=run.id,
@@ -331,7 +331,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
-    """Returns a row of the log with its first changes as they are now."""
+    """Returns the JSON of a log row with the present state of its first changes."""
     total = row["changes_total"]
     listed = ",".join(first.get((row["name"], row["iteration"]), ())) if total else ""
     return msgspec.Raw(f'{row["wire"][:-1]},"changes":[{listed}],"changes_total":{total}}}'.encode())
@@ -388,7 +388,7 @@ async def cancel(tx: Tx, call: ApiCall) -> Answer:
 
 
 def _instant(text: object) -> datetime:
-    """Returns an instant of a signed cursor."""
+    """Parses an instant of a signed cursor."""
     instant = read_time(str(text))
     assert instant is not None
     return instant

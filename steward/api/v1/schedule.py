@@ -118,7 +118,7 @@ async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple
 
 
 async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:
-    """Returns the zone given; else the store's, else the organization's, else UTC."""
+    """Returns the zone of the body, else the store's, else the organization's, else UTC."""
     body: PreviewBody = call.body
     sent_fields = body.model_fields_set
     name = body.timezone if "timezone" in sent_fields else None

@@ -119,12 +119,12 @@ async def readyz(raw_request: RawRequest, context: ServiceContext) -> Reply:
 
 
 async def jwks(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """Returns the public keys tokens are verified with."""
+    """Answers with the public keys that verify tokens."""
     return Reply(200, ENCODER.encode(context.keys.jwks))
 
 
 def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
-    """Returns the 95th percentile of the last hour's delays: the upper end of the step it falls in."""
+    """Returns the 95th percentile of the last hour's delays, as the upper end of its step, in seconds."""
     if scheduler is None:
         return None
     totals = [0] * (len(DELAY_STEPS) + 1)
