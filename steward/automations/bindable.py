@@ -16,7 +16,7 @@ _HTTP_ACCOUNT = "http_api"
 
 
 async def bindable(tx: Tx, org: OrgId, plan: Plan) -> list[JsonObject]:
-    """Returns the steps that need a connection of their own, in plan order; the store is the automation's.
+    """Returns the steps that need a connection besides the automation's store, in plan order.
 
     `proposed` is the one connected account that fits the step; null when none does, or several do.
     """

@@ -84,7 +84,7 @@ def bindings_of(bound: JsonObject) -> JsonObject:
 
 
 def accounts_of(bound: JsonObject) -> JsonObject:
-    """Returns the connections of steps of all other kinds, as answered."""
+    """Returns the API form of the step connections of all other kinds."""
     return {
         name: {"integration_id": account["integration_id"]}
         for name, account in bound.items()

@@ -98,7 +98,7 @@ async def _plan_of(tx: Tx, org: OrgId, import_id: str) -> ChosenPlan | None:
 
 
 def _refused(plan: JsonObject, chosen: Mapping[str, ChosenPlan]) -> Mapping[str, str]:
-    """Returns by path why workflows cannot run inside their steps."""
+    """Returns the reasons why workflows cannot run inside their steps, by path."""
     refused: dict[str, str] = {}
     plans = {path: plan_json.from_json(part.plan) for path, part in chosen.items()}
     with_chosen(plan_json.from_json(plan_json.with_chosen(plan, {})), plans, refused=refused)

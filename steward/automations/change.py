@@ -134,7 +134,7 @@ async def _supersede(tx: Tx, after: Automation, plan: JsonObject | None) -> None
 
 
 def _start_of(automation: Automation) -> tuple[object, ...]:
-    """Returns what the slots depend on: when any part changes, they begin again (R15)."""
+    """Returns what the slots depend on: when a part of it changes, they begin again (R15)."""
     return automation.state, automation.schedule, automation.timezone, automation.trigger.to_json()
 
 
@@ -206,7 +206,7 @@ def _check_template_shapes(
 
 
 def _check_workflow_shapes(faults: RequestErrors, command: UpdateCommand, changed: Automation) -> Automation:
-    """Checks that a workflow has no inputs or template version and reads only its bound connections."""
+    """Reports fields that a workflow does not have; returns it with the requested store."""
     if command.inputs:
         faults.add("inputs", "An imported workflow has no inputs.")
     if command.connections:
@@ -389,7 +389,7 @@ async def _newest_plan(tx: Tx, automation: Automation) -> Plan:
 def _changed(
     needed: Mapping[str, list[IntegrationId]], before: Automation, changed: Automation
 ) -> dict[str, list[IntegrationId]]:
-    """Returns the connections of the given fields whose value really changes.
+    """Returns the connections named by those fields whose values differ from before.
 
     A body that changes nothing answers 200, also while a store is not connected.
     """

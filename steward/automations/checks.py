@@ -40,7 +40,7 @@ BY_SCHEDULE = RequestedTrigger(TriggerKind.SCHEDULE)
 
 @dataclass(slots=True)
 class RequestErrors:
-    """All faults of a request, by dotted path."""
+    """The faults of a request, by the dotted path of the field."""
 
     found: dict[str, list[str]] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ def check_schedule(
 
 
 def check_day(faults: RequestErrors, schedule: Schedule, timezone: str, now: datetime) -> None:
-    """Checks that the day of a `once` is in the future and not too far away."""
+    """Checks that the day of a `once` is in the future and not too far ahead."""
     tz = zone(timezone)
     if schedule.cadence is Cadence.ONCE and tz is not None:
         read = read_schedule(schedule.to_wire(), zone=tz, now=now)
@@ -176,7 +176,7 @@ def check_reads(
     bound: Sequence[AutomationConnection],
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> None:
-    """Checks that the read connections belong to the organization and have the kind and number it needs."""
+    """Checks that the connections to read are the organization's, and of the kinds and number needed."""
     needs = [need for need in template.facts.connections if need.use is ConnectionUse.READ]
     if template.facts.platforms:
         return

@@ -50,7 +50,7 @@ async def judge(tx: Tx, due: Sequence[PlainSlot]) -> JudgedSlots:
 
 
 def _may_be_closed(plain_slot: PlainSlot) -> bool:
-    """Returns whether the slot or the next one does not lie before the organization's first closing."""
+    """Returns whether the slot or the next one can lie in a closed period of the organization."""
     closed_from = plain_slot.row["closed_from"]
     last = plain_slot.slot_at if plain_slot.next_at is None else plain_slot.next_at
     return closed_from is not None and closed_from <= ms(last)

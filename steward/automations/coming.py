@@ -48,7 +48,7 @@ async def drop_for_change(tx: Tx, locked: LockedAutomation, after: Automation) -
 
 
 async def drop_for_archive(tx: Tx, locked: LockedAutomation) -> None:
-    """Deletes rows still to come; keeps those whose slot has come, pending ones as skipped."""
+    """Deletes the coming rows; keeps those whose slot has passed, pending ones as skipped."""
     rows = await _rows(tx, locked)
     await _close_past(tx, locked, rows)
     gone = [

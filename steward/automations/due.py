@@ -95,7 +95,7 @@ async def decide_many(
     max_slots: int | None,
     started: list[timedelta] | None = None,
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
-    """Like `decide_due`, for automations of several organizations: kind by kind, sorted.
+    """Like `decide_due`, for several organizations; takes locks kind by kind, in sorted order.
 
     `started` takes how late each run was made.
     """
@@ -379,7 +379,7 @@ def _next_slot(
     now: datetime,
     remaining_at: datetime | None,
 ) -> datetime | None:
-    """Returns the first slot to come or left by a bounded pass; `next_slot_at` never falls."""
+    """Returns the first slot that is to come or that a bounded pass has left; it never moves back."""
     if timing.next_slot_at is None or (remaining_at is not None and remaining_at <= now):
         return remaining_at
     if not any(row.slot_at > now for row in stored):
@@ -390,7 +390,7 @@ def _next_slot(
 
 
 def _unstored(automation: Automation, timing: Timing, stored: Iterable[StoredSlot]) -> Iterator[Slot]:
-    """Yields the slots from `next_slot_at` on that have no stored row, rising."""
+    """Yields the slots from `next_slot_at` on that have no stored row, in ascending order."""
     if timing.next_slot_at is None:
         return
     stored_slots = {row.slot_at for row in stored}
@@ -414,7 +414,7 @@ def _stream(automation: Automation, *, after: datetime, slots_after: datetime) -
 
 
 async def first_timing(tx: Tx, automation: Automation) -> Timing:
-    """Returns the clockwork of an automation whose slots begin now: at set-up (R15)."""
+    """Returns the timing of an automation whose slots begin now, at its set-up (R15)."""
     first, now = None, tx.now
     if automation.state is AutomationState.ACTIVE:
         first = next(_stream(automation, after=now, slots_after=now), None)
@@ -477,8 +477,11 @@ def _nothing_due(timing: Timing) -> Timing:
 
 
 async def begin_slots(tx: Tx, locked: LockedAutomation, *, slots_after: datetime) -> LockedAutomation:
-    """Restarts the automation's slots after `slots_after` (R15): at resume, at a change of schedule,
-    zone or trigger, and after `this_and_later`. Call it when the automation as it now is has been saved."""
+    """Restarts the automation's slots after `slots_after` (R15).
+
+    This happens at resume, at a change of schedule, zone or trigger, and after `this_and_later`. Requires
+    that the automation has been saved in its new state.
+    """
     first = None
     if locked.automation.state is AutomationState.ACTIVE:
         first = next(_stream(locked.automation, after=tx.now, slots_after=slots_after), None)
@@ -492,7 +495,7 @@ async def begin_slots(tx: Tx, locked: LockedAutomation, *, slots_after: datetime
 async def _leave_to_history(tx: Tx, locked: LockedAutomation) -> None:
     """Moves the auditor past slots that an earlier schedule decided before a clock was set back.
 
-    The auditor takes up again behind them, for it knows the present schedule alone.
+    The auditor continues after them, since it knows only the present schedule.
     """
     org, automation, timing = locked.automation.org, locked.automation.id, locked.timing
     rows = await occurrences.open_rows(tx, org, automation, since=timing.slots_after + _INSTANT)

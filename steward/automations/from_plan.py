@@ -160,7 +160,7 @@ def check_topics(
 
 
 async def check_sending(tx: Tx, org: OrgId, faults: RequestErrors, *, is_ready: bool) -> None:
-    """Checks that sends are allowed without approval now."""
+    """Checks that sends need no approval in this organization and that all steps are connected."""
     organization = await organizations.get(tx, org)
     if organization is None or not organization.send_without_approval:
         faults.add("send_mode", "This organization sends nothing without approval. Choose ask.")

@@ -39,7 +39,7 @@ async def note(
 
 
 def edits(before: Automation, after: Automation) -> list[FieldEdit]:
-    """Returns the differences between two versions as the automation shows them; inputs one by one."""
+    """Returns the fields that differ between two versions, in their API form; inputs one by one."""
     edited = [
         FieldEdit(name, old, new)
         for name, old, new in zip(_NAMES, _values(before), _values(after), strict=True)

@@ -41,7 +41,7 @@ class StateCommand:
 
 
 async def pause(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
-    """Pauses an active automation for a person. Raises NotFound, StaleVersion, WrongState."""
+    """Pauses an active automation at a person's request. Raises NotFound, StaleVersion, WrongState."""
     locked = await due.lock(tx, actor.org, command.automation)
     check_version(locked.automation, command.version)
     if locked.automation.state is not AutomationState.ACTIVE:
@@ -108,7 +108,7 @@ async def pause_for_connection(
 
 
 async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: AutomationRules) -> Automation:
-    """Resumes an automation for a person; its slots begin now (R15).
+    """Resumes an automation at a person's request; its slots begin now (R15).
 
     Raises NotFound, StaleVersion, WrongState, ValidationFailed (a `once` that has passed), NotConnected,
     NotReady.

@@ -80,7 +80,7 @@ def _stores(task: str) -> frozenset[str] | None:
 
 
 def _unread(plan: Plan, platform: str) -> list[str]:
-    """Returns the paths of the flow's objects that the platform's objects do not have."""
+    """Returns the paths that a flow reads and that the platform's objects do not have."""
     aliases = {step.origin.alias for step in plan.steps if step.origin is not None}
     unread_paths = UNREAD.get(platform)
     if unread_paths is None:

@@ -36,7 +36,7 @@ async def obstacles(
 ) -> dict[AutomationId, Obstacle]:
     """Like `obstacle`, for several automations; those without one are absent.
 
-    An unknown template is none while a worker of another release lives, which may know it.
+    An unknown template is no obstacle while a worker of another release, which may know it, is alive.
     """
     organization = await organizations.get(tx, org)
     is_on = organization is not None and organization.automations_on
@@ -57,7 +57,7 @@ async def obstacles(
 
 
 async def _unready(tx: Tx, automation: Automation) -> Obstacle | None:
-    """Returns the obstacle of a workflow whose steps lack usable connections."""
+    """Returns the obstacle of a workflow that has no plan or whose steps lack usable connections."""
     state = await workflows.state_of(tx, automation)
     if state is None:
         return Obstacle("not_ready", "The steps of this automation are no longer there. Import it again.")
@@ -96,7 +96,7 @@ async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None
 
 
 def is_clear(automation: Automation, templates: Templates, connected: Collection[IntegrationId]) -> bool:
-    """Returns whether it is of a template on offer, and every connection it needs is among `connected`."""
+    """Returns whether the template is offered and all connections it needs are in `connected`."""
     if automation.kind is not AutomationKind.TEMPLATE or is_withdrawn(automation, templates):
         return False
     return all(integration in connected for integration in connections_of(automation, templates))
@@ -117,8 +117,10 @@ def is_withdrawn(automation: Automation, templates: Templates) -> bool:
 
 
 def connections_of(automation: Automation, templates: Templates) -> tuple[IntegrationId, ...]:
-    """Returns the connections that runs need: its own, those it reads, and those in its inputs
-    or bindings; each once, in this order."""
+    """Returns the connections that a run needs, each once.
+
+    They are the automation's own, those it reads, and those in its inputs and bindings, in this order.
+    """
     return needed(
         templates.get(automation.template_id),
         integration=automation.integration_id,
@@ -136,7 +138,7 @@ def needed(
     inputs: JsonObject,
     bindings: JsonObject,
 ) -> tuple[IntegrationId, ...]:
-    """Like `connections_of`, by the parts that name connections."""
+    """Like `connections_of`, from the parts of an automation that name connections."""
     integrations = list(reads) if integration is None else [integration, *reads]
     if template is not None and inputs:
         integrations += [named.integration_id for named in template.connections_of(inputs)]

@@ -100,7 +100,7 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    """The automation's surroundings: the store, the known connections, and the zone."""
+    """The environment of an automation: its store, the known connections, and the zone."""
 
     store: Connection | None
     connections_by_id: Mapping[IntegrationId, Connection]
@@ -256,7 +256,7 @@ async def _automations_named(tx: Tx, org: OrgId, checked: _Checked) -> Mapping[A
 
 
 async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
-    """Returns the store's zone, without one the organization's, else UTC."""
+    """Returns the store's zone, else the organization's, else UTC."""
     if store is not None and store.zone is not None and zone(store.zone) is not None:
         return store.zone
     organization = await organizations.get(tx, actor.org)

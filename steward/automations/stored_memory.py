@@ -1,4 +1,4 @@
-"""Provides steps with what automations remember between their runs."""
+"""Provides the steps of a run with what their automation remembers from earlier runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ def _topic_words(topics: Sequence[str]) -> str:
 
 
 def shown_trigger(automation: Automation) -> Trigger:
-    """Returns the trigger with its words and whether it listens: off while the automation is not active."""
+    """Returns the trigger with its words and listening state, which is off unless active."""
     trigger = automation.trigger
     if not isinstance(trigger, EventTrigger):
         return trigger

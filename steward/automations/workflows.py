@@ -29,7 +29,7 @@ class UnboundStep:
     why: str
 
     def wire(self) -> JsonObject:
-        """Returns the record as answered."""
+        """Returns the API form of the step."""
         return {"step": self.step, "kind": self.kind, "target": self.target, "why": self.why}
 
     @property
@@ -39,7 +39,7 @@ class UnboundStep:
 
 
 def readiness_wire(steps_to_bind: Sequence[UnboundStep], *, is_ready: bool) -> JsonObject:
-    """Returns the readiness of a workflow as answered: its steps without a usable connection, by list."""
+    """Returns the API form of a workflow's readiness: its steps without a usable connection, by list."""
     return {
         "ready": is_ready,
         "missing": [],
@@ -112,7 +112,7 @@ def _document(target: JsonValue) -> str | None:
 
 
 def own_document(connection: Connection) -> str | None:
-    """Returns the one spreadsheet of a service account."""
+    """Returns the one spreadsheet of a service account; None for other accounts."""
     settings = connection.facts.get("settings")
     return _document(settings) if connection.auth is Auth.SERVICE_ACCOUNT else None
 
@@ -165,7 +165,7 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
 
 
 def chosen_imports(plan: JsonObject) -> JsonObject:
-    """Returns the imports chosen for the steps of a kept plan that call a workflow, as answered."""
+    """Returns the API form of the imports chosen for the steps of a stored plan that call a workflow."""
     return {path: {"import_id": part.import_id} for path, part in plan_json.chosen_in(plan).items()}
 
 
