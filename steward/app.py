@@ -38,7 +38,7 @@ from steward.worker import Hints, WorkerContext
 
 @dataclass(frozen=True, slots=True)
 class WiredProcess:
-    """A process of the service, wired."""
+    """A process of the service with all its dependencies."""
 
     settings: Settings
     clock: Clock

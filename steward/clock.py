@@ -10,7 +10,7 @@ class Clock(Protocol):
     """Time as an argument: tests pass their own."""
 
     def now(self) -> datetime:
-        """Returns the wall clock, aware, UTC."""
+        """Returns the current time, timezone-aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
@@ -26,7 +26,7 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """Returns the wall clock, aware, UTC."""
+        """Returns the current time, timezone-aware, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:

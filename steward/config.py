@@ -41,14 +41,14 @@ class HostPort(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The form of a value: the words for its range, and its parser, which raises ValueError."""
+    """The form of a value: the words for its range, and its parser, which raises ValueError outside it."""
 
     words: str
     read: Callable[[str], object]
     in_test: "Form | None" = None
 
     def for_environment(self, environment: Environment) -> "Form":
-        """Returns the form that holds in this environment: some lower bounds fall in tests."""
+        """Returns the form in this environment: some lower bounds are lower in tests."""
         return self.in_test if self.in_test and environment is Environment.TEST else self
 
 

@@ -63,7 +63,7 @@ class CliArgs:
         return self.read_settings()
 
     def now(self) -> datetime:
-        """Returns the time."""
+        """Returns the current time."""
         return self.clock.now()
 
 
@@ -82,7 +82,7 @@ class Command:
 
 
 def option(*names: str, **options: Any) -> _Argument:
-    """Returns an argument as argparse takes it."""
+    """Returns a command-line argument with its options for argparse."""
     return _Argument(names, options)
 
 

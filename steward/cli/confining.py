@@ -14,7 +14,7 @@ ISOLATION_REMEDY: Final = (
 
 
 def missing_isolation(settings: Settings) -> str:
-    """Returns how foreign code is confined on a machine without system call filters and namespaces."""
+    """Returns words on how foreign code runs without system call filters and namespaces."""
     missing = "The machine has neither a filter of system calls nor namespaces for foreign code"
     if settings.env is Environment.PRODUCTION and not settings.unconfined_scripts:
         return f"{missing}: expressions and scripts of imported workflows are refused."

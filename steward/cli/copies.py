@@ -27,7 +27,7 @@ _UNTOUCHED = frozenset({KEY_FILE})
 
 
 async def backup(args: CliArgs) -> Facts:
-    """Writes a consistent copy while the service runs."""
+    """Writes a consistent copy of the database while the service runs."""
     settings = args.settings
     source = _file(settings, "Take copies of PostgreSQL with its own tools, pg_dump or pg_basebackup.")
     target = Path(args.options.to)
@@ -48,7 +48,7 @@ async def backup(args: CliArgs) -> Facts:
 
 
 async def restore(args: CliArgs) -> Facts:
-    """Replaces the database by a copy; open writes of the copy are looked up before the service continues."""
+    """Replaces the database with a copy, whose open writes are looked up before the service continues."""
     settings, source = args.settings, Path(args.options.source)
     target = _file(settings, "Restore PostgreSQL with its own tools, pg_restore or its archive.")
     _must_be_there(source, f"There is no file {source}.")

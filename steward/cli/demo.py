@@ -206,7 +206,7 @@ async def _accounts(service: app.WiredProcess) -> tuple[dict[str, Any], list[dic
 async def _connect(
     service: app.WiredProcess, owner: Actor, sandbox: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Connects one account of every kind to the fake platforms."""
+    """Connects the organization to accounts on the fake platforms and returns the connections."""
     shop, sheets = sandbox["woocommerce"], sandbox["spreadsheet"]
     account = {"service_account": sheets["service_account"]}
     accounts: list[tuple[str, str, dict[str, Any]]] = [

@@ -1,4 +1,4 @@
-"""Limits the process's file descriptors, and the share of them for connections."""
+"""Limits the file descriptors of the process, and the connections that may use them."""
 
 import resource
 from dataclasses import dataclass

@@ -78,7 +78,7 @@ class _Installation:
     is_full: bool = False  # whether the whole SQLite file is read
 
     async def read(self, act: Act[T], org: OrgId | None = None) -> T:
-        """Runs one read. Raises Wrong without a database."""
+        """Runs one read. Raises CheckFailed without a usable database."""
         if self.engine is None:
             raise CheckFailed(_NOT_KNOWN)
         try:
@@ -528,7 +528,7 @@ async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str
 
 
 def _masters(settings: Settings) -> list[MasterKey]:
-    """Returns the master keys; creates none where none is stored yet."""
+    """Returns the master keys; creates no key where none exists yet."""
     is_there = settings.master_keys or (settings.data_dir / KEY_FILE).exists()
     return master_keys(settings) if is_there else []
 
@@ -541,7 +541,7 @@ async def _checked(patient: _Installation, name: str) -> dict[str, object]:
 
 
 def in_words(facts: Facts) -> str:
-    """Returns one line a check."""
+    """Returns the results as text, one line per check."""
     checks = facts["checks"]
     assert isinstance(checks, list)
     width = max(len(check["name"]) for check in checks)

@@ -95,7 +95,7 @@ class ConnectionLimits:
         return self._server_headers
 
     def leave(self, name: str) -> None:
-        """Frees the place of a closed connection."""
+        """Releases the place of a closed connection."""
         self.held -= 1
         self.by_address[name] -= 1
         if not self.by_address[name]:
@@ -262,7 +262,7 @@ def _answer(
 
 
 def protocol(edge: ConnectionLimits) -> type[HttpToolsProtocol]:
-    """Returns the protocol of a server within the bounds of `edge`."""
+    """Returns the protocol class of a server that is limited by `edge`."""
     return type("Guarded", (_Guarded,), {"edge": edge})
 
 

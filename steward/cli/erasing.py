@@ -80,7 +80,7 @@ def _check_confirmed(args: CliArgs, names: tuple[str, ...], known_as: str) -> No
 
 
 async def _rewritten(settings: Settings) -> bool:
-    """Returns whether the SQLite file was rewritten, which needs it alone; always False on PostgreSQL."""
+    """Rewrites the SQLite file; returns False if it is in use or cannot be rewritten, or on PostgreSQL."""
     if not is_sqlite(settings.database_url):
         return False
     try:

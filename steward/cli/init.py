@@ -149,7 +149,7 @@ def _prefixed(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_set(args: CliArgs, name: str) -> bool:
-    """Returns whether the environment gives a setting, or the file that holds it."""
+    """Returns whether the environment holds a setting or names the file that does."""
     return any(variable in args.environ for variable in _prefixed({name: "", f"{name}_FILE": ""}))
 
 

@@ -43,7 +43,7 @@ async def rotate_signing(args: CliArgs) -> Facts:
 async def _rotate_encryption(args: CliArgs) -> Facts:
     """Rewraps every data key with the first master key; with --data also replaces data keys and reseals.
 
-    Row by row, each in its own transaction: the service may run meanwhile, and broken off it goes on.
+    Commits row by row, so that the service can run meanwhile and an interrupted command can be repeated.
     """
     async with open_context(args) as context:
         await context.ring()

@@ -55,7 +55,7 @@ async def _switch_org(args: CliArgs) -> Facts:
 
 
 async def _create_user(args: CliArgs) -> Facts:
-    """Creates a person, and an organization when one is named."""
+    """Creates a person, and adds them to an organization when one is named."""
     options = args.options
     if (options.org is None) != (options.role is None):
         raise WrongUsage("Give --org and --role together.")

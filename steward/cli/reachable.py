@@ -17,7 +17,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class NotReached(Exception):
-    """Raised when an address does not answer as expected, with the remedy."""
+    """Raised when an address does not answer as expected; the message says what to do."""
 
 
 async def check_base_url(settings: Settings) -> str:

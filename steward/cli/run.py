@@ -122,7 +122,7 @@ def _group(
 
 
 def _settings(environ: Mapping[str, str], env_file: str | None) -> Settings:
-    """Returns the settings of the environment and the file; the environment wins."""
+    """Returns the settings of the environment and the file; the environment takes precedence."""
     return read({**(read_env_file(Path(env_file)) if env_file is not None else {}), **environ})
 
 
@@ -136,7 +136,7 @@ def _say(facts: Facts, as_json: bool, out: TextIO, command: Command) -> None:
 
 
 def _words(facts: object, indent: str = "") -> list[str]:
-    """Returns the facts for people: one line each, records indented."""
+    """Returns the facts as lines of text: one line each, records indented."""
     if isinstance(facts, Mapping):
         lines = []
         for name, value in facts.items():

@@ -37,12 +37,12 @@ Ready = Callable[[Mapping[str, object]], None]
 
 
 class CannotServe(Exception):
-    """Raised when the process cannot start, with the remedy."""
+    """Raised when the process cannot start; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """The address, and whether to run a worker; `handle` is a socket of the parent process."""
+    """The address, and whether to run a worker; `handle` is a listening socket of a parent process."""
 
     host: str | None = None
     port: int | None = None
@@ -207,7 +207,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
 
 
 def open_log(settings: Settings, process: Process) -> Log:
-    """Returns the log of this process, which also takes lines of libraries and uncaught errors.
+    """Opens the log of this process, which also takes lines of libraries and uncaught errors.
 
     Closes the installation's files to others, and reports those that stay open.
     """
@@ -276,7 +276,7 @@ def spare_collector() -> None:
 
 
 def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
-    """Returns a server of an application within the bounds of an edge."""
+    """Returns a server for an application that is limited by `edge`."""
     config = uvicorn.Config(
         application,
         loop="uvloop",
@@ -312,7 +312,7 @@ def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
 
 
 def _metrics_servers(service: app.WiredProcess, queue: int) -> list[uvicorn.Server]:
-    """Returns the server of /metrics on its own address, unless that is switched off."""
+    """Returns the server of /metrics on its own address; none if it is switched off."""
     address = service.settings.metrics_listen
     if address is None:
         return []

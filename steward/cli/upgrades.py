@@ -19,7 +19,7 @@ class _Parsed(Protocol):
         """Called when a request begins."""
 
     def on_url(self, url: bytes) -> None:
-        """Called for a part of its target."""
+        """Called for each part of the request target."""
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called for each header."""
@@ -28,7 +28,7 @@ class _Parsed(Protocol):
         """Called after the last header."""
 
     def on_body(self, body: bytes) -> None:
-        """Called for a part of its body."""
+        """Called for each part of the body."""
 
     def on_message_complete(self) -> None:
         """Called after the whole request."""
