@@ -43,7 +43,7 @@ _SILENT = (PlatformUnavailable,)
 
 @dataclass(frozen=True, slots=True)
 class CheckMessage:
-    """A line of a check's report."""
+    """A line of the report of a check."""
 
     level: str
     message: str
@@ -239,8 +239,10 @@ async def reconnect(
 
 
 async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
-    """Returns the secrets that stay valid for a while after new keys: those that signed events, and the
-    event address, so that the store's old subscriptions can be found."""
+    """Returns the former secrets that stay valid for a while after new keys are given.
+
+    They are the secrets that signed events, and the event address, by which old subscriptions are found.
+    """
     connector = vault.connectors.get(before.kind)
     if connector is None or connector.events is None:
         return {}

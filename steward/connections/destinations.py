@@ -33,7 +33,7 @@ class DestinationCache:
     silent_s: float = _SILENT_SECONDS  # how long an account is waited for
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
-        """Returns the answer of at most five minutes ago."""
+        """Returns destinations read at most five minutes ago, or None."""
         cached = self.held.get(key)
         if cached is None or now - cached[0] >= _CACHE_SECONDS:
             return None
@@ -61,8 +61,8 @@ class DestinationReader:
     ) -> tuple[Destination, ...]:
         """Returns the destinations under `parent`; none for an id that is not the organization's.
 
-        Raises NotConnected, also when the account says no, and Unavailable when it does not answer within
-        ten seconds.
+        Raises NotConnected, also when the account refuses, and Unavailable when it does not answer within ten
+        seconds.
         """
         load = partial(_opened, vault=self.vault, org=org, integration=integration)
         opened = await self.engine.read(self.clock.now(), load, org=org)

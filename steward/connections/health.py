@@ -31,7 +31,7 @@ _MARKS = frozenset({_DOUBTED, _OTHER_SINCE})
 
 @dataclass(frozen=True, slots=True)
 class ConnectionChecks:
-    """The dependencies of checks of connections."""
+    """The dependencies of the checks of connections."""
 
     engine: Engine
     clock: Clock

@@ -84,7 +84,7 @@ class RunAccess:
         return self.vault.outbound.web_read_client(org, check_cancelled=check_cancelled)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, ConnectionSecrets]:
-        """Returns the connection in its present state; one that was disconnected since is not opened."""
+        """Returns the connector and the present secrets of a connection. Raises NotConnected."""
         load = partial(_current, vault=self.vault, connection=connection)
         try:
             secrets = await self.engine.read(self.clock.now(), load, org=org)

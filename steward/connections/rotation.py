@@ -20,7 +20,7 @@ _DONE = "encryption_rotated"
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """A secret and whose it is."""
+    """A sealed secret and the connection it belongs to."""
 
     integration: IntegrationId
     secret: SealedField
@@ -45,7 +45,7 @@ async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
 
 
 async def under_others(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
-    """Returns how many data keys are not under the first master key. Raises CannotOpen."""
+    """Returns how many data keys are not wrapped by the first master key. Raises CannotOpen."""
     data_keys = await connections.data_keys(tx, org)
     for key in data_keys:
         unwrap(key.wrapped, masters, org_id=org, key_no=key.key_no)
@@ -109,7 +109,7 @@ def route_field(route: RouteId, field: str) -> str:
 
 
 def mail_field(message: MessageId) -> str:
-    """Returns the field that a mail of one's account is sealed for while it waits."""
+    """Returns the field that a waiting account mail is sealed for."""
     return f"message_{message}"
 
 

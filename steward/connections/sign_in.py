@@ -39,7 +39,7 @@ _NEW = IntegrationId(0)
 
 
 class SignInFailed(Exception):
-    """Raised when a sign-in did not end in a connection: denied, state or exchange."""
+    """Raised when a sign-in does not end in a connection; `code` is denied, state or exchange."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -288,7 +288,7 @@ async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:
 
 
 def _address(token: object) -> str | None:
-    """Returns the e-mail address in an identity token that came straight from the account over TLS."""
+    """Returns the e-mail address in an identity token, which the account itself sent over TLS."""
     if not isinstance(token, str) or token.count(".") != 2:
         return None
     part = token.split(".")[1]

@@ -102,7 +102,7 @@ async def open_field(
 
 
 def plain(connection: Connection) -> dict[str, str]:
-    """Returns the settings that are not secret, as last connected."""
+    """Returns the settings that are not secret, as they were last submitted."""
     settings = connection.facts.get("settings")
     return {name: str(value) for name, value in settings.items()} if isinstance(settings, Mapping) else {}
 
