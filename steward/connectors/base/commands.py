@@ -65,7 +65,7 @@ class SetStatus:
 class SetPublished:
     """Command of `product.set_published`.
 
-    publishes to, or removes from, the sales channels with those ids.
+    Publishes the product to the sales channels with those ids, or removes it from them.
     """
 
     product: Product
@@ -171,7 +171,7 @@ class CloseOrder:
 class HoldFulfilment:
     """Command of `fulfillment.hold` for one fulfilment order.
 
-    an order with several needs one command each.
+    An order with several fulfilment orders needs one command for each.
     """
 
     order: Order
@@ -306,7 +306,7 @@ class AppendRows:
 class WriteCells:
     """Command of `sheet.write_cells`.
 
-    a block of cells from `start` (A1 notation), with their current values.
+    It writes a block of cells from `start` (A1 notation); `before` holds their current values.
     """
 
     tab: str
@@ -320,9 +320,9 @@ class WriteCells:
 
 @dataclass(frozen=True, slots=True)
 class ClearCells:
-    """Command of `sheet.clear`: empties a range of a tab (A1 notation; null.
+    """Command of `sheet.clear`.
 
-    the whole tab), with its values.
+    It empties the range `area` of a tab (A1 notation; null: the whole tab); `before` holds its values.
     """
 
     tab: str

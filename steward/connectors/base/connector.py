@@ -1,8 +1,6 @@
 """The interface of a connector: facts, reads, write operations and checks.
 
-writing.py sends the writes.
-
-`docs/design/connectors.md#interface` describes it.
+writing.py has the interface that sends writes. `docs/design/connectors.md#interface` describes both.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -138,7 +136,7 @@ class Destination:
 
 
 class Guard(StrEnum):
-    """The ways in which a change since the value was read is detected."""
+    """The way in which a change since the value was read is detected."""
 
     COMPARE_AND_SWAP = "compare_and_swap"
     REREAD = "reread"
@@ -164,9 +162,9 @@ class PlannedChanges:
 
 
 class WriteOperation(Protocol[A]):
-    """A change that can be planned; pure.
+    """A change that can be planned.
 
-    no I/O, no clock (`docs/design/connectors.md#change-operations`).
+    Its functions are pure: no I/O, no clock (`docs/design/connectors.md#change-operations`).
     """
 
     @property
@@ -269,8 +267,8 @@ class Reader(Protocol):
     ) -> list[LookUpResult]:
         """Looks up what puts back each part whose inverse is `NeedsLookUp`, in the order they are put back.
 
-        Parts that are `is_overwritten` are put back after a newer part of the same run, so that the value is
-        another one now. Returns parts for each, or words why there are none. Raises CallError.
+        Parts that are `is_overwritten` are put back after a newer part of the same run, so that the current
+        value differs. Returns for each its parts, or the reason why there are none. Raises CallError.
         """
         ...
 
@@ -320,7 +318,7 @@ class IssuesKeys(Protocol):
 
 
 class Connector(Protocol):
-    """A platform."""
+    """The interface to a platform."""
 
     capabilities: ClassVar[Capabilities]
 
@@ -374,7 +372,7 @@ class Connector(Protocol):
         ...
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Returns whether the connection works and which rights it has; never raises CallError."""
+        """Checks whether the connection works and which rights it has; never raises CallError."""
         ...
 
     async def destinations(

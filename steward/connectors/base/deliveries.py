@@ -68,9 +68,9 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class RawBody:
-    """A delivery's body as it arrived.
+    """The body of a delivery as it arrived.
 
-    its first bytes, complete when `size` is no more, and its running HMAC.
+    It holds the first bytes, which are complete when `size` is not greater, and the running HMAC.
     """
 
     prefix: bytes
@@ -81,7 +81,7 @@ class RawBody:
 
 @dataclass(frozen=True, slots=True)
 class EventSecrets:
-    """The secrets that deliveries are verified with: the shop's domain, and topics by subscription id.
+    """The values that deliveries are verified with: the shop's domain, and topics by subscription id.
 
     `RawBody.signature` holds the signing secrets; without one nothing is verified.
     """
@@ -240,9 +240,9 @@ class EventSource(Protocol):
         ...
 
     def initial_snapshot(self, event: Event) -> JsonObject | None:
-        """Returns the state stored for an object read by `changed`.
+        """Returns the state to store for an object that was read by `changed`.
 
-        null for one whose state is not stored.
+        Returns None for an object whose state is not stored.
         """
         ...
 

@@ -118,7 +118,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class OrderLine:
-    """A line of an order; `open_quantity` is neither sent nor removed, null where the platform omits it."""
+    """A line of an order; `open_quantity` is neither sent nor removed, null if the platform omits it."""
 
     id: str
     product_id: str | None
@@ -142,7 +142,10 @@ class Refund:
 
 @dataclass(frozen=True, slots=True)
 class FulfilmentOrder:
-    """The part of an order that one location sends, with its state."""
+    """The part of an order that one location sends.
+
+    `status` is open, in_progress, on_hold, scheduled, closed or cancelled.
+    """
 
     id: str
     status: str

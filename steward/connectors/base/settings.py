@@ -43,7 +43,7 @@ class ConnectionSettings:
 class ConnectionSecrets:
     """An opened connection as its connector needs it.
 
-    its settings, decrypted, and the facts checks found.
+    It holds the settings, decrypted, and the facts that checks found.
     """
 
     integration_id: IntegrationId

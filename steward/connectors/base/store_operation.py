@@ -1,6 +1,6 @@
 """The base of the write operations of all stores.
 
-absolute values, planned one command after the other.
+They set absolute values and are planned one command after the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class StoreOperation(Generic[A]):
         return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
     def recovery_of(self, part: Part) -> Recovery:
-        """Returns the same class for every part."""
+        """Returns the class of the operation: it is the same for every part."""
         return self.recovery
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Helpers by which operations declare their inverse, and reasons that several share."""
+"""Helpers with which operations declare their inverses, and the reasons that several share."""
 
 from collections.abc import Mapping
 

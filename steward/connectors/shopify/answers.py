@@ -154,7 +154,7 @@ def _error_text(body: Row | None) -> str:
 
 
 class UserError:
-    """An entry of `userErrors`: where, and what kind."""
+    """An entry of `userErrors`: its path, code and message."""
 
     def __init__(self, row: Row) -> None:
         path, code, message = row.get("field"), row.get("code"), row.get("message")

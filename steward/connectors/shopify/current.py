@@ -98,7 +98,10 @@ def _cancelled(row: Row) -> Value:
 
 
 def _captured(row: Row) -> Value:
-    """Compares by the order: a payment is captured when it is paid; an expired or voided one cannot be."""
+    """Returns whether the payment of an order can be captured, and whether it is paid.
+
+    A paid order counts as captured; an expired or voided authorization cannot be captured.
+    """
     return {"capturable": row.get("capturable") is True, "paid": payment_of(row) in _PAID}
 
 

@@ -47,9 +47,7 @@ class ShopifyDeliveries:
     async def subscribe(
         self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
     ) -> list[Subscription]:
-        """Ensures one subscription per native topic, found by its address.
-
-        removes doubled and unwanted ones.
+        """Ensures one subscription per native topic, found by its address; removes duplicates and others.
 
         Raises CallError when the list cannot be read.
         """

@@ -50,7 +50,7 @@ _ALWAYS = ("namespace", "key", "type", "value")
 
 
 class RecipeReads(StrEnum):
-    """The reads of a recipe."""
+    """The kinds of reads that a recipe makes."""
 
     OBJECT = "object"
     SHOP = "shop"

@@ -1,4 +1,4 @@
-"""Plans changes of a Shopify store's products and stock; pure.
+"""Plans changes of a Shopify store's products and stock, without I/O.
 
 order_operations.py plans those of orders, customers and the rest.
 """

@@ -14,7 +14,7 @@ _TABLE = Path(__file__).with_name("built") / "schema.json"
 
 
 class FieldShape(StrEnum):
-    """The shape of a field's value, by the table's codes."""
+    """The shape of a field's value; the values are the table's codes."""
 
     LEAF = "s"
     LEAVES = "t"

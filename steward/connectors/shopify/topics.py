@@ -19,7 +19,7 @@ _CAUGHT_UP = "caught_up"
 
 @dataclass(frozen=True, slots=True)
 class _TopicSource:
-    """The subscription of a native topic: the fields of its body, and where the ids are."""
+    """The way a native topic is subscribed to and read: the fields of its body, and where the ids are."""
 
     canonical: str
     object_type: str
@@ -268,7 +268,7 @@ def _objects(object_type: str, number: str, row: Row, parent: str | None) -> tup
 
 
 def _scalars(row: Row) -> dict[str, JsonValue]:
-    """Returns the values of a body that are no objects or lists."""
+    """Returns the values of a body that are neither objects nor lists."""
     return {
         name: value for name, value in row.items() if value is None or isinstance(value, str | int | bool)
     }

@@ -104,7 +104,7 @@ class ShopifyWriter:
 
 
 class _Echo:
-    """The response's values for each part of one request."""
+    """Determines the outcome of each part of a request from the response."""
 
     def __init__(
         self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, AnyWriteOperation]
@@ -141,7 +141,7 @@ class _Echo:
         return outcomes
 
     def stocks(self, payload: Row) -> list[WriteOutcome]:
-        """Applies all or nothing: with one stale quantity nothing is written."""
+        """Judges a request for stock, which is applied in full or not at all: one stale quantity stops it."""
         group = payload.get("inventoryAdjustmentGroup")
         if self._errors:
             return self._nothing(done=group is not None)
@@ -165,7 +165,7 @@ class _Echo:
         return self._outcome(part, {"quantity": quantity}, row)
 
     def metafields(self, payload: Row) -> list[WriteOutcome]:
-        """Applies all or nothing, like `stocks`."""
+        """Judges a request for metafields, which is applied in full or not at all."""
         rows = payload.get("metafields")
         echoed = [row_of(entry) for entry in rows] if isinstance(rows, list) else []
         if self._errors:
@@ -183,7 +183,7 @@ class _Echo:
         ]
 
     def job(self, payload: Row) -> list[WriteOutcome]:
-        """Reads the value back, since the store runs the request as a job."""
+        """Judges a request that the store runs as a job: the value has to be read back."""
         if self._errors:
             return [_refused(self._errors[0])]
         return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
@@ -209,13 +209,16 @@ class _Echo:
         return [self._outcome(part, tag_value(row, part), row)]
 
     def hold(self, payload: Row) -> list[WriteOutcome]:
-        """Reads back a hold of ours that already exists, instead of refusing it."""
+        """Judges a hold; one of ours that already exists is not refused but has to be read back."""
         if any(error.code == "DUPLICATE_FULFILLMENT_HOLD_HANDLE" for error in self._errors):
             return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
         return self.single(payload)
 
     def redirect(self, payload: Row) -> list[WriteOutcome]:
-        """Reads back a path that already has a redirect: it may lead to the same target."""
+        """Judges a redirect.
+
+        A path that already has one is not refused but has to be read back: it may lead to the same target.
+        """
         [part] = self._batch.parts
         if any(error.path[-1:] == ("path",) for error in self._errors):
             return [WriteOutcome(WriteState.UNKNOWN, reason=_OTHER_VALUE)]
@@ -259,9 +262,10 @@ class _Echo:
         return [self._outcome(part, value_of(part.operation, row), row)]
 
     def _nothing(self, *, done: bool) -> list[WriteOutcome]:
-        """Refuses the named parts.
+        """Refuses the parts that the errors name.
 
-        the others were not done either, and may be sent again without them.
+        The others were not written either, and may be sent again without them; with `done` their values are
+        read back.
         """
         refused = errors_by_item(self._errors)
         outcomes = []

@@ -1,4 +1,4 @@
-"""Converts tag names to WordPress's stored form and back, so that they stay unchanged."""
+"""The names of tags: as WordPress stores them, compared, and sent so that they stay unchanged."""
 
 import html
 import re
