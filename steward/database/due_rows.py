@@ -40,7 +40,7 @@ async def defer(tx: Tx, tick: str, key: str, *, message: str) -> int:
 
 
 async def deferred_keys(tx: Tx, tick: str) -> set[str]:
-    """Returns the keys of a task that are not to be tried yet."""
+    """Returns the keys of a periodic task that must not be tried yet."""
     rows = await tx.all(
         "SELECT key FROM deferred_rows WHERE task = :tick AND not_before > {now}", {"tick": tick}
     )
@@ -48,7 +48,7 @@ async def deferred_keys(tx: Tx, tick: str) -> set[str]:
 
 
 async def clear(tx: Tx, tick: str, keys: Collection[str]) -> None:
-    """Deletes the failures of `keys`, which were handled or which a person resolved."""
+    """Deletes the failures of `keys`, which were handled or which a person has resolved."""
     await tx.execute(
         "DELETE FROM deferred_rows WHERE task = :tick AND key IN (:keys)", {"tick": tick, "keys": list(keys)}
     )

@@ -19,7 +19,7 @@ _COLUMNS = "seq, id, at, actor_kind, actor, action, object_kind, object_id, deta
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """A line of the record; `detail` never holds a secret, a name or a text of a person."""
+    """An entry of the audit log; `detail` never holds a secret, a name or a text of a person."""
 
     actor_kind: ActorKind
     action: str
@@ -31,7 +31,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Query parameters: which entries to list; None takes all."""
+    """The filter of a list of audit entries; None matches all."""
 
     since: datetime | None = None
     until: datetime | None = None

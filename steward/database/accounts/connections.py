@@ -41,7 +41,7 @@ class DataKey:
 
 
 async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
-    """Returns the next number, unique in the deployment and never reused."""
+    """Assigns the next number, unique in the deployment and never reused."""
     row = await tx.first(
         "INSERT INTO dir_integrations (org_id) VALUES (:org) RETURNING integration_id", {"org": org}
     )
@@ -216,7 +216,7 @@ async def erase_some(tx: Tx, org: OrgId, integration: IntegrationId, fields: Col
 
 
 async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | None:
-    """Returns the organization's data key of a number, or without one its newest that is not retired."""
+    """Returns the organization's data key `key_no`; without a number, the newest that is not retired."""
     which = "key_no = :key_no" if key_no is not None else "retired_at IS NULL"
     args: dict[str, object] = {"org": org}
     if key_no is not None:
@@ -230,7 +230,7 @@ async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | N
 
 
 async def put_data_key(tx: Tx, org: OrgId, key: DataKey) -> None:
-    """Stores a data key, or replaces it by the same one rewrapped."""
+    """Stores a data key; replaces one of the same number with its rewrapped form."""
     await tx.execute(
         "INSERT INTO org_keys (org_id, key_no, wrapped, kek_id, created_at)"
         " VALUES (:org, :key_no, :wrapped, :kek, :now)"
@@ -248,7 +248,7 @@ async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
 
 
 async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
-    """Marks every data key but one as retired: it opens, and no longer seals."""
+    """Retires every data key but one: they still open secrets, but no longer seal any."""
     await tx.execute(
         "UPDATE org_keys SET retired_at = :now WHERE org_id = :org AND key_no <> :but AND retired_at IS NULL",
         {"org": org, "but": but},
@@ -256,7 +256,7 @@ async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[IntegrationId, SealedField]]:
-    """Returns the organization's secrets that are sealed under another data key than `number`."""
+    """Returns the organization's secrets that are sealed with a data key other than `number`."""
     rows = await tx.all(
         "SELECT integration_id, field, version, key_no, sealed, expires_at FROM connection_secrets"
         " WHERE org_id = :org AND key_no <> :number ORDER BY integration_id, field",

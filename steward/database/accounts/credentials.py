@@ -81,10 +81,10 @@ async def standing(
 ) -> TokenState | None:
     """Returns the states of a token's credential, member and organization, and whether it is in time.
 
-    It is good from `since` to before `until`, in seconds since 1970 of the database's clock.
+    It is valid from `since` to before `until`, in seconds since 1970 of the database's clock.
 
-    For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
-    the call (`max_person` 0: not); SQLite counts in memory.
+    For `engine.read(small=True)` alone: on PostgreSQL it also sets the tenant context of the connection, and
+    counts the call (`max_person` 0: not); SQLite counts in memory.
     """
     row = await tx.first(
         _STATE_OF_KEY,
@@ -112,7 +112,7 @@ async def organization_of(tx: Tx, client_id: str) -> OrgId | None:
 
 
 async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> LoginRecord | None:
-    """Returns the credential with the member of its organization who has this e-mail address."""
+    """Returns the credential, with the organization's member who has this e-mail address; None without."""
     row = await tx.first(
         "SELECT c.secret_hmac, c.pepper, c.enabled, c.epoch, o.name, m.person_id, m.username_norm, p.email,"
         " m.first_name, m.last_name, m.active, m.account_active"
@@ -187,7 +187,7 @@ async def every(tx: Tx, org: OrgId) -> list[Credential]:
 
 
 async def set_secret(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str) -> int:
-    """Sets a new secret for the same client id; ends all tokens issued so far."""
+    """Sets a new secret for the client id, which ends all earlier tokens; returns the rows changed."""
     return await tx.execute(
         "UPDATE credentials"
         " SET secret_hmac = :secret_hmac, pepper = :pepper, epoch = epoch + 1, rotated_at = :now"

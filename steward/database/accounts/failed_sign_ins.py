@@ -12,7 +12,7 @@ _COLUMNS = "kind, key_hash, object_id, times, began_at"
 
 @dataclass(frozen=True, slots=True)
 class FailedSignIns:
-    """The failed sign-ins since `began_at` (ms); `object_id` is None where no account fits."""
+    """The number of failed sign-ins since `began_at` (ms); `object_id` is None if no account matches."""
 
     kind: AttemptedKind
     key_hash: str

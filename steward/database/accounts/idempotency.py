@@ -35,7 +35,7 @@ async def keep(
     automation: AutomationId | None,
     request_sha256: str,
 ) -> bool:
-    """Stores which object `key` stands for; returns False when another request stored it first."""
+    """Stores the object that `key` stands for; returns False when another request stored the key first."""
     touched = await tx.execute(
         "INSERT INTO idempotency_keys (org_id, kind, key, automation_id, object_id, request_sha256,"
         " created_at)"

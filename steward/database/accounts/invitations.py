@@ -47,7 +47,7 @@ async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
 
 
 async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId) -> None:
-    """Records whose account the invitations of an invited person led to."""
+    """Moves the invitations of an invited person to the account that they turned out to have."""
     await tx.execute(
         "UPDATE invitations SET person_id = :account WHERE org_id = :org AND person_id = :invited",
         {"org": org, "invited": invited, "account": account},

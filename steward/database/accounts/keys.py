@@ -73,7 +73,7 @@ async def forget_retired(tx: Tx) -> int:
 
 
 async def newest_signing(tx: Tx) -> str | None:
-    """Returns the id of the key that signs now, in whichever process it was made."""
+    """Returns the id of the key that signs now, whichever process created it."""
     row = await tx.first(
         "SELECT key_id FROM service_keys"
         " WHERE kind = 'signing' AND retires_at IS NULL"

@@ -145,7 +145,7 @@ async def set_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> None
 
 
 async def owners(tx: Tx, org: OrgId) -> int:
-    """Returns how many can act as an owner now; requires the organization's lock."""
+    """Returns the number of people who can act as an owner now; requires the organization's lock."""
     row = await tx.first(
         "SELECT count(*) AS found FROM members"
         " WHERE org_id = :org AND role = :role AND active AND account_active",
@@ -173,7 +173,7 @@ async def invited_owners(tx: Tx, org: OrgId) -> list[Member]:
 
 
 async def is_open(tx: Tx, org: OrgId, person: PersonId) -> bool:
-    """Returns whether the membership itself is active, also when the account is not."""
+    """Returns whether the membership is active, whatever the state of the account."""
     row = await tx.first(
         "SELECT active FROM members WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person},

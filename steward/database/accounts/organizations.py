@@ -58,7 +58,7 @@ async def get(tx: Tx, org: OrgId) -> Organization | None:
 
 
 async def named(tx: Tx, name: str) -> OrgId | None:
-    """Returns the id of the organization with exactly this name."""
+    """Returns the id of the organization with exactly this name, or None."""
     row = await tx.first("SELECT org_id FROM dir_orgs WHERE name = :name", {"name": name})
     return None if row is None else OrgId(row["org_id"])
 

@@ -107,7 +107,7 @@ async def by_email(tx: Tx, email_norm: str) -> PersonWithPassword | None:
 
 
 async def known(tx: Tx, person: PersonId) -> PersonWithPassword | None:
-    """Returns the person with the hash of their password."""
+    """Returns the person with the hash of their password, or None."""
     row = await tx.first(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
     return None if row is None else _known(row)
 
@@ -189,7 +189,7 @@ async def organizations_of(tx: Tx, person: PersonId) -> list[OrgId]:
 
 
 async def membership(tx: Tx, org: OrgId, person: PersonId) -> Membership | None:
-    """Returns a person's place in one organization, or None."""
+    """Returns a person's membership of an organization, or None."""
     row = await tx.first(
         "SELECT m.org_id, o.name, m.role, m.active"
         " FROM members AS m"

@@ -19,7 +19,7 @@ _FOUND: Mapping[str, str] = {
 
 
 async def has(tx: Tx, org: OrgId, name: str, value: str) -> bool:
-    """Returns whether the record that a path's parameter `name` names is there; True for other parameters."""
+    """Returns whether the record that the path parameter `name` identifies exists; True for others."""
     sql = _FOUND.get(name)
     if sql is None:
         return True

@@ -76,10 +76,11 @@ async def standing(
 ) -> SessionState | None:
     """Returns the session of a cookie with its person and organization; None when it has ended.
 
-    By the database's clock: unused for `idle`, or `life` after it was opened.
+    It ends when it is unused for `idle`, and `life` after it was opened, by the database's clock.
 
-    For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
-    the call when the role is among `needed` (None: always; `most` 0: never); SQLite counts in memory.
+    For `engine.read(small=True)` alone: on PostgreSQL it also sets the tenant context of the connection, and
+    counts the call when the role is among `needed` (None: always; `max_calls` 0: never); SQLite counts in
+    memory.
     """
     row = await tx.first(
         _STANDING,
@@ -113,7 +114,7 @@ async def insert(
 
 
 async def renew(tx: Tx, old_hash: str, new_hash: str, org: OrgId | None) -> int:
-    """Replaces the session by one with a new cookie, in this organization."""
+    """Moves the session to a new cookie and this organization; returns the number of rows changed."""
     return await tx.execute(
         "UPDATE sessions SET session_hash = :new, org_id = :org, seen_at = :now WHERE session_hash = :old",
         {"new": new_hash, "old": old_hash, "org": org},

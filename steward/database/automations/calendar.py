@@ -48,7 +48,7 @@ _OF_INTEGRATION = " AND (a.integration_id = :integration OR a.connections LIKE :
 
 @dataclass(frozen=True, slots=True)
 class CalendarFilter:
-    """The filter of a calendar; both absent: everything of the organization."""
+    """The filter of a calendar; without both fields it matches everything of the organization."""
 
     automation: AutomationId | None = None
     integration: IntegrationId | None = None

@@ -27,7 +27,7 @@ class HistoryAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldEdit:
-    """A field before and after, as the automation answers it."""
+    """The values of a field before and after a change, in their API form."""
 
     field: str
     before: JsonValue
@@ -36,7 +36,7 @@ class FieldEdit:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A line of an automation's history; `via` is `service` when the service itself acted."""
+    """An entry of an automation's history; `via` is `service` when the service itself acted."""
 
     id: str
     at: datetime

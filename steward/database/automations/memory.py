@@ -18,7 +18,7 @@ async def of_space(tx: Tx, org: OrgId, automation: AutomationId, space: str) -> 
 
 
 async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[str, JsonValue]:
-    """Like `of_space`, over all automations of a template; the newest value of each key wins."""
+    """Like `of_space`, over all automations of a template; the newest value of a key takes precedence."""
     rows = await tx.all(
         "SELECT m.key, m.value FROM memory AS m"
         " JOIN automations AS a ON a.org_id = m.org_id AND a.id = m.automation_id"

@@ -37,7 +37,7 @@ async def insert(
 
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> StoredPlan | None:
-    """Returns the plan of a version; None when it is not there."""
+    """Returns the plan of a version, or None."""
     row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
         " AND plan_version = :version",
@@ -47,7 +47,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> Sto
 
 
 async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> StoredPlan | None:
-    """Returns the plan an automation has now."""
+    """Returns the newest plan of an automation, or None."""
     row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
         " ORDER BY plan_version DESC LIMIT 1",

@@ -201,7 +201,7 @@ async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> di
 
 
 async def active_after(tx: Tx, org: OrgId, *, after: AutomationId | None, limit: int) -> list[AutomationId]:
-    """Returns the ids of active automations that come after one, by rising id."""
+    """Returns the ids of active automations after `after`, in ascending order."""
     rows = await tx.all(
         "SELECT id FROM automations WHERE org_id = :org AND state = 'active' AND id > :after"
         " ORDER BY id LIMIT :limit",
@@ -213,8 +213,10 @@ async def active_after(tx: Tx, org: OrgId, *, after: AutomationId | None, limit:
 async def own_rows(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, Automation]:
-    """Returns the existing automations by id, from their own rows only: what changes with every run
-    is left empty. For the dispatch tick, which has it from the schedules it locked."""
+    """Returns the existing automations by id, from their own rows only.
+
+    What changes with every run is left empty: the dispatch task has it from the schedules it locked.
+    """
     rows = await tx.all(
         f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
         " 0 AS events_dropped, NULL AS events_dropped_at, NULL AS delivery"
@@ -327,7 +329,7 @@ async def relabel(tx: Tx, org: OrgId, integration: IntegrationId, label: str) ->
 
 
 def record(row: Row) -> Automation:
-    """Returns the automation of a joined row."""
+    """Returns the automation that a joined row holds."""
     return Automation(
         org=OrgId(row["org_id"]),
         id=AutomationId(row["id"]),

@@ -105,8 +105,10 @@ async def next_due(tx: Tx) -> datetime | None:
 
 
 async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
-    """Locks those of the schedules that are still due and not put off, by rising id; those others have locked
-    are skipped."""
+    """Locks the given schedules that are still due and not deferred, in ascending order of id.
+
+    Skips those that others have locked.
+    """
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM schedules AS s"
         " WHERE s.org_id = :org AND s.automation_id IN (:automations) AND s.due_at <= {now}"

@@ -35,7 +35,7 @@ FIRST: Key = (OrgId(0), AutomationId(""))
 
 
 async def time_zone_data(tx: Tx) -> str | None:
-    """Returns the version of the zone database all slots follow; None in a new database."""
+    """Returns the version of the zone database that all slots follow; None in a new database."""
     row = await tx.first("SELECT version FROM time_zone_data WHERE singleton = 1")
     return None if row is None else str(row["version"])
 
@@ -63,7 +63,7 @@ async def due(
 
 
 async def after(tx: Tx, key: Key, *, max_rows: int) -> list[Key]:
-    """Returns the automations of all organizations that come after `key`, in order."""
+    """Returns up to `max_rows` automations of all organizations that come after `key`, in order."""
     rows = await tx.all(_ALL, {"after_org": key[0], "after_id": key[1], "most": max_rows})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 

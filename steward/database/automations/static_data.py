@@ -27,7 +27,7 @@ async def put(
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[AutomationId]:
-    """Returns the automations whose static data is sealed under another data key than `number`."""
+    """Returns the automations whose static data is sealed with a data key other than `number`."""
     rows = await tx.all(
         "SELECT automation_id FROM static_data WHERE org_id = :org AND content_key <> :number"
         " ORDER BY automation_id",

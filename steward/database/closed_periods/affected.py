@@ -1,4 +1,4 @@
-"""Reads the scope of a closed period: active automations by schedule, and live runs."""
+"""Reads what is in the scope of a closed period: active automations by schedule, and live runs."""
 
 from dataclasses import dataclass
 

@@ -230,7 +230,7 @@ async def lock_work(tx: Tx, org: OrgId) -> ClosingWork | None:
 
 
 async def advance_work(tx: Tx, org: OrgId, *, after: AutomationId | None) -> None:
-    """Records up to which automation the work is done; None: it is complete."""
+    """Records the last automation that is done; with None, that the work is complete."""
     if after is None:
         await tx.execute("DELETE FROM closing_work WHERE org_id = :org", {"org": org})
         return

@@ -60,7 +60,7 @@ class Tx(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """Which database engine this is."""
+        """The database engine of the transaction."""
         ...
 
     @property
@@ -150,7 +150,7 @@ class Engine(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """Which database engine this is."""
+        """The database engine."""
         ...
 
     async def write(

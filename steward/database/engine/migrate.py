@@ -71,7 +71,7 @@ _VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LockLimits:
-    """The time a migration waits for a table's lock, while others wait behind it, and its tries."""
+    """The time for which a migration waits for a table's lock, blocking others, and how often it tries."""
 
     wait_ms: int = 5_000
     tries: int = 10

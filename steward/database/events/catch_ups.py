@@ -39,7 +39,7 @@ class CatchUp:
 
 
 async def due(tx: Tx, max_rows: int = 20) -> list[tuple[OrgId, tuple[IntegrationId, str]]]:
-    """Returns the reads that are due now, of all organizations."""
+    """Returns the catch-up reads that are due now, of all organizations."""
     rows = await tx.all(_DUE, {"most": max_rows})
     return [
         (OrgId(row["org_id"]), (IntegrationId(row["integration_id"]), row["object_type"])) for row in rows
@@ -47,7 +47,7 @@ async def due(tx: Tx, max_rows: int = 20) -> list[tuple[OrgId, tuple[Integration
 
 
 async def of(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, CatchUp]:
-    """Returns every type of the store that is read again."""
+    """Returns the catch-up of each object type of the store."""
     rows = await tx.all(
         "SELECT object_type, since, fill, read_until, ids_compared_at, tries FROM catch_ups"
         " WHERE org_id = :org AND integration_id = :integration",
@@ -70,7 +70,7 @@ async def start(
 
 
 async def restart_fill(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) -> None:
-    """Starts to complete the last-seen state, which a new derived topic needs before it is received."""
+    """Restarts the fill of the last-seen state, which a new derived topic needs before it is received."""
     await tx.execute(
         "UPDATE catch_ups SET fill = 'pending', next_at = :now"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
@@ -99,7 +99,7 @@ async def read_on(
     next_at: datetime,
     ids_compared_at: datetime,
 ) -> None:
-    """Records that everything modified until then is known."""
+    """Records that everything modified until `until` has been read."""
     await tx.execute(
         "UPDATE catch_ups SET read_until = :until, ids_compared_at = :ids_compared_at, next_at = :next,"
         " tries = 0"
@@ -118,7 +118,7 @@ async def read_on(
 async def defer(
     tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, next_at: datetime
 ) -> None:
-    """Schedules another try after a failed read, from the same position."""
+    """Schedules another try after a failed read, from the position it had reached."""
     await tx.execute(
         "UPDATE catch_ups SET next_at = :next, tries = tries + 1"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",

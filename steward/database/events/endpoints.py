@@ -12,7 +12,7 @@ def hashed(key: str) -> str:
 
 
 async def find(tx: Tx, key: str) -> tuple[OrgId, IntegrationId] | None:
-    """Returns whose address this is; None when nobody has it any more."""
+    """Returns the connection whose event address has this key; None for an unknown or removed one."""
     row = await tx.first(
         "SELECT org_id, integration_id FROM dir_endpoints WHERE endpoint_key_hash = :hash",
         {"hash": hashed(key)},

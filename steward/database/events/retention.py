@@ -73,7 +73,7 @@ async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
 
 
 async def with_poison(tx: Tx) -> int:
-    """Returns how many events of all organizations permanently failed to match."""
+    """Returns the number of events, in all organizations, that permanently failed to match."""
     row = await tx.first(
         PerEngine(
             "SELECT count(*) AS n FROM dir_orgs AS o CROSS JOIN events AS e"

@@ -123,7 +123,10 @@ async def needed_topics(tx: Tx, org: OrgId, integration: IntegrationId) -> list[
 async def automations_by_topic(
     tx: Tx, org: OrgId, integration: IntegrationId, topics: Collection[str]
 ) -> dict[str, list[AutomationId]]:
-    """Returns the active automations that each topic starts; who holds an automation's schedule lock"""
+    """Returns the active automations that each topic starts.
+
+    A caller that holds the lock on an automation's schedule reads its present state.
+    """
     rows = await tx.all(
         "SELECT topic, automation_id FROM automation_topics"
         " WHERE org_id = :org AND integration_id = :integration AND topic IN (:topics)"

@@ -69,7 +69,7 @@ async def insert(tx: Tx, stored_import: Import, *, content: SealedContent, plan:
 
 
 async def by_content(tx: Tx, org: OrgId, source: str, sha256: str) -> Import | None:
-    """Returns the import of equal content, whole."""
+    """Returns the import with the same content and its plan, or None."""
     row = await tx.first(
         f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND source = :source AND sha256 = :sha256",
         {"org": org, "source": source, "sha256": sha256},
@@ -88,7 +88,7 @@ async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
 
 
 async def sealed_content(tx: Tx, org: OrgId, import_id: str) -> SealedContent | None:
-    """Returns the export without its secrets, sealed; None when it was deleted."""
+    """Returns the sealed export, which holds no secrets; None when it was deleted."""
     row = await tx.first(
         "SELECT content, content_key FROM imports WHERE org_id = :org AND id = :id",
         {"org": org, "id": import_id},
@@ -97,7 +97,7 @@ async def sealed_content(tx: Tx, org: OrgId, import_id: str) -> SealedContent | 
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[str]:
-    """Returns the imports whose content is sealed under another data key than `number`."""
+    """Returns the imports whose content is sealed with a data key other than `number`."""
     rows = await tx.all(
         "SELECT id FROM imports WHERE org_id = :org AND content_key <> :number ORDER BY id",
         {"org": org, "number": number},

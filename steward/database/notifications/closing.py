@@ -102,8 +102,11 @@ class ClosedMessage:
 async def leave_out_void(
     tx: Tx, org: OrgId, messages: Collection[MessageId], topics: Collection[Topic]
 ) -> int:
-    """Removes from the messages what no longer holds: the approval is decided, the connection works, the
-    automation is resumed or has succeeded. Looks at these topics alone; returns how many rows went."""
+    """Removes notices that no longer hold from the messages; returns how many rows it removed.
+
+    A notice no longer holds when its approval is decided, its connection works, or its automation is resumed
+    or has succeeded. Considers the given topics alone.
+    """
     touched = 0
     for void_topics, holds in _HOLDS:
         if void_topics.isdisjoint(topics):
@@ -145,8 +148,10 @@ async def leave_out(tx: Tx, org: OrgId, message: MessageId, unwanted: Subject) -
 
 
 async def listed(tx: Tx, org: OrgId, messages: Collection[MessageId]) -> dict[MessageId, list[NoticeId]]:
-    """Returns the notices that each of the messages lists: waiting approvals by their end, then other groups,
-    newest first."""
+    """Returns the notices that each of the messages lists.
+
+    Waiting approvals come first, by the time they end, then the other groups, newest first.
+    """
     rows = await tx.all(_LISTED, {"org": org, "messages": list(messages)})
     by_message: dict[MessageId, list[NoticeId]] = {}
     for row in rows:

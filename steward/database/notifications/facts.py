@@ -92,7 +92,7 @@ async def automation_paused(tx: Tx, org: OrgId, automation: AutomationId, *, ver
 async def automation_quiet(
     tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime, periods: int
 ) -> None:
-    """Records that an automation had no success in so many of its periods, `since` the oldest of them."""
+    """Records that an automation had no success in its last `periods` periods, from `since` on."""
     dedupe = f"{automation}|{ms(tx.now)}"
     facts = facts_of(since=wire_time(since), periods=periods)
     await _add_named(tx, org, automation, Topic.AUTOMATION_QUIET, dedupe, facts=facts)

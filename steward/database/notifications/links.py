@@ -16,10 +16,10 @@ class SealedMail:
 
 
 async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """Makes waiting mails with a link to the person obsolete, for it was used or withdrawn, and erases what
-    they say. Mails of an account that hold no link have no end (`expires_at`) and are still sent.
+    """Makes waiting mails with a link to the person obsolete and erases their content; returns how many.
 
-    Returns how many there were.
+    The link was used or withdrawn. Mails of an account without a link have no end (`expires_at`) and are
+    still sent.
     """
     return await tx.execute(
         "UPDATE messages SET state = 'obsolete', lease_until = NULL, next_try_at = NULL, sealed = NULL,"

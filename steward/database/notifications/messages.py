@@ -46,7 +46,7 @@ class Receiver:
     route: RouteId | None = None
 
     def args(self, org: OrgId) -> dict[str, object]:
-        """Returns the receiver as stored."""
+        """Returns the receiver's columns as stored."""
         return {
             "org": org,
             "person": self.person or 0,
@@ -124,8 +124,10 @@ async def add_closed(
     sealed: tuple[bytes, int] | None = None,
     expires_at: datetime | None = None,
 ) -> MessageId:
-    """Stores a message that is due at once with what it says: one event of a webhook, a test, a mail of
-    one's account."""
+    """Stores a message that is due at once with its content.
+
+    It is an event of a webhook, a test, or a mail about an account.
+    """
     message = id_ or MessageId(new_id(tx.now))
     await tx.execute(
         "INSERT INTO messages (org_id, id, person_id, route_id, channel, kind, state, created_at, due_at,"
@@ -329,8 +331,10 @@ async def end_of_route(tx: Tx, org: OrgId, route: RouteId, *, state: MessageStat
 
 
 async def forget_before_restore(tx: Tx, org: OrgId) -> int:
-    """Ends unfinished messages after a restore, since they may have been sent; new notices go to the inbox
-    alone. Returns how many messages ended."""
+    """Ends unfinished messages after a restore, since they may have been sent; returns how many ended.
+
+    New notices go to the inbox alone.
+    """
     await tx.execute(
         "UPDATE notices SET inbox_only = :yes WHERE org_id = :org AND state = 'new'",
         {"org": org, "yes": True},

@@ -48,7 +48,7 @@ async def count_tests(tx: Tx, org: OrgId, receiver: Receiver, since: datetime) -
 
 
 async def waiting(tx: Tx, org: OrgId) -> WaitingMail:
-    """Returns the organization's waiting mail, and when mail was last accepted."""
+    """Returns when the organization's oldest waiting mail was due, and when mail was last accepted."""
     row = await tx.first(
         "SELECT (SELECT min(due_at) FROM messages WHERE org_id = :org AND channel = 'email'"
         " AND state IN ('due', 'sending')) AS oldest_due_at,"

@@ -142,7 +142,7 @@ async def count_refusal(tx: Tx, org: OrgId, who: PersonId) -> int:
 
 
 async def forget_refusals(tx: Tx, org: OrgId, people: Collection[PersonId]) -> None:
-    """Records that the people's mail is accepted, or that it is to be tried again."""
+    """Resets the people's counts of refused mail: it is accepted, or is to be tried again."""
     if people:
         await tx.execute(
             "UPDATE notification_preferences SET mail_refusals = 0"

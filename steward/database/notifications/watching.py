@@ -11,7 +11,7 @@ from steward.model.run import Mode, RunStatus, kinds
 
 @dataclass(frozen=True, slots=True)
 class QuietWatch:
-    """The watch of an automation: its number of periods, the last success and the last notice."""
+    """The watch of an automation: its number of periods, since when it is quiet, and the last notice."""
 
     quiet_after: int | None = None
     quiet_since: datetime | None = None
@@ -56,7 +56,7 @@ async def oldest_period(
 
 
 async def had_success(tx: Tx, org: OrgId, automation: AutomationId, since: datetime) -> bool:
-    """Returns whether a live run of the automation succeeded since an instant."""
+    """Returns whether a live run of the automation that was queued since an instant succeeded."""
     row = await tx.first(
         "SELECT 1 AS has FROM runs WHERE org_id = :org AND automation_id = :automation AND kind IN (:kinds)"
         " AND queued_at >= :since LIMIT 1",
@@ -95,7 +95,7 @@ async def begin(
 
 
 async def end(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """Records that the automation had a success again."""
+    """Ends the quiet time of an automation, which had a success again."""
     await tx.execute(
         "UPDATE automation_watch SET quiet_since = NULL, notified_at = NULL"
         " WHERE org_id = :org AND automation_id = :automation",

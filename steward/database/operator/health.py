@@ -93,7 +93,7 @@ async def settings_of_server(tx: Tx) -> dict[str, str]:
 
 
 async def leases(tx: Tx) -> Leases:
-    """Returns how many workers hold their lease, and how many lost it without being declared dead."""
+    """Returns the numbers of workers that hold their lease and that lost it, and the live releases."""
     row = await tx.first(
         "SELECT coalesce(sum(CASE WHEN lease_until >= {now} THEN 1 ELSE 0 END), 0) AS alive,"
         " coalesce(sum(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END), 0) AS expired"
@@ -256,6 +256,6 @@ async def row_security_gaps(tx: Tx) -> list[str]:
 
 
 async def audit_fault(tx: Tx, org: OrgId) -> Fault | None:
-    """Returns what the worker's last check of an organization's audit log found wrong."""
+    """Returns the fault that the last check of an organization's audit log found, or None."""
     head = await audit_heads.get(tx, org)
     return None if head is None else head.fault

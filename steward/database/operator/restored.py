@@ -49,7 +49,7 @@ class RestoreProgress:
     runs: int
 
     def is_done(self, org: OrgId) -> bool:
-        """Returns whether an organization was prepared; they are taken by rising id."""
+        """Returns whether an organization was prepared; organizations are prepared in order of their ids."""
         return org < self.org or (org == self.org and self.run is None)
 
 

@@ -34,7 +34,7 @@ COLUMN_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
 @dataclass(frozen=True, slots=True)
 class PublicChange:
-    """A change as answered, with its position in the list."""
+    """The API form of a change, with its position in the list."""
 
     id: ChangeId
     seq: int
@@ -182,8 +182,9 @@ async def public_changes(
     undo_runs: Sequence[RunId] = (),
     limit: int,
 ) -> list[PublicChange]:
-    """Returns changes as answered: of a step, a round or the whole run; by seq and position, and so by seq
-    and id, which rises with the position. `undo_runs` are the undo runs of the run, whose changes put some of
+    """Returns the API form of changes of a step, a round or the whole run, by seq and position.
+
+    That is also the order of their ids. `undo_runs` are the undo runs of the run, whose changes put some of
     these back.
     """
     where: list[str] = []

@@ -132,7 +132,7 @@ class RunToBegin:
 
 @dataclass(frozen=True, slots=True)
 class RunToFinish:
-    """A run that reached the end of its plan; `checkpoint` is its last step when not stored yet."""
+    """A run that reached the end of its plan; `checkpoint` is its last step, if not stored yet."""
 
     lease: Lease
     automation: AutomationId
@@ -181,8 +181,9 @@ async def precheck(
 
 
 async def start_runs(tx: Tx, to_start: Sequence[RunToStart], *, max_waiting: int) -> list[Run]:
-    """Creates runs by hand under their queues' locks, all or none: raises when a key was used or too many
-    wait.
+    """Creates runs by hand under their queues' locks, all or none.
+
+    Raises when a key was used or too many runs wait.
     """
     rows = await tx.all(
         _START,

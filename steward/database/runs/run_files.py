@@ -1,4 +1,4 @@
-"""The files of runs as rows: what there is, and on PostgreSQL their sealed content in chunks."""
+"""Stores the files of runs: a row for each, and on PostgreSQL their sealed content in chunks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ class ValueState(StrEnum):
 
 
 class StepRow(NamedTuple):
-    """A public row, as written: `wire` is the step as answered, without its changes."""
+    """A row of the log as written; `wire` is the API form of the step, without its changes."""
 
     seq: int
     name: str

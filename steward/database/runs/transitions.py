@@ -154,7 +154,7 @@ async def start(tx: Tx, lease: Lease) -> bool:
 
 
 async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
-    """Advances to step number `seq`; returns whether the run is owned, and a cancel request's code."""
+    """Advances to step `seq`; returns whether the run is still owned, and a cancel request's code."""
     row = await tx.first(
         "UPDATE runs SET last_seq = :seq" + _FENCE + " AND last_seq = :before RETURNING cancel_code",
         _fenced(lease, seq=seq, before=seq - 1),

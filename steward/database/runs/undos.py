@@ -22,7 +22,7 @@ _WRITTEN = f"(c.outcome IN ('applied', 'unknown') OR (c.outcome = 'failed' AND {
 
 @dataclass(frozen=True, slots=True)
 class StoredUndo:
-    """The run that an undo run puts back, and which of its changes; None: all that can be undone."""
+    """The run that an undo run puts back, and the chosen changes; None: all that can be undone."""
 
     of_run: RunId
     chosen: tuple[ChangeId, ...] | None

@@ -31,7 +31,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A part's write."""
+    """The write of one part, as recorded."""
 
     key: str
     run: RunId
