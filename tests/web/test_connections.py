@@ -73,7 +73,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     inputs = {"threshold": 1, "teams": {"integration_id": teams}}
     automation = await web.automation("Alert of the ops", template_id="low-stock-alert", inputs=inputs)
     await page.reload()
-    await expect(page.get_by_role("list").get_by_text("Alert of the ops")).to_be_visible()
+    await expect(page.get_by_role("table").get_by_text("Alert of the ops")).to_be_visible()
     await page.get_by_role("button", name="Rename").click()
     await page.get_by_role("dialog").get_by_label("Name").fill("Shop floor")
     await page.get_by_role("button", name="Rename connection").click()

@@ -120,7 +120,7 @@ async def _member(seen: OpenPage, web: WebSite) -> list[str]:
     await seen.page.get_by_role("link", name="The shop").wait_for()
     faults = await seen.check_looks("connections")
     await seen.open(f"/connections/{web.site.store}")
-    await seen.page.get_by_role("list").get_by_text("On the shop of the looks").wait_for()
+    await seen.page.get_by_role("table").get_by_text("On the shop of the looks").wait_for()
     faults += await seen.check_looks("connection")
     await seen.open("/people")
     await seen.page.get_by_role("cell", name="approver@shop.example").wait_for()
