@@ -82,7 +82,7 @@ async def request(tx: Tx, email: str) -> ResetLink | None:
 
 
 async def _first_membership(tx: Tx, person: PersonId) -> Membership | None:
-    """Returns the person's first active membership; makes at least one look-up, also for _NOBODY."""
+    """Returns the person's first active membership; makes at least one query, also for _NOBODY."""
     orgs = await people.organizations_of(tx, person) or [OrgId(0)]
     await tx.set_tenant(orgs)
     for org in orgs:

@@ -54,9 +54,9 @@ class DueSlot:
 
 @dataclass(frozen=True, slots=True)
 class DueSlots:
-    """The due slots of one pass in the order they are decided, and the timing once they are.
+    """The due slots of one pass, in the order they are decided, and the timing afterwards.
 
-    `closed` are those that a closed period leaves out, each with its name.
+    `closed` are those that a closed period omits, each with the name of the period.
     """
 
     due: tuple[DueSlot, ...]

@@ -1,4 +1,4 @@
-"""Looks whether what `make built` puts into the package is there, and as it was built."""
+"""Checks that what `make built` puts into the package is present and unchanged."""
 
 from pathlib import Path
 

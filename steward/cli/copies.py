@@ -77,7 +77,7 @@ async def restore(args: CliArgs) -> Facts:
 
 
 async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: BackupCopy) -> int:
-    """Brings the copy to this release, tries its keys, and has open writes looked up first; how many runs."""
+    """Migrates the copy, tests its keys and marks runs with open writes; returns how many runs."""
     if copy.schema_version > max(migration.version for migration in migrations("sqlite")):
         raise SchemaDiffers("The copy was made by a newer release. Restore it with that one.")
     await migrate(f"sqlite:///{fresh}", args.now())
@@ -91,7 +91,7 @@ async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: BackupC
 
 
 async def _prepare_restored(args: CliArgs) -> Facts:
-    """PostgreSQL was restored: what was to be written at that moment is looked up before going on."""
+    """Prepares a restored PostgreSQL database: its open writes are looked up before the service continues."""
     taken_at = _instant(args)
     if is_sqlite(args.settings.database_url):
         raise CommandFailed("not_postgresql", "This command is for PostgreSQL. Use: steward restore.")

@@ -14,7 +14,7 @@ from steward.version import __version__
 
 
 async def _run_migrations(args: CliArgs) -> Facts:
-    """Applies pending migrations; with --check only looks, and fails when any is pending."""
+    """Applies pending migrations; with --check applies none, and fails when any is pending."""
     url, dry_run, cleans = args.settings.database_url, args.options.check, args.options.clean
     if dry_run and cleans:
         raise WrongUsage("Give --check or --clean, not both.")

@@ -108,7 +108,7 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
 
 
 async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
-    """Records since when the account refuses, and whether that is too short to act on.
+    """Records since when the account refuses; returns whether that is too short to act on.
 
     A refused key is believed after a minute, what stands in front of the account after an hour: a security
     plug-in or maintenance often passes. Raises StaleVersion.

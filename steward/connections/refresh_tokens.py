@@ -123,7 +123,7 @@ class StoredRefreshTokens:
 async def _take(
     tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId, lease: str
 ) -> tuple[int, Secret] | None:
-    """Takes the lease and reads the token; None while somebody else has it. Raises CallRefused."""
+    """Takes the lease and reads the token; None while another process has it. Raises CallRefused."""
     was_taken = await connections.lease_token(tx, org, integration, lease=lease, until=tx.now + LEASE)
     if not was_taken and await connections.get(tx, org, integration) is not None:
         return None

@@ -31,9 +31,9 @@ _PUT_OFF = (
 
 
 async def defer(tx: Tx, tick: str, key: str, *, message: str) -> int:
-    """Counts one more failure of `key` and puts it off for 1, 2, 4 … 60 minutes; failures so far.
+    """Counts a failure of `key`, defers it for 1, 2, 4 … 60 minutes, and returns the failures so far.
 
-    0 when it is put off already: several processes that meet one bad row at a time count it once.
+    Returns 0 when it is deferred already: several processes that meet one bad row at a time count it once.
     """
     row = await tx.first(_PUT_OFF, {"tick": tick, "key": key, "message": message[:_MESSAGE_CHARACTERS]})
     return 0 if row is None else int(row["failures"])

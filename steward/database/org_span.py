@@ -20,7 +20,7 @@ class OrgSpan:
     last: int
 
     def args(self, **more: object) -> dict[str, object]:
-        """Returns the arguments of a statement that looks into them."""
+        """Returns the arguments of a statement that reads these organizations."""
         return {"first_org": self.first, "last_org": self.last, **more}
 
 
@@ -28,7 +28,7 @@ EVERY_ORG = OrgSpan(0, 2**62)
 
 
 async def next_orgs(tx: Tx, after: int, *, limit: int = ORGANIZATIONS) -> OrgSpan | None:
-    """Returns the next organizations behind the number `after`; None when there is none."""
+    """Returns the next organizations after the number `after`; None when there are none."""
     row = await tx.first(
         "SELECT max(o.org_id) AS last FROM"
         " (SELECT org_id FROM dir_orgs WHERE org_id > :after ORDER BY org_id LIMIT :limit) AS o",

@@ -66,7 +66,7 @@ class DayRecord(msgspec.Struct):
 
 
 class FailureRecord(msgspec.Struct):
-    """The newest run of an automation, which failed; `connection_checking`: its store is being looked at."""
+    """The newest run of an automation, which failed; `connection_checking`: its store is being checked."""
 
     run: RunRecord
     failures_in_row: Count
@@ -121,7 +121,7 @@ class StripsAnswer(msgspec.Struct):
 
 
 async def keep_totals(call: ApiCall) -> bool:
-    """Adds up what is over since somebody last looked; False where that is not finished or not possible."""
+    """Adds up the finished runs since the last call; returns False if that is unfinished or impossible."""
     try:
         return await keeping.keep(call.context.engine, call.context.clock, call.actor.org)
     except Unavailable:

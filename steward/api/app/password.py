@@ -54,7 +54,7 @@ async def count_reset(value: Any, client: Client, context: ServiceContext) -> No
 
 
 async def prepare_reset(call: ApiCall) -> PreparedReset:
-    """Looks the link up and hashes the new password."""
+    """Looks up the link and hashes the new password."""
     body, context = call.body, call.context
     return await forgotten_password.prepare(
         context.engine,

@@ -183,9 +183,9 @@ async def activate(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def mail_again(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/people/{userId}/mail-again`: mail is sent again to somebody whose server refused it.
+    """Answers `POST /app/people/{userId}/mail-again`: resumes mail to a person whose server refused it.
 
-    Of one's own, an accepted test mail does the same.
+    For one's own mail, an accepted test mail has the same effect.
     """
     person = _person(call)
     member = await rows.get(tx, call.actor.org, person)
@@ -223,7 +223,7 @@ async def count_acceptance(value: Any, client: Client, context: ServiceContext) 
 
 
 async def prepare_acceptance(call: ApiCall) -> PreparedAcceptance:
-    """Looks the link up; compares the password of an account or hashes that of a new one."""
+    """Looks up the link; compares the password of an account or hashes that of a new one."""
     context, body = call.context, call.body
     return await invitations.prepare_acceptance(
         context.engine,

@@ -102,7 +102,7 @@ async def _searched(
 async def _first_of(
     tx: Tx, org: OrgId, filters: RunFilter, runs: Sequence[RunId], *, limit: int
 ) -> list[Row]:
-    """Returns the newest `limit` rows of `runs`, newest first, that the filter lets through.
+    """Returns the newest `limit` rows of `runs` that pass the filter, newest first.
 
     Reads no more rows than the page takes while each run passes the filter.
     """

@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 def component(name: str) -> Json:
-    """Stands for a component of the document; pydantic refuses a `$ref` that is not its own."""
+    """Returns a placeholder for a component; pydantic refuses a `$ref` that is not its own."""
     return {"x-component": name}
 
 

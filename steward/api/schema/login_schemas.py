@@ -1,4 +1,4 @@
-"""The login as the OpenAPI document describes it: it stands outside the table of operations."""
+"""The login in the OpenAPI document; it is not part of the table of operations."""
 
 from typing import Any
 

@@ -58,7 +58,7 @@ class PreviewAnswer(msgspec.Struct):
 
 
 class PreviewBody(RequestBody):
-    """A schedule to look at."""
+    """A schedule to preview."""
 
     schedule: ScheduleJson
     timezone: ZoneText = Field(default="")

@@ -39,5 +39,5 @@ class ForwardingReader:
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Looks up what puts parts back."""
+        """Looks up the inverses of parts."""
         return await self.reader.look_up_inverses(parts, is_overwritten=is_overwritten)

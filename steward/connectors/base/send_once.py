@@ -73,5 +73,5 @@ class SendOnceReader:
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Returns for each part that nothing of it can be looked up."""
+        """Returns, for each part, that it has no inverse to look up."""
         return [NOT_LOOKED_UP for _ in parts]

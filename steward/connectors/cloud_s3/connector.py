@@ -136,7 +136,7 @@ class CloudS3Reader:
         return params | ({"continuation-token": token} if token is not None else {})
 
     async def _file(self, query: FileQuery) -> AsyncIterator[RecordPage[FileContent]]:
-        """Looked at first, then fetched only while it is still that one. Raises Stale, RemoteNotFound."""
+        """Reads the file's head, then fetches it unless it was replaced. Raises Stale, RemoteNotFound."""
         path = self._path_of(query.path)
         head = head_of(await self._http.head(path, operation="file"), query.path)
         if query.unless_etag == head.etag:

@@ -93,7 +93,7 @@ class _NoteOperation(ShopifyOperation[SetNote]):
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the note of before."""
+        """Returns the part that sets the former note."""
         return value_restored(part)
 
     def _plan_one(self, command: SetNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -122,7 +122,7 @@ class _CancelOperation(ShopifyOperation[CancelOrder]):
         return {"cancelled": True}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a cancelled order stays cancelled."""
+        """Returns that a cancellation cannot be undone."""
         return NO_CANCELLATION_BACK
 
     def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -160,7 +160,7 @@ class _CloseOperation(ShopifyOperation[CloseOrder]):
         return {"closed": arguments["closed"]}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that opens the order again, or archives it again."""
+        """Returns the part that reopens or archives the order again."""
         return value_restored(part)
 
     def _plan_one(self, command: CloseOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -186,7 +186,7 @@ class _HoldOperation(ShopifyOperation[HoldFulfilment]):
         return {"status": "on_hold"}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that the hold of ours has to be looked up before it can be ended."""
+        """Returns that our hold has to be looked up before it can be released."""
         return NeedsLookUp()
 
     def _plan_one(
@@ -216,7 +216,7 @@ class _CaptureOperation(ShopifyOperation[CapturePayment]):
         return {"capturable": False, "paid": True}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that money that was taken is not given back by an undo."""
+        """Returns that a captured payment cannot be undone."""
         return Irreversible("A payment that was taken cannot be undone. Refund it.")
 
     def _plan_one(
@@ -261,7 +261,7 @@ class _RefundOperation(ShopifyOperation[CreateRefund]):
         return {"refunds": (number if isinstance(number, int) else 0) + 1, "refunded": str(refunded + amount)}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that money that was given back stays with the customer."""
+        """Returns that a refund cannot be undone."""
         return Irreversible("A refund cannot be taken back.")
 
     def _plan_one(self, command: CreateRefund, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -306,7 +306,7 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
         return {"value": arguments["value"]}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that the digest of the value now has to be read first."""
+        """Returns that the digest of the present value has to be read first."""
         return NeedsLookUp()
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:

@@ -203,7 +203,7 @@ class WooCommerceReader:
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Returns for each part that nothing of it is looked up: every inverse is known beforehand."""
+        """Returns, for each part, that nothing is to be looked up: every inverse is known beforehand."""
         return [NOT_LOOKED_UP for _ in parts]
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:

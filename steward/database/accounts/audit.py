@@ -100,7 +100,7 @@ async def by_person(
 
 
 async def after(tx: Tx, org: OrgId, seq: int, *, limit: int) -> list[ChainedEntry]:
-    """Entries behind `seq`, oldest first."""
+    """Returns the entries after `seq`, oldest first."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM audit_log WHERE org_id = :org AND seq > :seq ORDER BY seq, id LIMIT :limit",
         {"org": org, "seq": seq, "limit": limit},

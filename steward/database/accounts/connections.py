@@ -111,7 +111,7 @@ async def insert(tx: Tx, org: OrgId, connection: Connection, *, subject: str) ->
 
 
 async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:
-    """Writes a connection over version `was`; False when somebody else changed it."""
+    """Writes a connection over version `was`; returns False when another call has changed it."""
     touched = await tx.execute(
         "UPDATE connections SET name = :name, domain = :domain, zone = :zone, currency = :currency,"
         " state = :state, account_label = :label, facts = :facts, version = :version,"
@@ -159,7 +159,7 @@ async def lease_token(tx: Tx, org: OrgId, integration: IntegrationId, *, lease: 
 
 
 async def release_token(tx: Tx, org: OrgId, integration: IntegrationId, *, lease: str) -> bool:
-    """Ends a lease; False when it is over and somebody else's."""
+    """Ends a lease; returns False when it has expired and another process holds it."""
     touched = await tx.execute(
         "UPDATE connections SET token_lease = NULL, token_leased_until = NULL"
         " WHERE org_id = :org AND integration_id = :integration AND token_lease = :lease",

@@ -14,7 +14,7 @@ _KNOWN = f"{_PERSON}, password_hash, unclaimed"
 class PersonWithPassword:
     """A person and the hash of their password, if they have one.
 
-    `unclaimed`: stands for somebody invited who has not accepted yet, and has no account's address.
+    `unclaimed` marks an invited person who has not accepted yet and has no account's address.
     """
 
     person: Person
@@ -138,7 +138,7 @@ async def set_password_hash(tx: Tx, person: PersonId, password_hash: str) -> Non
 
 
 async def claim(tx: Tx, person: PersonId, *, email_norm: str) -> None:
-    """Makes somebody invited an account of this address; call it under `lock_email`."""
+    """Makes an invited person an account of this address; requires the lock of `lock_email`."""
     await tx.execute(
         "UPDATE people SET email_norm = :email_norm, unclaimed = :unclaimed"
         " WHERE person_id = :person AND unclaimed",
@@ -147,7 +147,7 @@ async def claim(tx: Tx, person: PersonId, *, email_norm: str) -> None:
 
 
 async def remove_invited(tx: Tx, person: PersonId) -> None:
-    """Removes somebody invited whom no organization lists any more."""
+    """Removes an invited person who is no longer a member of any organization."""
     if not await organizations_of(tx, person):
         await tx.execute("DELETE FROM people WHERE person_id = :person AND unclaimed", {"person": person})
 

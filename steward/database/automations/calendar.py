@@ -103,10 +103,10 @@ async def stored(
     states: Collection[OccurrenceState],
     limit: int,
 ) -> list[CalendarRow]:
-    """Stored rows with `run_at` in [since, until) behind `after`, in the calendar's order.
+    """Returns stored rows with `run_at` in [since, until) after `after`, in the calendar's order.
 
-    Pending rows, and rows a person skipped that are still ahead, only of active automations; queued and
-    other skipped ones of every automation not archived.
+    Includes pending rows, and rows ahead that a person skipped, only of active automations; queued and other
+    skipped rows of every automation that is not archived.
     """
     rows = await tx.all(
         _stored_text(narrowing, states),

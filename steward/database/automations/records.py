@@ -95,7 +95,7 @@ _LABEL = (
 
 
 async def insert(tx: Tx, org: OrgId, automation: Automation) -> None:
-    """Stores a new automation; its row in schedules is stored apart."""
+    """Inserts an automation without its row in `schedules`."""
     await tx.execute(
         "INSERT INTO automations (org_id, id, version, kind, import_id, template_id, template_version,"
         " source, platform, integration_id, store_label, name, name_folded, state, paused_by, paused_reason,"

@@ -73,7 +73,7 @@ async def insert(tx: Tx, org: OrgId, automation: AutomationId, timing: Timing) -
 
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
-    """Locks the automation's schedule, first in the lock order; None when there is none here."""
+    """Locks the automation's schedule, first in the lock order; returns None when it does not exist."""
     row = await tx.first(
         f"SELECT {_COLUMNS} FROM schedules AS s"
         " WHERE s.org_id = :org AND s.automation_id = :automation {for_update}",
@@ -93,7 +93,7 @@ async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -
 
 
 async def due(tx: Tx, *, max_rows: int) -> list[tuple[OrgId, AutomationId]]:
-    """Automations of all organizations with a run due, longest due first, but for those put off."""
+    """Returns automations of all organizations with a run due, longest due first, without deferred ones."""
     rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 

@@ -54,8 +54,8 @@ async def due(
 ) -> tuple[list[Key], datetime | None]:
     """Returns automations of all organizations audited up to less than `before`, longest ago first.
 
-    Beside them, up to when the first one is audited. Leaves out those with a run due by `until`, which
-    dispatch has yet to decide.
+    Also returns up to when the first one is audited. Omits those with a run due by `until`, which dispatch
+    has yet to decide.
     """
     rows = await tx.all(_DUE, {"before": before, "until": until, "most": max_rows})
     keys = [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]

@@ -83,7 +83,7 @@ class Tx(Protocol):
     async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
         """Runs a statement once for each of `rows` and returns the number of rows it changed.
 
-        The values of a row need no conversion and stand in the order in which the statement first names them.
+        The values of a row need no conversion, and are in the order in which the statement first names them.
         """
         ...
 

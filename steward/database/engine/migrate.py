@@ -263,9 +263,9 @@ async def _migrate_postgres(
 
 
 async def _within_limits(connection: Any, act: Callable[[], Awaitable[None]], limits: LockLimits) -> None:
-    """Runs `act` in a transaction that gives up a lock it waits for too long, and tries it again.
+    """Runs `act` in a transaction that stops waiting for a lock after a time, and tries it again.
 
-    Those who come to the table meanwhile wait behind it. Raises Unavailable after the last try.
+    While it waits, others wait behind it. Raises Unavailable after the last try.
     """
     for attempt in range(1, limits.tries + 1):
         try:

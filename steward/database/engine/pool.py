@@ -129,7 +129,7 @@ class ConnectionPool:
 
 
 class _Loan:
-    """A connection while somebody uses it."""
+    """A connection while it is in use."""
 
     __slots__ = ("_connection", "_pool")
 

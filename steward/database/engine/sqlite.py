@@ -188,7 +188,7 @@ class _Writer:
         self._connection.execute("COMMIT")
 
     def _turn(self, job: _Job, done: list[_Job]) -> bool:
-        """Runs a job together with those of its kind that wait directly behind it; returns as `_run`."""
+        """Runs a job together with the jobs of its kind that directly follow it; returns as `_run`."""
         kind = job.act
         if not isinstance(kind, Batchable) or not kind.on_sqlite:
             return self._run(job)

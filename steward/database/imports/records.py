@@ -42,7 +42,7 @@ class SealedContent:
 
 
 async def insert(tx: Tx, stored_import: Import, *, content: SealedContent, plan: JsonObject) -> bool:
-    """Stores an import; false when equal content of its source is there already."""
+    """Inserts an import; returns False when equal content of its source exists already."""
     done = await tx.execute(
         f"INSERT INTO imports (org_id, {_SHORT}, content, content_key, plan)"
         " VALUES (:org, :id, :source, :name, :sha256, :bytes, :supported, :report, :created, :person, :via,"

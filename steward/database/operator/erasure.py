@@ -219,7 +219,7 @@ async def anonymise_member(
 
 
 async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, max_rows: int) -> None:
-    """Writes FORMER_MEMBER where the column holds a name, in at most so many characters."""
+    """Writes FORMER_MEMBER over the names in a column, cut to its number of characters."""
     await tx.execute(
         f"UPDATE {table} SET {column} = substr(replace({column}, :name, :former), 1, :most)"
         f" WHERE org_id = :org AND {column} <> replace({column}, :name, :former)",

@@ -29,9 +29,9 @@ async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[StoredFile]:
 
 
 async def insert(tx: Tx, org: OrgId, run: RunId, *, file: StoredFile, sealed: bytes) -> None:
-    """Stores a file; `sealed` is its content where the database holds it, else empty.
+    """Inserts a file; `sealed` is its content where the database holds it, else empty.
 
-    Equal content that is there already stays as it is.
+    Equal content that exists already stays as it is.
     """
     args = {"org": org, "run": run, "sha256": file.sha256, "size": file.size, "key_no": file.key_no}
     stored = await tx.execute(

@@ -115,8 +115,7 @@ async def matches(
 ) -> RunMatches:
     """Returns the newest runs, before `before`, in which a term begins with each of `words`.
 
-    Reads at least the `limit` newest runs of the word that the fewest rows begin with, and looks for the
-    others in them.
+    Reads at least the `limit` newest runs of the rarest word, and searches them for the others.
     """
     rarest, *others = await _rarest_first(tx, org, words)
     term_rows = await tx.all(_TERMS, _range(org, rarest) | {"most": MAX_TERMS})

@@ -111,7 +111,8 @@ async def counted_until(tx: Tx, org: OrgId) -> datetime | None:
 async def add_up(tx: Tx, org: OrgId, *, since: datetime, until: datetime) -> datetime:
     """Adds up runs queued from `since`, at most _MAX_RUNS or one quarter, before `until`; returns the end.
 
-    Both instants are starts of quarters. The last quarter always gets a row: there the next pass goes on.
+    Both instants are starts of quarters. The last quarter always gets a row, from which the next pass
+    continues.
     """
     where = f"SELECT {_COLUMNS} FROM runs WHERE org_id = :org AND mode = 'live' AND queued_at >= :since"
     args: dict[str, object] = {"org": org, "since": since, "until": until, "limit": _MAX_RUNS + 1}

@@ -197,7 +197,7 @@ async def sleep(
     """Puts the run to sleep until an instant, still active in its queue; returns False when it was lost.
 
     A run that was asked to cancel becomes ready at once instead, unless it `settles`: an open write has to be
-    looked up when its time has come in any case. `held` is the closed period it waits for, by name and end.
+    looked up at its time in any case. `held` is the closed period it waits for, by name and end.
     """
     stays = "cancel_at IS NULL OR CAST(:settles AS boolean)"
     touched = await tx.execute(

@@ -159,9 +159,9 @@ async def integrations(
 async def written_changes(
     tx: Tx, org: OrgId, run: RunId, *, after: tuple[int, int] = (0, -1)
 ) -> list[Change]:
-    """Returns the next changes of a run that can be undone, in order; at most `PAGE` behind `after`.
+    """Returns the next changes of a run that can be undone, in order; at most `PAGE` after `after`.
 
-    Those that a later look found not to have been written are among them: a plan may have counted on them.
+    Includes those that turned out later not to have been written, since a plan may have counted on them.
     """
     rows = await tx.all(
         f"SELECT {', '.join(f'c.{name}' for name in changes.COLUMN_NAMES)} FROM changes AS c"

@@ -183,7 +183,7 @@ async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]
 
 
 async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
-    """Postpones the next look at an open effect."""
+    """Postpones the next look-up of an open effect."""
     await tx.execute(
         "UPDATE write_ledger SET reconcile_after = :until"
         " WHERE org_id = :org AND write_key = :key AND state IN ('intent', 'unknown')",
