@@ -154,7 +154,7 @@ class UndoSource(Protocol):
 
 # What a look-up gave, or why there is nothing to put back.
 LookUpResult: TypeAlias = FoundInverse | str
-Equality: TypeAlias = Callable[[Part, JsonValue, JsonValue], bool]
+_Equality: TypeAlias = Callable[[Part, JsonValue, JsonValue], bool]
 _PartKey: TypeAlias = tuple[int, int]
 _Value: TypeAlias = tuple[IntegrationId, str]
 # Of one value: words why it is left; True: to be put back; False: back already; None: not changed.
@@ -187,7 +187,7 @@ def verdicts(
     written: Sequence[WrittenPart],
     now: Mapping[_PartKey, ValuesNow],
     look_ups: Mapping[_PartKey, LookUpResult],
-    same: Equality,
+    same: _Equality,
 ) -> dict[int, ChangeVerdict]:
     """Returns what an undo does with each change that has a written part.
 
@@ -212,7 +212,7 @@ def verdicts(
 
 
 def _judged_values(
-    chain: ValueChain, now: Mapping[_PartKey, ValuesNow], same: Equality
+    chain: ValueChain, now: Mapping[_PartKey, ValuesNow], same: _Equality
 ) -> list[_ValueVerdict]:
     """Returns for each part what becomes of the chain's value; None where the part did not change it."""
     present = now[chain.parts[0].key]
@@ -228,7 +228,7 @@ def _judged_values(
     return judged + between
 
 
-def _linked(chain: ValueChain, same: Equality) -> list[bool]:
+def _linked(chain: ValueChain, same: _Equality) -> list[bool]:
     """Returns of the parts from the newest on whether they were written, up to a change between them.
 
     A part of which that is unknown left the value as it was where the next part found it so.
@@ -245,7 +245,7 @@ def _linked(chain: ValueChain, same: Equality) -> list[bool]:
     return linked
 
 
-def _parts_already_back(chain: ValueChain, linked: int, present: ValuesNow, same: Equality) -> int | None:
+def _parts_already_back(chain: ValueChain, linked: int, present: ValuesNow, same: _Equality) -> int | None:
     """Returns how many of the newest `linked` parts are back already; None for a value that none left."""
     value, newest = present.values[chain.name], chain.parts[0]
     if same(newest.part, newest.after[chain.name], value):
