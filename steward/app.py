@@ -101,6 +101,7 @@ async def build(
     context = AppContext(
         engine=edge,
         space=space,
+        files=_files(settings, space),
         clock=clock,
         rules=settings_rules.api_rules(settings),
         keys=ring,
@@ -154,7 +155,7 @@ def _worker_context(
         access=RunAccess(engine, context.clock, context.vault),
         vault=context.vault,
         retention=settings_rules.retention_rules(settings),
-        files=_files(settings, context.space),
+        files=context.files,
         sandbox_pool=context.sandbox_pool,
         wake=wake,
         traces=context.traces,

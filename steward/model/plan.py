@@ -114,11 +114,16 @@ class StartFieldType(StrEnum):
     CHOICE = "choice"  # one of `options`
     CHOICES = "choices"  # a list of some of `options`
     JSON = "json"
+    FILE = "file"
+    FILES = "files"  # several of one field: `name_0`, `name_1`
 
 
 @dataclass(frozen=True, slots=True)
 class StartField:
-    """A value that a run is started with: its path in the payload, and its type."""
+    """A value that a run is started with: its path in the payload, and its type.
+
+    The path of a file is its name among the files of the start; `label` is its field in a form's values.
+    """
 
     path: tuple[str, ...]
     label: str
@@ -130,6 +135,11 @@ class StartField:
     def name(self) -> str:
         """The path as one text."""
         return ".".join(self.path)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file, which stands beside the payload."""
+        return self.type in (StartFieldType.FILE, StartFieldType.FILES)
 
 
 # What a webhook's call has beside its body.

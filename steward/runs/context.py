@@ -33,6 +33,7 @@ from steward.runs.storage import payload as payloads
 from steward.runs.storage.files import StoredRunFiles
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, RunFiles, StepContext, StoreAccess
+from steward.steps.workflow.items import Item
 from steward.templates.base import Template
 
 P = TypeVar("P")
@@ -254,11 +255,11 @@ def run_files(ctx: RunContext, run: Run) -> RunFiles:
     return StoredRunFiles(ctx.engine, ctx.clock, ctx.vault, ctx.files, run.org, run.id)
 
 
-async def start_item(ctx: RunContext, run: Run, entry: PlanTrigger) -> JsonObject | None:
-    """Returns the item that the payload of the run becomes; None if it was started without one."""
+async def start_item(ctx: RunContext, run: Run, entry: PlanTrigger) -> Item | None:
+    """Returns the item of what the run was started with; None if it was started without anything."""
     read = partial(payloads.read, vault=ctx.vault, org=run.org, run=run.id)
-    payload = await ctx.engine.read(ctx.clock.now(), read, org=run.org)
-    return None if payload is None else payloads.start_item(entry, run, payload)
+    values = await ctx.engine.read(ctx.clock.now(), read, org=run.org)
+    return None if values is None else payloads.start_item(entry, run, values)
 
 
 def _web(ctx: RunContext, claimed: ClaimedRun) -> WebReadClient:

@@ -1,6 +1,6 @@
 """Starts a run by hand, once per idempotency key."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -12,7 +12,7 @@ from steward.closed_periods import acting
 from steward.connections.vault import Vault
 from steward.database.accounts import idempotency
 from steward.database.automations import records as automations
-from steward.database.engine.base import Batchable, Engine, Tx
+from steward.database.engine.base import Batchable, Engine, Tx, WeightedAct
 from steward.database.runs import fast_runs
 from steward.database.runs import records as runs
 from steward.database.runs.fast_runs import RunPrecheck, RunToStart
@@ -24,7 +24,10 @@ from steward.model.refusals import InClosedPeriod, KeyReused, TooManyWaiting, Un
 from steward.model.run import Mode, Run, StartedBy
 from steward.run_queue import queue as run_queue
 from steward.runs.storage import payload as payloads
+from steward.runs.storage.files import SealedFile, StoredRunFiles
+from steward.runs.storage.payload import StartFile, StartValues
 from steward.scheduling.zones import local_time, zone
+from steward.steps.workflow.items import BinaryReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,15 @@ class RunNow:
     idempotency_key: str
     mode: Mode
     payload: JsonObject | None = None
+    files: tuple[StartFile, ...] = ()
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the run is started with a payload or files."""
+        return self.payload is not None or bool(self.files)
 
 
+RunStorage = Callable[[RunId], StoredRunFiles]
 _Outcome = Literal["made", "kept", "full"]
 
 
@@ -56,23 +66,25 @@ async def run_now(
     templates: Templates,
     max_waiting: int,
     vault: Vault | None = None,
+    sealed_files: "_SealedFiles | None" = None,
 ) -> StartedRun:
     """Creates a run of the automation, or returns the one its idempotency key created before.
 
-    A payload needs the vault that seals it. Raises NotFound, ValidationFailed (`errors.payload`),
-    KeyReused, WrongState (archived), NotConnected, NotReady, TooManyWaiting.
+    A payload needs the vault that seals it; files were sealed beforehand. Raises NotFound,
+    ValidationFailed (`errors.payload`, `errors.files`), KeyReused, WrongState (archived), NotConnected,
+    NotReady, TooManyWaiting.
     """
     automation = await automations.get(tx, actor.org, command.automation)
     if earlier_run := await _replay(tx, actor, command):
         return earlier_run
     if automation.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before running it.")
-    if command.payload is not None:
-        await payloads.check(tx, automation, command.payload)
+    if command.has_values:
+        await payloads.check(tx, automation, command.payload, command.files)
     await readiness.check(tx, automation, templates=templates)
     if command.mode is Mode.LIVE:
         await _check_open(tx, automation)
-    run = RunId(new_id(tx.now))
+    run = RunId(new_id(tx.now)) if sealed_files is None else sealed_files.run
     outcome = await _make(tx, actor, command, automation, run=run, max_waiting=max_waiting)
     if outcome == "kept":  # another request with the same key committed first
         earlier_run = await _replay(tx, actor, command)
@@ -81,10 +93,29 @@ async def run_now(
         return earlier_run
     if outcome == "full":
         raise TooManyWaiting(errors={})  # the key goes with the transaction
-    if command.payload is not None:
+    if command.has_values:
         assert vault is not None, "a payload is stored sealed"
-        await payloads.store(tx, vault, actor.org, run, command.payload)
+        files = {} if sealed_files is None else await sealed_files.store(tx, actor.org, command.files)
+        await payloads.store(tx, vault, actor.org, run, StartValues(command.payload or {}, files))
     return StartedRun(await runs.get(tx, actor.org, run), replayed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _SealedFiles:
+    """The files of a run that is still to be created, in the order of the command's."""
+
+    run: RunId
+    files: Sequence[SealedFile]
+
+    async def store(self, tx: Tx, org: OrgId, files: Sequence[StartFile]) -> dict[str, BinaryReference]:
+        """Stores the files' rows and returns references by name."""
+        references: dict[str, BinaryReference] = {}
+        for file, sealed in zip(files, self.files, strict=True):
+            await sealed.insert(tx, org, self.run)
+            references[file.name] = BinaryReference(
+                sealed.sha256, len(file.content), file.mime_type, file.file_name
+            )
+        return references
 
 
 async def _check_open(tx: Tx, automation: Automation) -> None:
@@ -150,8 +181,32 @@ async def start(
     max_waiting: int,
     weight: int = 0,
     vault: Vault | None = None,
+    storage: RunStorage | None = None,
 ) -> StartedRun:
-    """Starts a run durably, as `run_now`; most share one call with others made at the same time."""
+    """Starts a run durably, as `run_now`; most share one call with others made at the same time.
+
+    Files need the storage of the run that they start.
+    """
+    if command.files:
+        assert storage is not None, "files are stored with their run"
+        check = partial(_check_values, actor=actor, command=command)
+        earlier_run = await engine.read(now, check, org=actor.org)
+        if earlier_run is not None:
+            return earlier_run
+        run = RunId(new_id(now))
+        run_files = storage(run)
+        sealed_files = _SealedFiles(run, [await run_files.seal(file.content) for file in command.files])
+        create = partial(
+            run_now,
+            actor=actor,
+            command=command,
+            templates=templates,
+            max_waiting=max_waiting,
+            vault=vault,
+            sealed_files=sealed_files,
+        )
+        size = sum(len(file.content) for file in command.files)
+        return await engine.write(now, WeightedAct(create, size), org=actor.org)
     if command.payload is not None:
         act = partial(
             run_now, actor=actor, command=command, templates=templates, max_waiting=max_waiting, vault=vault
@@ -166,6 +221,15 @@ async def start(
         act = partial(run_now, actor=actor, command=command, templates=templates, max_waiting=max_waiting)
         started = await engine.write(now, act, org=actor.org)
     return started
+
+
+async def _check_values(tx: Tx, actor: Actor, command: RunNow) -> StartedRun | None:
+    """Returns the run that the key created before, so that refused and repeated files are not stored."""
+    automation = await automations.get(tx, actor.org, command.automation)
+    earlier_run = await _replay(tx, actor, command)
+    if earlier_run is None:
+        await payloads.check(tx, automation, command.payload, command.files)
+    return earlier_run
 
 
 async def _start_one(tx: Tx, request: _StartRequest) -> StartedRun | None:

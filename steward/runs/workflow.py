@@ -36,7 +36,7 @@ from steward.steps.workflow.handed_on import (
     encode_answers,
     hand_on,
 )
-from steward.steps.workflow.items import Items, decode_outputs, encode_outputs, trigger_items
+from steward.steps.workflow.items import Item, Items, decode_outputs, encode_outputs, trigger_items
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.repeats import repeating_steps
@@ -172,10 +172,10 @@ def _binding(bindings: JsonObject, name: str) -> JsonObject | None:
     return binding if isinstance(binding, Mapping) else None
 
 
-def _trigger_items(walk_: Walk, entry: PlanTrigger, start_item: JsonObject | None) -> Items:
+def _trigger_items(walk_: Walk, entry: PlanTrigger, start_item: Item | None) -> Items:
     """Returns the trigger's items: the payload's, the event's body, the schedule's time, or an empty one."""
     if start_item is not None:
-        return trigger_items([start_item])
+        return [start_item]
     start = walk_.journal.get(START)
     event = start.output.get("event") if start is not None and isinstance(start.output, dict) else None
     if isinstance(event, Mapping):

@@ -23,12 +23,14 @@ _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
 
 
 class StartFieldRecord(msgspec.Struct):
-    """A value that a run can be started with; `path` is its place in the payload."""
+    """A value that a run can be started with; `path` is its place in the payload, of a file its name."""
 
     name: str
     path: list[str]
     label: str
-    type: Literal["text", "long_text", "number", "email", "date", "choice", "choices", "json"]
+    type: Literal[
+        "text", "long_text", "number", "email", "date", "choice", "choices", "json", "file", "files"
+    ]
     required: bool
     options: list[str]
 

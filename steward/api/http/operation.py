@@ -24,6 +24,7 @@ from steward.events.receive import DeliveryIntake
 from steward.model.account import Actor, Role, Scope, Session
 from steward.model.refusals import Refusal
 from steward.notifications.channel import Channels
+from steward.runs.run_context import FileFolder
 from steward.sandbox.pool import SandboxPool
 from steward.telemetry.log import Log
 from steward.telemetry.traces import NO_TRACES, Traces
@@ -81,6 +82,7 @@ class AppContext(ServiceContext):
     intake: DeliveryIntake | None = None
     destinations: DestinationCache = field(default_factory=DestinationCache)
     space: DiskSpace | None = None
+    files: FileFolder | None = None
     wake: Callable[[str], None] = lambda name: None
 
 

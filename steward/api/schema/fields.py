@@ -1,5 +1,7 @@
 """The shared strict types of bodies and queries."""
 
+import base64
+import binascii
 import re
 import unicodedata
 from datetime import datetime
@@ -19,11 +21,14 @@ ID_PATTERN = r"^[0-9A-HJKMNP-TV-Z]{26}$"
 TEMPLATE_ID_PATTERN = "^[a-z0-9][a-z0-9-]{1,80}$"
 PLATFORM_PATTERN = "^[a-z][a-z0-9_]{1,63}$"
 
+MIME_TYPE_PATTERN = "^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,127}$"
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTROL_BUT_LINES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _QUERY_INTEGER = re.compile(r"-?[0-9]{1,16}")
 _TEMPLATE_ID = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
 _PLATFORM = re.compile(r"[a-z][a-z0-9_]{1,63}")
+_MIME_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,127}")
 
 T = TypeVar("T")
 
@@ -90,6 +95,13 @@ def _name(value: Any) -> Any:
     if _CONTROL.search(value):
         raise wrong("Control characters are not allowed here.")
     return value
+
+
+def _base64(value: Any) -> Any:
+    try:
+        return base64.b64decode(value if type(value) is str else b"-", validate=True)
+    except (binascii.Error, ValueError):
+        raise wrong("Give the file's content as Base64, without line breaks.") from None
 
 
 def _lines(value: Any) -> Any:
@@ -222,6 +234,15 @@ IdempotencyKey = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^[\\x21-\\x7E]+$", "minLength": 1, "maxLength": 200}),
 ]
 OpenObject = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema({"type": "object"})]
+FileContent = Annotated[
+    bytes, BeforeValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})
+]
+FileName = Annotated[str, BeforeValidator(_name), Field(min_length=1, max_length=255)]
+MimeTypeText = Annotated[
+    str,
+    _pattern(_MIME_TYPE, "Give a MIME type, such as text/csv."),
+    WithJsonSchema({"type": "string", "pattern": MIME_TYPE_PATTERN}),
+]
 Unique = AfterValidator(_unique)
 # Bodies are strict; this lets a JSON string be read as an enum: Annotated[Mode, FromJson].
 FromJson = Field(strict=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall, Operation, replayed
+from steward.api.http.operation import MIB, Answer, ApiCall, Operation, replayed
 from steward.api.schema.answers import (
     Count,
     Cursor,
@@ -25,9 +26,12 @@ from steward.api.schema.answers import (
 )
 from steward.api.schema.fields import (
     CommaList,
+    FileContent,
+    FileName,
     FromJson,
     IdempotencyKey,
     IdText,
+    MimeTypeText,
     OpenObject,
     PageQuery,
     QueryInt,
@@ -51,7 +55,10 @@ from steward.runs import cancel as cancelling
 from steward.runs import start
 from steward.runs import undo as undoing
 from steward.runs.start import RunNow, StartedRun
+from steward.runs.storage.files import StoredRunFiles
+from steward.runs.storage.payload import StartFile
 from steward.runs.undo import UndoCommand
+from steward.steps.n8n.item_files import mime_type_of
 
 STEPS_PER_ANSWER = 200
 CHANGES_SHOWN = 50
@@ -131,12 +138,21 @@ class ChangesAnswer(msgspec.Struct):
     next_cursor: Cursor | None
 
 
+class StartFileBody(RequestBody):
+    """A file that a run starts with; without a MIME type, that of the end of its name."""
+
+    data: FileContent
+    file_name: FileName | None = None
+    mime_type: MimeTypeText | None = None
+
+
 class RunNowBody(RequestBody):
     """Run now."""
 
     idempotency_key: IdempotencyKey
     mode: Annotated[Mode, FromJson] = Mode.LIVE
     payload: OpenObject | None = None
+    files: dict[FileName, StartFileBody] | None = None
 
 
 class RunsQuery(PageQuery):
@@ -261,7 +277,8 @@ async def run_now(call: ApiCall) -> Answer:
     body: RunNowBody = call.body
     automation = AutomationId(call.ids["automation_id"])
     payload = None if body.payload is None else dict(body.payload)
-    command = RunNow(automation, body.idempotency_key, body.mode, payload)
+    files = tuple(_start_file(name, file) for name, file in (body.files or {}).items())
+    command = RunNow(automation, body.idempotency_key, body.mode, payload, files)
     context = call.context
     started = await start.start(
         context.engine,
@@ -272,9 +289,17 @@ async def run_now(call: ApiCall) -> Answer:
         max_waiting=context.rules.max_waiting_hand,
         weight=call.size,
         vault=context.vault,
+        storage=partial(
+            StoredRunFiles, context.engine, context.clock, context.vault, context.files, call.actor.org
+        ),
     )
     answer = RunAnswer(record(started.run))
     return replayed(answer) if started.replayed else answer
+
+
+def _start_file(name: str, body: StartFileBody) -> StartFile:
+    mime_type = body.mime_type or mime_type_of(body.file_name)
+    return StartFile(name, body.data, mime_type, body.file_name)
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
@@ -408,6 +433,7 @@ OPERATIONS = (
         refusals=(KeyReused, WrongState, NotConnected, NotReady, TooManyWaiting),
         writes=True,
         wakes=("ready",),
+        body_limit=8 * MIB,
     ),
     Operation(
         name="runs.list",

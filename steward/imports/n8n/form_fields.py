@@ -1,5 +1,6 @@
 """The fields that a form trigger asks for."""
 
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -9,6 +10,7 @@ from steward.model.plan import StartField, StartFieldType
 
 _MAX_FIELDS: Final = 100
 _MAX_NAME: Final = 500
+_NO_WORD: Final = re.compile(r"[^A-Za-z0-9_]")
 _TYPES = MappingProxyType(
     {
         "text": StartFieldType.TEXT,
@@ -21,12 +23,13 @@ _TYPES = MappingProxyType(
         "dropdown": StartFieldType.CHOICE,
         "radio": StartFieldType.CHOICE,
         "checkbox": StartFieldType.CHOICES,
+        "file": StartFieldType.FILES,
     }
 )
 
 
 def form_fields(parameters: JsonObject) -> tuple[StartField, ...]:
-    """Returns the fields of the form that a payload can fill; files and pieces of HTML are left out."""
+    """Returns the fields of the form that a start can fill; pieces of HTML are left out."""
     fields: dict[str, StartField] = {}
     for row in _rows(parameters):
         field = _field(row)
@@ -47,6 +50,8 @@ def _field(row: Mapping[str, Any]) -> StartField | None:
     name = row.get("fieldName") or label
     if field_type is None or not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME:
         return None
+    if field_type is StartFieldType.FILES:
+        return _file_field(row, name)
     options = _options(row)
     if field_type is StartFieldType.CHOICE and row.get("multiselect") is True:
         field_type = StartFieldType.CHOICES
@@ -54,6 +59,13 @@ def _field(row: Mapping[str, Any]) -> StartField | None:
         field_type = StartFieldType.JSON if field_type is StartFieldType.CHOICES else StartFieldType.TEXT
     label_text = label if isinstance(label, str) and label else name
     return StartField((name,), label_text[:_MAX_NAME], field_type, row.get("requiredField") is True, options)
+
+
+def _file_field(row: Mapping[str, Any], name: str) -> StartField:
+    """Returns the field of a file, under the name that n8n gives the file of the item."""
+    is_single = row.get("multipleFiles") is False
+    field_type = StartFieldType.FILE if is_single else StartFieldType.FILES
+    return StartField((_NO_WORD.sub("_", name),), name, field_type, row.get("requiredField") is True)
 
 
 def _options(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -32,7 +32,8 @@ def with_pages(nodes: Sequence[Node]) -> list[Node]:
     changed: dict[str, Node] = {}
     for node in nodes:
         rows = _rows(node) if node.type == _PAGE and _is_page(node) else []
-        fields = form_fields(node.parameters)
+        # A file of a later page would come to that page alone.
+        fields = [field for field in form_fields(node.parameters) if not field.is_file]
         if not rows or len(fields) != len([row for row in rows if _kind(row) not in _ASKS_NOTHING]):
             continue
         names = [*dict.fromkeys((*(field.name for field in fields), *_OF_EACH_FORM))]

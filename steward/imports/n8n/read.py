@@ -15,7 +15,7 @@ from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, m
 from steward.imports.n8n.once import said_once
 from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
 from steward.imports.n8n.secrets import without_secrets
-from steward.imports.n8n.start_files import start_file_findings
+from steward.imports.n8n.start_files import start_file_findings, with_start_files
 from steward.imports.n8n.unwrap import Node, Workflow
 from steward.imports.n8n.whole_lists import whole_list_findings
 from steward.imports.reach import reach_findings
@@ -76,7 +76,7 @@ def read_value(
         inner=inner,
     )
     plan = graph.arranged(plan, start=triggers.called_by(workflow.nodes) if depth else None)
-    plan = start_fields.with_call_fields(plan)
+    plan = with_start_files(start_fields.with_call_fields(plan), workflow.nodes)
     reading.start_findings(plan, depth)
     plan = reading.missing_values(plan, paths, cleaned)
     reading.settings(plan)

@@ -3,6 +3,7 @@
 See docs/design/api/runs.md#run-now.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,7 +35,8 @@ def start_form(plan: Plan) -> StartForm | None:
     fields = {field.path: field for field in entry.fields}
     if trigger == "chatTrigger":
         fields["chatInput",] = StartField(("chatInput",), "Message", StartFieldType.LONG_TEXT, required=True)
-    stored_fields = _KEPT_FIELDS.get(trigger, frozenset())
+    files = {field.label for field in entry.fields if field.is_file}
+    stored_fields = _KEPT_FIELDS.get(trigger, frozenset()) | files
     for path, field_type in _without_parents(_read_paths(plan, entry, in_body=trigger == "webhook")).items():
         if path[:1] not in fields and path[0] not in stored_fields and len(fields) < _MAX_FIELDS:
             fields[path] = StartField(path, ".".join(path), field_type)
@@ -45,17 +47,29 @@ def start_form(plan: Plan) -> StartForm | None:
 def with_fields(plan: Plan, finding: Finding) -> Finding:
     """Returns the finding of a start by another program, with the fields that steps read of it."""
     form = start_form(plan) if finding.code == "foreign_trigger" else None
-    names = [field.name for field in form.fields] if form is not None else []
-    if not names:
-        return finding
+    fields = form.fields if form is not None else ()
+    names = [field.name for field in fields if not field.is_file]
+    words = finding.message
+    if names:
+        words += f" Its steps read {_listed('field', names)} of what starts it: "
+        words += f"give {_it(names)} as the payload of a run."
+    files = [field.name for field in fields if field.is_file]
+    if files:
+        words += f" It starts with {_listed('file', files)}: give {_it(files)} with the payload."
+    return replace(finding, message=words)
+
+
+def _listed(noun: str, names: Sequence[str]) -> str:
+    """Returns the names as words: the field “a”, or the fields “a”, “b” and 3 more."""
     quoted_names = [f"“{name[:60]}”" for name in names[:_NAMED_FIELDS]]
     listed = ", ".join(quoted_names) + (
         f" and {len(names) - len(quoted_names)} more" if len(names) > len(quoted_names) else ""
     )
-    is_one = len(names) == 1
-    words = f"Its steps read {'the field' if is_one else 'the fields'} {listed} of what starts it: "
-    words += f"give {'it' if is_one else 'them'} as the payload of a run."
-    return replace(finding, message=f"{finding.message} {words}")
+    return f"the {noun if len(names) == 1 else noun + 's'} {listed}"
+
+
+def _it(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def with_call_fields(plan: Plan) -> Plan:

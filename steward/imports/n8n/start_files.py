@@ -1,17 +1,19 @@
-"""Steps that work on a file of the start, which runs begin without.
+"""Steps that work on a file of the start, which a run is given with its payload.
 
-In n8n a webhook, a form or a mail brings files; a run here begins with values alone.
+In n8n a webhook, a form or a mail brings files; here the request that starts the run does.
 See docs/design/imports-verdict.md#missing-values.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from steward.imports.n8n.field_reads import codes_of
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import Plan, PlanStep
+from steward.model.json import JsonValue
+from steward.model.plan import Plan, PlanStep, StartField, StartFieldType
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.step_types import NodeDefinition
 
@@ -26,25 +28,100 @@ _NO_FILES: Final = frozenset(
         """,
     )
 )
-_FILE_IN_CODE = re.compile(r"\$binary\s*[.\[]")
+_FILE_IN_CODE = re.compile(
+    r"\$binary\s*(?:\.\s*(?P<dotted>[A-Za-z_]\w*)|\[\s*['\"](?P<quoted>[^'\"]+)['\"]|\[)"
+)
+_FORM: Final = "formTrigger"
+_NAME_SETTINGS: Final = ("binaryPropertyName", "inputDataFieldName", "dataPropertyName")
+_DEFAULT_NAME: Final = "data"
+_MAX_FILES: Final = 20
 
 
 def start_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each running step whose file could only come from the start."""
+    """Returns an error for each running step whose file could only come from a start that brings none."""
     entry = plan.entry()
     by_name = {node.name: node for node in nodes}
     if entry is None or by_name.get(entry.name) is None or _is_called(by_name[entry.name]):
         return []
-    without = _without_files(plan, entry.name, by_name)
+    if entry.replaced is not None and (entry.replaced != _FORM or _asks_for_files(entry.fields)):
+        return []
     words = (
-        f"It works on a file that “{entry.name[:80]}” hands on in n8n. A run here begins with values alone. "
+        f"It works on a file, and “{entry.name[:80]}” hands on none. "
         "Read the file with a step, of Google Drive for example."
     )
+    if entry.replaced is not None:
+        words = (
+            f"It works on a file, and the form of “{entry.name[:80]}” asks for none. Add a file field in n8n."
+        )
+    without = _without_files(plan, entry.name, by_name)
     return [
         Finding(step.name, FindingLevel.ERROR, "binary", words)
         for step in plan.running()
         if step.name in without and _needs_file(step, by_name.get(step.name))
     ]
+
+
+def with_start_files(plan: Plan, nodes: Iterable[Node]) -> Plan:
+    """Returns the plan with the files that steps read of a start by another program, such as a webhook.
+
+    A form declares its own.
+    """
+    entry = plan.entry()
+    by_name = {node.name: node for node in nodes}
+    if entry is None or entry.replaced in (None, _FORM) or entry.name not in by_name:
+        return plan
+    without = _without_files(plan, entry.name, by_name)
+    names = dict.fromkeys(
+        name
+        for step in plan.running()
+        if step.name in without
+        for name in _file_names(step, by_name.get(step.name))
+    )
+    files = tuple(StartField((name,), name, StartFieldType.FILE) for name in names)[:_MAX_FILES]
+    start = replace(entry, fields=(*entry.fields, *files))
+    triggers = tuple(start if trigger.name == entry.name else trigger for trigger in plan.triggers)
+    return replace(plan, triggers=triggers)
+
+
+def _asks_for_files(fields: Iterable[StartField]) -> bool:
+    return any(start_field.is_file for start_field in fields)
+
+
+def _file_names(step: PlanStep, node: Node | None) -> Iterator[str]:
+    """Yields the names of the files that a step reads, as far as no expression decides them."""
+    if node is not None and _reads_file(node):
+        yield from _names_set(node.parameters) or (_DEFAULT_NAME,)
+    elif node is not None and node.type == "httpRequest":
+        yield from _names_set(_sent_files(node.parameters))
+    for code in codes_of(step):
+        for match in _FILE_IN_CODE.finditer(code):
+            name = match["dotted"] or match["quoted"]
+            if name:
+                yield name
+
+
+def _sent_files(parameters: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Returns the settings of a request that name the files it sends."""
+    if parameters.get("contentType") == "binaryData":
+        return {"inputDataFieldName": parameters.get("inputDataFieldName")}
+    if parameters.get("contentType") == "multipart-form-data":
+        return {"bodyParameters": parameters.get("bodyParameters")}
+    return {}
+
+
+def _names_set(value: JsonValue) -> list[str]:
+    """Returns the texts under the settings that name a file, at any depth."""
+    if isinstance(value, list):
+        return [name for member in value for name in _names_set(member)]
+    if not isinstance(value, Mapping):
+        return []
+    names: list[str] = []
+    for key, member in value.items():
+        if key in _NAME_SETTINGS and isinstance(member, str) and member and not member.startswith("="):
+            names += [name for part in member.split(",") if (name := part.strip())]
+        else:
+            names += _names_set(member)
+    return names
 
 
 def _needs_file(step: PlanStep, node: Node | None) -> bool:

@@ -30,6 +30,20 @@ GONE = "The file is no longer stored. Run the workflow again from its start."
 
 
 @dataclass(frozen=True, slots=True)
+class SealedFile:
+    """A file that waits for its row; `content` is empty where the folder holds it, or the row is there."""
+
+    sha256: str
+    row: StoredFile | None = None  # None: it is stored already
+    content: bytes = b""
+
+    async def insert(self, tx: Tx, org: OrgId, run: RunId) -> None:
+        """Stores the row of the file."""
+        if self.row is not None:
+            await run_files.insert(tx, org, run, file=self.row, sealed=self.content)
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRunFiles:
     """The files of one run: sealed under the organization's data key, in rows or in a folder."""
 
@@ -41,7 +55,16 @@ class StoredRunFiles:
     run: RunId
 
     async def put(self, content: bytes) -> str:
-        """Stores a file durably and returns its hash. Raises FileRefused past a limit.
+        """Stores a file durably and returns its hash. Raises FileRefused past a limit."""
+        file = await self.seal(content)
+        if file.row is not None:
+            insert = partial(file.insert, org=self.org, run=self.run)
+            await self.engine.write(self.clock.now(), WeightedAct(insert, len(file.content)), org=self.org)
+            failpoint("after_file_row")
+        return file.sha256
+
+    async def seal(self, content: bytes) -> SealedFile:
+        """Seals a file, whose row is still to be written. Raises FileRefused past a limit.
 
         On SQLite its content is written before the row: a kill in between leaves a file that a periodic task
         removes.
@@ -52,7 +75,7 @@ class StoredRunFiles:
         reserve = partial(self._reserve, sha256=sha256, size=len(content))
         key = await self.engine.write(self.clock.now(), reserve, org=self.org)
         if key is None:
-            return sha256
+            return SealedFile(sha256)
         key_no, data_key = key
         context = self._seal_context(sha256, key_no)
         sealed = await _beside(len(content), lambda: seal(content, data_key, context))
@@ -61,11 +84,7 @@ class StoredRunFiles:
             await self._write_in(folder, sha256, sealed, now)
             failpoint("after_file")
             sealed = b""
-        file = StoredFile(sha256, len(content), key_no)
-        insert = partial(run_files.insert, org=self.org, run=self.run, file=file, sealed=sealed)
-        await self.engine.write(now, WeightedAct(insert, len(sealed)), org=self.org)
-        failpoint("after_file_row")
-        return sha256
+        return SealedFile(sha256, StoredFile(sha256, len(content), key_no), sealed)
 
     async def get(self, sha256: str) -> bytes:
         """Returns the content of a file of this run. Raises FileRefused for one that is not there."""

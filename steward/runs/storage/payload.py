@@ -1,9 +1,11 @@
-"""The payload that a run is started with by hand: checked, sealed, and made the item of the start.
+"""What a run is started with by hand, values and files: checked, sealed, and made the item of the start.
 
 See docs/design/api/runs.md#run-now.
 """
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from steward.connections import vault as vaults
@@ -19,36 +21,86 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import CALL_PARTS, DataMode, PlanTrigger, StartField, StartFieldType
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Run
+from steward.steps.workflow.items import BinaryReference, Item
 
 MAX_BYTES: Final = 256 * 1024
+MAX_FILES: Final = 20
+MAX_FILES_BYTES: Final = 5 * 1024 * 1024
 _FIELD: Final = "payload"
+_FILES: Final = "files"
 
 
-async def check(tx: Tx, automation: Automation, payload: JsonObject) -> None:
-    """Raises ValidationFailed unless the automation can be started with the payload."""
-    if len(_encoded(payload).encode("utf-8")) > MAX_BYTES:
+@dataclass(frozen=True, slots=True)
+class StartFile:
+    """A file that a run is started with; `name` is its name among the files of the start's item."""
+
+    name: str
+    content: bytes
+    mime_type: str
+    file_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartValues:
+    """What a run was started with: its payload, and its files by name."""
+
+    payload: JsonObject
+    files: Mapping[str, BinaryReference] = field(default_factory=dict)
+
+
+async def check(
+    tx: Tx, automation: Automation, payload: JsonObject | None, files: Sequence[StartFile] = ()
+) -> None:
+    """Raises ValidationFailed unless the automation can be started with the payload and the files."""
+    if len(_encoded(payload or {}).encode("utf-8")) > MAX_BYTES:
         raise ValidationFailed(errors={_FIELD: ["A payload has at most 256 KiB. Send less."]})
+    if len(files) > MAX_FILES:
+        raise ValidationFailed(errors={_FILES: [f"A run starts with at most {MAX_FILES} files. Send fewer."]})
+    if sum(len(file.content) for file in files) > MAX_FILES_BYTES:
+        words = "The files of a start have at most 5 MiB together. Send smaller ones."
+        raise ValidationFailed(errors={_FILES: [words]})
     stored = None
     if automation.kind is AutomationKind.WORKFLOW:
         stored = await plans.newest(tx, automation.org, automation.id)
     plan = None if stored is None else plan_json.from_json(stored.plan)
     if plan is None or plan.mode is not DataMode.ITEMS:
-        words = "Only automations of workflows from n8n are started with a payload. Leave it out."
-        raise ValidationFailed(errors={_FIELD: [words]})
+        words = "Only automations of workflows from n8n are started with a payload or files. Leave it out."
+        raise ValidationFailed(errors={_FIELD if payload is not None else _FILES: [words]})
     entry = plan.entry()
-    errors = {} if entry is None else _form_errors(entry, payload)
+    errors = {} if entry is None else _form_errors(entry, payload or {}, [file.name for file in files])
     if errors:
         raise ValidationFailed(errors=errors)
 
 
-def _form_errors(entry: PlanTrigger, payload: JsonObject) -> dict[str, list[str]]:
-    """Returns, by field, what is wrong with the values of the form that starts the workflow."""
+def _form_errors(entry: PlanTrigger, payload: JsonObject, files: Sequence[str]) -> dict[str, list[str]]:
+    """Returns, by field, what is wrong with the values and files of the form that starts the workflow."""
     errors: dict[str, list[str]] = {}
-    for field in entry.fields:
-        words = _value_error(field, payload.get(field.name))
+    for start_field in entry.fields:
+        if start_field.is_file:
+            words = None
+            if start_field.required and not _files_of(start_field, files):
+                words = "The form requires this file. Give it."
+        else:
+            words = _value_error(start_field, payload.get(start_field.name))
         if words is not None:
-            errors[f"{_FIELD}.{field.name}"] = [words]
+            errors[f"{_FILES if start_field.is_file else _FIELD}.{start_field.name}"] = [words]
     return errors
+
+
+def _files_of(start_field: StartField, names: Sequence[str]) -> list[str]:
+    """Returns the names of the files that belong to a field of a form: its own, and its own with a number."""
+    own_name = start_field.name
+    numbered = f"{own_name}_"
+    return [
+        name
+        for name in names
+        if name == own_name
+        or (
+            start_field.type is StartFieldType.FILES
+            and name.startswith(numbered)
+            and name.removeprefix(numbered).isdecimal()
+        )
+    ]
 
 
 def _value_error(field: StartField, value: JsonValue) -> str | None:
@@ -67,40 +119,72 @@ def _value_error(field: StartField, value: JsonValue) -> str | None:
     return None
 
 
-async def store(tx: Tx, vault: Vault, org: OrgId, run: RunId, payload: JsonObject) -> None:
-    """Stores the payload of a new run, sealed for it."""
-    key_no, sealed = await vaults.seal_text(tx, vault, org, field=_field(run), text=_encoded(payload))
+async def store(tx: Tx, vault: Vault, org: OrgId, run: RunId, values: StartValues) -> None:
+    """Stores what a new run is started with, sealed for it."""
+    encoded: JsonValue = values.payload
+    if values.files:
+        files = {
+            name: [file.sha256, file.size, file.mime_type, file.file_name]
+            for name, file in values.files.items()
+        }
+        encoded = [values.payload, files]
+    key_no, sealed = await vaults.seal_text(tx, vault, org, field=_field(run), text=_encoded(encoded))
     await runs.set_payload(tx, org, run, key_no=key_no, sealed=sealed)
 
 
-async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> JsonObject | None:
-    """Returns the payload that a run was started with; None without one."""
+async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> StartValues | None:
+    """Returns what a run was started with; None for a run without payload and files."""
     stored = await runs.payload(tx, org, run)
     if stored is None:
         return None
     key_no, sealed = stored
     text = await vaults.open_text(tx, vault, org, field=_field(run), key_no=key_no, sealed=sealed)
-    payload: JsonObject = json.loads(text)
-    return payload
+    stored_values = json.loads(text)
+    if not isinstance(stored_values, list):
+        return StartValues(stored_values)
+    payload, files = stored_values
+    return StartValues(payload, {name: BinaryReference(*file) for name, file in files.items()})
 
 
-def start_item(entry: PlanTrigger, run: Run, payload: JsonObject) -> JsonObject:
-    """Returns the payload as the item that the workflow's trigger would output."""
+def start_item(entry: PlanTrigger, run: Run, values: StartValues) -> Item:
+    """Returns the item that the workflow's trigger would output."""
+    return Item(_start_fields(entry, run, values), ((0, 0),), binary=values.files)
+
+
+def _start_fields(entry: PlanTrigger, run: Run, values: StartValues) -> JsonObject:
+    payload = values.payload
     trigger = (entry.replaced or "").rpartition(".")[2]
     if trigger == "webhook":
-        read_parts = {field.path[0] for field in entry.fields}
+        read_parts = {start_field.path[0] for start_field in entry.fields if not start_field.is_file}
         parts = {name: payload[name] for name in CALL_PARTS if name in read_parts and name in payload}
         body = {name: value for name, value in payload.items() if name not in parts}
         return {"headers": {}, "params": {}, "query": {}, **parts, "body": body}
     if trigger == "formTrigger":
-        return {"submittedAt": wire_time(run.queued_at), "formMode": "production", **payload}
+        return {"submittedAt": wire_time(run.queued_at), "formMode": "production", **payload} | _file_values(
+            entry, values.files
+        )
     if trigger == "chatTrigger":
         return {"sessionId": run.id, "action": "sendMessage", **payload}
     return payload
 
 
-def _encoded(payload: JsonObject) -> str:
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+def _file_values(entry: PlanTrigger, files: Mapping[str, BinaryReference]) -> JsonObject:
+    """Returns what a form tells of its files in their fields."""
+    values: dict[str, JsonValue] = {}
+    for start_field in entry.fields:
+        if not start_field.is_file:
+            continue
+        told: list[JsonValue] = [
+            {"filename": file.file_name or name, "mimetype": file.mime_type, "size": file.size}
+            for name, file in ((name, files[name]) for name in _files_of(start_field, list(files)))
+        ]
+        if told:
+            values[start_field.label] = told if start_field.type is StartFieldType.FILES else told[0]
+    return values
+
+
+def _encoded(values: JsonValue) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
 def _field(run: RunId) -> str:

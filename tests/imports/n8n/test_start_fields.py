@@ -55,18 +55,22 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
 
 
 def test_a_form_asks_for_its_own_fields() -> None:
-    """Asks for the form's own fields with their types, except files, and for other fields that steps read."""
+    """Asks for the form's own fields with their types, files under their names, and for other fields that steps read."""
     rows = [
         {"fieldLabel": "Your mail", "fieldType": "email", "requiredField": True},
         {"fieldLabel": "How many", "fieldName": "count", "fieldType": "number"},
         {"fieldLabel": "Kind", "fieldType": "dropdown", "fieldOptions": {"values": [{"option": "A"}]}},
-        {"fieldLabel": "Picture", "fieldType": "file"},
+        {"fieldLabel": "Picture of it", "fieldType": "file"},
+        {"fieldLabel": "List", "fieldType": "file", "multipleFiles": False, "requiredField": True},
     ]
-    step = set_to("See", a="={{ $json['Your mail'] }} {{ $json.submittedAt }} {{ $json.more }}")
+    read = "={{ $json['Your mail'] }} {{ $json.submittedAt }} {{ $json.more }} {{ $json['Picture of it'][0].size }}"
+    step = set_to("See", a=read)
     assert start_fields_of("formTrigger", step, formFields={"values": rows}) == [
         ("Your mail", "email", True),
         ("count", "number", False),
         ("Kind", "choice", False),
+        ("Picture_of_it", "files", False),
+        ("List", "file", True),
         ("more", "text", False),
     ]
 
@@ -107,3 +111,28 @@ def test_the_finding_of_a_foreign_start_names_the_fields_that_steps_read(
     ]
     assert len(messages) == 1
     assert words in messages[0] if words is not None else "Its steps read" not in messages[0]
+
+
+def test_files_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
+    """Asks for files by the names that steps, requests and scripts read, until a step makes files itself."""
+    sheet = node("Sheet", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": "prices"})
+    first = node("Pack", "if", 2.2, {"conditions": {}})
+    export = chain(first, sheet, node("More", "extractFromFile", 1, {"operation": "text"}))
+    sent = {"method": "POST", "url": "https://elsewhere.example/a", "sendBody": True}
+    parts = [{"parameterType": "formBinaryData", "name": "x", "inputDataFieldName": "photo"}]
+    sent |= {"contentType": "multipart-form-data", "bodyParameters": {"parameters": parts}}
+    export["nodes"] += [
+        node("Send", "httpRequest", 4.2, sent),
+        code("Name", "return {n: $binary.note.fileName}"),
+    ]
+    targets = export["connections"]["Pack"]["main"][0]
+    targets += [{"node": name, "type": "main", "index": 0} for name in ("Send", "Name")]
+    export["nodes"][0]["type"] = "n8n-nodes-base.webhook"
+    reading = read_value(export)
+    form = start_form(reading.plan)
+    assert form is not None
+    assert {(field.name, field.type) for field in form.fields} == {
+        ("prices", "file"), ("photo", "file"), ("note", "file")
+    }  # fmt: skip
+    words = [finding.message for finding in reading.findings if finding.code == "foreign_trigger"]
+    assert "It starts with the files “prices”, “photo”, “note”: give them with the payload." in words[0]

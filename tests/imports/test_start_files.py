@@ -1,0 +1,189 @@
+"""Tests runs that are started with files. See docs/design/api/runs.md#run-now."""
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.model.finding import FindingLevel
+from steward.runs.storage import payload as payloads
+from tests.crash.killing import Killed, Killer, watching
+from tests.imports.exports import automated, chain, code, node
+from tests.people import Caller
+from tests.runs.api_client import api_client
+from tests.runs.shop import Shop
+
+PRICES = b"sku,price\nA,1\nB,2\n"
+
+
+@pytest.fixture
+async def caller(shop: Shop) -> AsyncIterator[Caller]:
+    """Provides an API client with a token of the shop's organization."""
+    async with api_client(shop) as client:
+        yield client
+
+
+def begun_by(trigger: str, *steps: Any, **parameters: Any) -> dict[str, Any]:
+    """Returns an export that begins with this trigger."""
+    export = chain(*steps)
+    begin = {**export["nodes"][0], "type": f"n8n-nodes-base.{trigger}", "parameters": parameters}
+    export["nodes"][0] = begin
+    return export
+
+
+def reading(name: str) -> list[dict[str, Any]]:
+    """Returns steps that read a file as rows, and fail with them and with what the start handed on."""
+    read = node("Read", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": name})
+    told = "const start = $('Begin').first(); const rows = $input.all().map(({json}) => json);"
+    told += f" const file = start.binary.{name};"
+    told += " delete start.json.submittedAt;"
+    told += " throw new Error(JSON.stringify([rows, start.json, file.fileName, file.mimeType, file.bytes]))"
+    return [read, code("Tell", told)]
+
+
+def encoded(content: bytes = PRICES, **more: Any) -> dict[str, Any]:
+    """Returns a file as a request gives it."""
+    return {"data": base64.b64encode(content).decode(), **more}
+
+
+async def started(caller: Caller, automation: Any, **values: Any) -> Any:
+    """Starts a run over HTTP."""
+    body = {"idempotency_key": "one", **values}
+    return await caller.post(f"/v1/automations/{automation.id}/runs", body)
+
+
+async def message_of(shop: Shop) -> str:
+    """Takes the run to its end and returns what its last step failed with."""
+    await shop.drain()
+    [row] = await rows_of(shop, "SELECT wire FROM steps WHERE name = 'Tell'")
+    return str(msgspec.json.decode(row["wire"])["message"]).replace("\\", "")
+
+
+async def rows_of(shop: Shop, query: str) -> list[Any]:
+    """Returns the rows of a query."""
+
+    async def read(tx: Any) -> Any:
+        return await tx.all(query)
+
+    return list(await shop.read(read))
+
+
+FORM_FILE = {"fieldLabel": "Price list", "fieldType": "file", "requiredField": True}
+ROWS = '[{"sku":"A","price":"1"},{"sku":"B","price":"2"}]'
+
+
+@pytest.mark.parametrize(
+    ("trigger", "parameters", "name", "start"),
+    [
+        ("webhook", {}, "data", '{"headers":{},"params":{},"query":{},"body":{"a":1}}'),
+        (
+            "formTrigger",
+            {"formFields": {"values": [FORM_FILE]}},
+            "Price_list",
+            '{"formMode":"production","a":1,'
+            '"Price list":[{"filename":"a.csv","mimetype":"text/csv","size":18}]}',
+        ),
+        (
+            "formTrigger",
+            {"formFields": {"values": [{**FORM_FILE, "multipleFiles": False}]}},
+            "Price_list",
+            '{"formMode":"production","a":1,"Price list":{"filename":"a.csv","mimetype":"text/csv","size":18}}',
+        ),
+    ],
+)
+async def test_a_run_starts_with_a_file(
+    shop: Shop, caller: Caller, trigger: str, parameters: dict[str, Any], name: str, start: str
+) -> None:
+    """Hands the file on beside the payload; a form also tells its name, type and size."""
+    export = begun_by(trigger, *reading(name), **parameters)
+    automation = await automated(shop, export)
+    response = await started(caller, automation, payload={"a": 1}, files={name: encoded(file_name="a.csv")})
+    assert response.status == 201, response.body
+    assert f'[{ROWS},{start},"a.csv","text/csv",18]' in await message_of(shop)
+
+
+async def test_a_run_may_start_with_files_alone_in_a_test_too(shop: Shop, caller: Caller) -> None:
+    """Starts without a payload; without a name and a type the file has none and is any octets."""
+    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    response = await started(caller, automation, mode="test", files={"data": encoded()})
+    assert response.status == 201, response.body
+    assert '"body":{}},null,"application/octet-stream",18]' in await message_of(shop)
+
+
+async def test_a_known_key_gives_its_run_whatever_the_files(shop: Shop, caller: Caller) -> None:
+    """Answers the first run again and stores no file of the repeated request."""
+    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    first = await started(caller, automation, files={"data": encoded()})
+    again = await started(caller, automation, files={"data": encoded(b"other")})
+    assert (again.status, again.data["run"]["id"]) == (200, first.data["run"]["id"])
+    assert len(await rows_of(shop, "SELECT sha256 FROM run_files")) == 1
+
+
+def _files(number: int, size: int = 1) -> dict[str, Any]:
+    return {f"f{index}": encoded(b"x" * size) for index in range(number)}
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"data": {"data": "no Base64!"}}, "files.data.data"),
+        ({"data": {"data": None}}, "files.data.data"),
+        ({"data": encoded(mime_type="text")}, "files.data.mime_type"),
+        ({"data": encoded(file_name="")}, "files.data.file_name"),
+        ({"data": encoded(more=1)}, "files.data.more"),
+        ({"other": encoded()}, "files.Price_list"),
+        (_files(payloads.MAX_FILES + 1), "files"),
+        (_files(2, payloads.MAX_FILES_BYTES // 2 + 1), "files"),
+    ],
+)
+async def test_files_that_a_start_does_not_take_are_refused(
+    shop: Shop, caller: Caller, files: dict[str, Any], fault: str
+) -> None:
+    """Refuses the request at the field; the key stays free, and nothing is stored."""
+    parameters = {"formFields": {"values": [FORM_FILE]}}
+    automation = await automated(shop, begun_by("formTrigger", *reading("Price_list"), **parameters))
+    response = await started(caller, automation, files=files)
+    assert (response.status, list(response.body["errors"])) == (422, [fault]), response.body
+    assert await rows_of(shop, "SELECT sha256 FROM run_files") == []
+    several = {f"Price_list_{number}": encoded() for number in range(2)}
+    assert (await started(caller, automation, files=several)).status == 201
+
+
+async def test_a_template_starts_without_files(shop: Shop, caller: Caller) -> None:
+    """Refuses files for an automation of a template."""
+    response = await started(caller, await shop.hiding(), files={"data": encoded()})
+    assert (response.status, list(response.body["errors"])) == (422, ["files"])
+
+
+async def test_a_start_that_is_killed_leaves_no_half_run(shop: Shop, caller: Caller) -> None:
+    """Creates run and files together: a start cut short is made again under its key."""
+    if shop.engine.dialect != "sqlite":
+        pytest.skip("file and run are one transaction on PostgreSQL")
+    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    killer = Killer(points=["after_file"])
+    with watching(shop, killer), pytest.raises(Killed):
+        await started(caller, automation, files={"data": encoded()})
+    assert killer.kills == ["after_file"]
+    assert await rows_of(shop, "SELECT id FROM runs") == []
+    assert (await started(caller, automation, files={"data": encoded()})).status == 201
+    assert ROWS in await message_of(shop)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        ("manualTrigger", "hands on none"),
+        ("scheduleTrigger", "hands on none"),
+        ("formTrigger", "asks for none"),
+        ("webhook", None),
+        ("gmailTrigger", None),
+    ],
+)
+def test_a_start_that_brings_no_file_is_an_error(trigger: str, words: str | None) -> None:
+    """Reports a step that works on a file which its start cannot bring; other programs can give one."""
+    findings = read_value(begun_by(trigger, *reading("data"))).findings
+    errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
+    assert [words in error for error in errors] == ([True] if words else []) if words else not errors
