@@ -5,6 +5,7 @@ import { call, Refused } from "../../api/client";
 import type { AutomationRecord, RunRecord, StartFieldRecord } from "../../api/schema";
 import { Action, idempotencyKey } from "../../lib/action.svelte";
 import { notes } from "../../lib/notes.svelte";
+import type { StartFiles } from "../../lib/start_files";
 import type { Payload } from "../../lib/start_values";
 
 export type Step = "pause" | "resume" | "archive" | "restore";
@@ -31,6 +32,12 @@ export async function step(which: Step, automation: AutomationRecord): Promise<A
   });
   seen();
   return answer.automation;
+}
+
+/** What a run is started with. */
+export interface StartValues {
+  payload: Payload;
+  files: StartFiles;
 }
 
 /** A run that a person is asked values for. */
@@ -83,8 +90,8 @@ export class Acting {
   });
 
   /** Starts the run with the values that were asked for. */
-  begin = new Action(async (payload: Payload) => {
-    if (this.starting) await this.#start(this.starting.automation, this.starting.mode, payload);
+  begin = new Action(async (values: StartValues) => {
+    if (this.starting) await this.#start(this.starting.automation, this.starting.mode, values);
   });
 
   live = new Action(async () => {
@@ -117,12 +124,13 @@ export class Acting {
     return true;
   }
 
-  async #start(automation: AutomationRecord, mode: "live" | "test", payload?: Payload): Promise<void> {
+  async #start(automation: AutomationRecord, mode: "live" | "test", values?: StartValues): Promise<void> {
     this.of = automation.id;
+    const hasFiles = values && Object.keys(values.files).length > 0;
     try {
       const { run } = await call("post", "/v1/automations/{automation_id}/runs", {
         params: { automation_id: automation.id },
-        body: { idempotency_key: this.#key, mode, ...(payload && { payload }) },
+        body: { idempotency_key: this.#key, mode, ...(values && { payload: values.payload }), ...(hasFiles && { files: values.files }) },
       });
       this.#key = idempotencyKey();
       changed("/v1/automations/runs", "/app/runs", "/v1/automations/status");
