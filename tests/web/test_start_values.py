@@ -27,6 +27,7 @@ FORM = {
                 "fieldType": "checkbox",
                 "fieldOptions": {"values": [{"option": "Red"}]},
             },
+            {"fieldLabel": "List", "fieldType": "file", "multipleFiles": False, "requiredField": True},
         ]
     }
 }
@@ -104,7 +105,10 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     await expect(dialog.get_by_text("The form requires this field. Give a value.")).to_be_visible()
     await expect(dialog.get_by_text("Give a number.")).to_be_visible()
     await expect(many).to_have_value("three")
+    await expect(dialog.get_by_text("The form requires this file. Choose one.")).to_be_visible()
     faults = await seen.check_looks(f"start-values-{size}")
+    prices: Any = {"name": "prices.csv", "mimeType": "text/csv", "buffer": b"sku"}
+    await dialog.get_by_label("List").set_input_files(prices)
     await many.fill("3")
     await dialog.get_by_role("button", name="JSON", exact=True).click()
     await dialog.get_by_role("button", name="Run as test").click()
@@ -122,6 +126,8 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     run = await web.site.reaches(page.url.rsplit("/", 1)[1], "failed")
     assert '"How many":3' in run["steps"][0]["message"]
     assert '"Colors":["Red"]' in run["steps"][0]["message"]
+    told = '"List":{"filename":"prices.csv","mimetype":"text/csv","size":3}'
+    assert told in run["steps"][0]["message"]
     assert (run["mode"], faults) == ("test", [])
 
 

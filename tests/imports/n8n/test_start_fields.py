@@ -55,7 +55,7 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
 
 
 def test_a_form_asks_for_its_own_fields() -> None:
-    """Asks for the form's own fields with their types, files under their names, and for other fields that steps read."""
+    """Asks for the form's own fields and files with their types, and for other fields that steps read."""
     rows = [
         {"fieldLabel": "Your mail", "fieldType": "email", "requiredField": True},
         {"fieldLabel": "How many", "fieldName": "count", "fieldType": "number"},
@@ -63,8 +63,8 @@ def test_a_form_asks_for_its_own_fields() -> None:
         {"fieldLabel": "Picture of it", "fieldType": "file"},
         {"fieldLabel": "List", "fieldType": "file", "multipleFiles": False, "requiredField": True},
     ]
-    read = "={{ $json['Your mail'] }} {{ $json.submittedAt }} {{ $json.more }} {{ $json['Picture of it'][0].size }}"
-    step = set_to("See", a=read)
+    read = "={{ $json['Your mail'] }} {{ $json.submittedAt }} {{ $json.more }}"
+    step = set_to("See", a=read, b="={{ $json['Picture of it'][0].size }}")
     assert start_fields_of("formTrigger", step, formFields={"values": rows}) == [
         ("Your mail", "email", True),
         ("count", "number", False),
