@@ -90,11 +90,10 @@ async def build(
     engine = await _engine(settings, clock, metrics, log, http, serve=serve)
     space = _space(settings) if serve else None
     edge = engine if space is None else SpaceGuard(engine, space, finishes=False)
-    masters, outbound = master_keys(settings), Outbound(http)
+    masters, outbound, hints = master_keys(settings), Outbound(http), Hints()
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     keep_refresh_tokens(engine, clock, vault, log)
-    hints, sandbox_pool = Hints(), sandbox_pool or _sandbox_pool(settings)
     ring = await keys.open_ring(
         engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
     )
@@ -118,7 +117,7 @@ async def build(
             web_origin=settings.web_origin,
             signing_key=lambda: ring.cursor,
         ),
-        sandbox_pool=sandbox_pool,
+        sandbox_pool=sandbox_pool or _sandbox_pool(settings),
         intake=DeliveryIntake(edge, clock, vault, log, metrics),
         wake=hints.announce,
         traces=http.traces,

@@ -22,18 +22,15 @@ from steward.model.change import Change, Outcome, Part
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import PlanTrigger
 from steward.model.run import Run
 from steward.model.undo import LookUpResult, OriginalChange, OriginalRun
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.run_queue.undo_plan import UNDO
 from steward.runs.claim import ClaimedRun, event_of
 from steward.runs.run_context import RunContext, UnknownPlan, check_run_wanted
-from steward.runs.storage import payload as payloads
 from steward.runs.storage.files import StoredRunFiles
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, RunFiles, StepContext, StoreAccess
-from steward.steps.workflow.items import Item
 from steward.templates.base import Template
 
 P = TypeVar("P")
@@ -253,13 +250,6 @@ def _people_time(instant: datetime, timezone: str) -> str:
 def run_files(ctx: RunContext, run: Run) -> RunFiles:
     """Returns the storage of a run's files."""
     return StoredRunFiles(ctx.engine, ctx.clock, ctx.vault, ctx.files, run.org, run.id)
-
-
-async def start_item(ctx: RunContext, run: Run, entry: PlanTrigger) -> Item | None:
-    """Returns the item of what the run was started with; None if it was started without anything."""
-    read = partial(payloads.read, vault=ctx.vault, org=run.org, run=run.id)
-    values = await ctx.engine.read(ctx.clock.now(), read, org=run.org)
-    return None if values is None else payloads.start_item(entry, run, values)
 
 
 def _web(ctx: RunContext, claimed: ClaimedRun) -> WebReadClient:

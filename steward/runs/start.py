@@ -46,7 +46,7 @@ class RunNow:
         return self.payload is not None or bool(self.files)
 
 
-RunStorage = Callable[[RunId], StoredRunFiles]
+_RunStorage = Callable[[RunId], StoredRunFiles]
 _Outcome = Literal["made", "kept", "full"]
 
 
@@ -79,8 +79,7 @@ async def run_now(
         return earlier_run
     if automation.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before running it.")
-    if command.has_values:
-        await payloads.check(tx, automation, command.payload, command.files)
+    await payloads.check(tx, automation, command.payload, command.files)
     await readiness.check(tx, automation, templates=templates)
     if command.mode is Mode.LIVE:
         await _check_open(tx, automation)
@@ -94,10 +93,16 @@ async def run_now(
     if outcome == "full":
         raise TooManyWaiting(errors={})  # the key goes with the transaction
     if command.has_values:
-        assert vault is not None, "a payload is stored sealed"
-        files = {} if sealed_files is None else await sealed_files.store(tx, actor.org, command.files)
-        await payloads.store(tx, vault, actor.org, run, StartValues(command.payload or {}, files))
+        await _store_values(tx, vault, actor.org, run, command, sealed_files)
     return StartedRun(await runs.get(tx, actor.org, run), replayed=False)
+
+
+async def _store_values(
+    tx: Tx, vault: Vault | None, org: OrgId, run: RunId, command: RunNow, sealed_files: "_SealedFiles | None"
+) -> None:
+    assert vault is not None, "a payload is stored sealed"
+    files = {} if sealed_files is None else await sealed_files.store(tx, org, command.files)
+    await payloads.store(tx, vault, org, run, StartValues(command.payload or {}, files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +186,7 @@ async def start(
     max_waiting: int,
     weight: int = 0,
     vault: Vault | None = None,
-    storage: RunStorage | None = None,
+    storage: _RunStorage | None = None,
 ) -> StartedRun:
     """Starts a run durably, as `run_now`; most share one call with others made at the same time.
 
@@ -189,24 +194,16 @@ async def start(
     """
     if command.files:
         assert storage is not None, "files are stored with their run"
-        check = partial(_check_values, actor=actor, command=command)
-        earlier_run = await engine.read(now, check, org=actor.org)
-        if earlier_run is not None:
-            return earlier_run
-        run = RunId(new_id(now))
-        run_files = storage(run)
-        sealed_files = _SealedFiles(run, [await run_files.seal(file.content) for file in command.files])
-        create = partial(
-            run_now,
-            actor=actor,
-            command=command,
+        return await _start_with_files(
+            engine,
+            now,
+            actor,
+            command,
             templates=templates,
             max_waiting=max_waiting,
             vault=vault,
-            sealed_files=sealed_files,
+            storage=storage,
         )
-        size = sum(len(file.content) for file in command.files)
-        return await engine.write(now, WeightedAct(create, size), org=actor.org)
     if command.payload is not None:
         act = partial(
             run_now, actor=actor, command=command, templates=templates, max_waiting=max_waiting, vault=vault
@@ -221,6 +218,38 @@ async def start(
         act = partial(run_now, actor=actor, command=command, templates=templates, max_waiting=max_waiting)
         started = await engine.write(now, act, org=actor.org)
     return started
+
+
+async def _start_with_files(
+    engine: Engine,
+    now: datetime,
+    actor: Actor,
+    command: RunNow,
+    *,
+    templates: Templates,
+    max_waiting: int,
+    vault: Vault | None,
+    storage: _RunStorage,
+) -> StartedRun:
+    """Seals the files, then creates the run together with their rows."""
+    check = partial(_check_values, actor=actor, command=command)
+    earlier_run = await engine.read(now, check, org=actor.org)
+    if earlier_run is not None:
+        return earlier_run
+    run = RunId(new_id(now))
+    run_files = storage(run)
+    sealed_files = _SealedFiles(run, [await run_files.seal(file.content) for file in command.files])
+    create = partial(
+        run_now,
+        actor=actor,
+        command=command,
+        templates=templates,
+        max_waiting=max_waiting,
+        vault=vault,
+        sealed_files=sealed_files,
+    )
+    size = sum(len(file.content) for file in command.files)
+    return await engine.write(now, WeightedAct(create, size), org=actor.org)
 
 
 async def _check_values(tx: Tx, actor: Actor, command: RunNow) -> StartedRun | None:

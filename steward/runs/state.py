@@ -14,7 +14,7 @@ from steward.failpoint import failpoint
 from steward.model.change import Change, Outcome
 from steward.model.ids import ApprovalId, ChangeId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Plan, PlanStep, StepKind
+from steward.model.plan import Plan, PlanStep, PlanTrigger, StepKind
 from steward.model.run import Counts, Mode, Run
 from steward.run_queue.summaries import RunTotals, step_counts
 from steward.runs import approval, checkpoint, finish
@@ -23,8 +23,9 @@ from steward.runs.claim import ClaimedRun
 from steward.runs.context import OpenConnections
 from steward.runs.finish import EndWrites, FinishRequest
 from steward.runs.run_context import CancelRequested, Progress, RunContext
-from steward.runs.storage import static_data
+from steward.runs.storage import payload, static_data
 from steward.steps.base import MemoryWrite
+from steward.steps.workflow.items import Item
 from steward.steps.workflow.run_marks import run_marks
 from steward.steps.workflow.static_data import StaticData
 from steward.templates.base import Template
@@ -109,6 +110,10 @@ class Walk:
     async def read(self, act: Callable[[Tx], Awaitable[T]]) -> T:
         """Reads as the run's organization."""
         return await self.ctx.engine.read(self.ctx.clock.now(), act, org=self.lease.org)
+
+    async def start_item(self, entry: PlanTrigger) -> Item | None:
+        """Returns the item of what the run was started with; None if it was started without anything."""
+        return await self.read(partial(payload.start_item, vault=self.ctx.vault, run=self.run, entry=entry))
 
     def show_progress(self, step: PlanStep, started_at: datetime) -> None:
         """Makes the run's `current_step` show the step."""

@@ -108,7 +108,7 @@ async def advance(walk_: Walk) -> EndedStep | None:
         clock=walk_.ctx.clock.now,
     )
     rows = WorkflowJournal(walk_, repeating_steps(plan))
-    start_item = await context.start_item(walk_.ctx, run, entry)
+    start_item = await walk_.start_item(entry)
     try:
         if plan.mode is DataMode.ENVIRONMENT:
             is_scheduled = entry.kind == "schedule"

@@ -21,7 +21,7 @@ ID_PATTERN = r"^[0-9A-HJKMNP-TV-Z]{26}$"
 TEMPLATE_ID_PATTERN = "^[a-z0-9][a-z0-9-]{1,80}$"
 PLATFORM_PATTERN = "^[a-z][a-z0-9_]{1,63}$"
 
-MIME_TYPE_PATTERN = "^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,127}$"
+_MIME_TYPE_PATTERN = "^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,127}$"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTROL_BUT_LINES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
@@ -241,7 +241,7 @@ FileName = Annotated[str, BeforeValidator(_name), Field(min_length=1, max_length
 MimeTypeText = Annotated[
     str,
     _pattern(_MIME_TYPE, "Give a MIME type, such as text/csv."),
-    WithJsonSchema({"type": "string", "pattern": MIME_TYPE_PATTERN}),
+    WithJsonSchema({"type": "string", "pattern": _MIME_TYPE_PATTERN}),
 ]
 Unique = AfterValidator(_unique)
 # Bodies are strict; this lets a JSON string be read as an enum: Annotated[Mode, FromJson].

@@ -13,7 +13,7 @@ from steward.imports.n8n.field_reads import codes_of
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonValue
-from steward.model.plan import Plan, PlanStep, StartField, StartFieldType
+from steward.model.plan import Plan, PlanStep, PlanTrigger, StartField, StartFieldType
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.step_types import NodeDefinition
 
@@ -41,24 +41,28 @@ def start_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     """Returns an error for each running step whose file could only come from a start that brings none."""
     entry = plan.entry()
     by_name = {node.name: node for node in nodes}
-    if entry is None or by_name.get(entry.name) is None or _is_called(by_name[entry.name]):
+    words = None if entry is None or entry.name not in by_name else _no_file_words(entry, by_name[entry.name])
+    if entry is None or words is None:
         return []
-    if entry.replaced is not None and (entry.replaced != _FORM or _asks_for_files(entry.fields)):
-        return []
-    words = (
-        f"It works on a file, and “{entry.name[:80]}” hands on none. "
-        "Read the file with a step, of Google Drive for example."
-    )
-    if entry.replaced is not None:
-        words = (
-            f"It works on a file, and the form of “{entry.name[:80]}” asks for none. Add a file field in n8n."
-        )
     without = _without_files(plan, entry.name, by_name)
     return [
         Finding(step.name, FindingLevel.ERROR, "binary", words)
         for step in plan.running()
         if step.name in without and _needs_file(step, by_name.get(step.name))
     ]
+
+
+def _no_file_words(entry: PlanTrigger, node: Node) -> str | None:
+    """Returns why a run starts without files; None where it can start with some."""
+    if _is_called(node):
+        return None
+    if entry.replaced is None:
+        words = f"It works on a file, and “{entry.name[:80]}” hands on none. "
+        return words + "Read the file with a step, of Google Drive for example."
+    if entry.replaced == _FORM and not any(start_field.is_file for start_field in entry.fields):
+        words = f"It works on a file, and the form of “{entry.name[:80]}” asks for none. "
+        return words + "Add a field for the file in n8n."
+    return None
 
 
 def with_start_files(plan: Plan, nodes: Iterable[Node]) -> Plan:
@@ -71,20 +75,12 @@ def with_start_files(plan: Plan, nodes: Iterable[Node]) -> Plan:
     if entry is None or entry.replaced in (None, _FORM) or entry.name not in by_name:
         return plan
     without = _without_files(plan, entry.name, by_name)
-    names = dict.fromkeys(
-        name
-        for step in plan.running()
-        if step.name in without
-        for name in _file_names(step, by_name.get(step.name))
-    )
-    files = tuple(StartField((name,), name, StartFieldType.FILE) for name in names)[:_MAX_FILES]
-    start = replace(entry, fields=(*entry.fields, *files))
+    steps = [step for step in plan.running() if step.name in without]
+    names = [name for step in steps for name in _file_names(step, by_name.get(step.name))]
+    files = tuple(StartField((name,), name, StartFieldType.FILE) for name in dict.fromkeys(names))
+    start = replace(entry, fields=(*entry.fields, *files[:_MAX_FILES]))
     triggers = tuple(start if trigger.name == entry.name else trigger for trigger in plan.triggers)
     return replace(plan, triggers=triggers)
-
-
-def _asks_for_files(fields: Iterable[StartField]) -> bool:
-    return any(start_field.is_file for start_field in fields)
 
 
 def _file_names(step: PlanStep, node: Node | None) -> Iterator[str]:
@@ -115,13 +111,18 @@ def _names_set(value: JsonValue) -> list[str]:
         return [name for member in value for name in _names_set(member)]
     if not isinstance(value, Mapping):
         return []
-    names: list[str] = []
-    for key, member in value.items():
-        if key in _NAME_SETTINGS and isinstance(member, str) and member and not member.startswith("="):
-            names += [name for part in member.split(",") if (name := part.strip())]
-        else:
-            names += _names_set(member)
-    return names
+    return [
+        name
+        for key, member in value.items()
+        for name in (_names_in(member) if key in _NAME_SETTINGS else _names_set(member))
+    ]
+
+
+def _names_in(setting: JsonValue) -> list[str]:
+    """Returns the names of files that a setting lists; none for an expression."""
+    if not isinstance(setting, str) or setting.startswith("="):
+        return []
+    return [name for part in setting.split(",") if (name := part.strip())]
 
 
 def _needs_file(step: PlanStep, node: Node | None) -> bool:

@@ -52,38 +52,49 @@ async def check(
     tx: Tx, automation: Automation, payload: JsonObject | None, files: Sequence[StartFile] = ()
 ) -> None:
     """Raises ValidationFailed unless the automation can be started with the payload and the files."""
-    if len(_encoded(payload or {}).encode("utf-8")) > MAX_BYTES:
-        raise ValidationFailed(errors={_FIELD: ["A payload has at most 256 KiB. Send less."]})
+    if payload is None and not files:
+        return
+    errors = _size_errors(payload or {}, files) or await _start_errors(tx, automation, payload, files)
+    if errors:
+        raise ValidationFailed(errors=errors)
+
+
+def _size_errors(payload: JsonObject, files: Sequence[StartFile]) -> dict[str, list[str]]:
+    if len(_encoded(payload).encode("utf-8")) > MAX_BYTES:
+        return {_FIELD: ["A payload has at most 256 KiB. Send less."]}
     if len(files) > MAX_FILES:
-        raise ValidationFailed(errors={_FILES: [f"A run starts with at most {MAX_FILES} files. Send fewer."]})
+        return {_FILES: [f"A run starts with at most {MAX_FILES} files. Send fewer."]}
     if sum(len(file.content) for file in files) > MAX_FILES_BYTES:
-        words = "The files of a start have at most 5 MiB together. Send smaller ones."
-        raise ValidationFailed(errors={_FILES: [words]})
+        return {_FILES: ["The files of a start have at most 5 MiB together. Send smaller ones."]}
+    return {}
+
+
+async def _start_errors(
+    tx: Tx, automation: Automation, payload: JsonObject | None, files: Sequence[StartFile]
+) -> dict[str, list[str]]:
+    """Returns, by field, what the start of the automation does not take."""
     stored = None
     if automation.kind is AutomationKind.WORKFLOW:
         stored = await plans.newest(tx, automation.org, automation.id)
     plan = None if stored is None else plan_json.from_json(stored.plan)
     if plan is None or plan.mode is not DataMode.ITEMS:
         words = "Only automations of workflows from n8n are started with a payload or files. Leave it out."
-        raise ValidationFailed(errors={_FIELD if payload is not None else _FILES: [words]})
+        return {_FIELD if payload is not None else _FILES: [words]}
     entry = plan.entry()
-    errors = {} if entry is None else _form_errors(entry, payload or {}, [file.name for file in files])
-    if errors:
-        raise ValidationFailed(errors=errors)
+    return {} if entry is None else _form_errors(entry, payload or {}, [file.name for file in files])
 
 
 def _form_errors(entry: PlanTrigger, payload: JsonObject, files: Sequence[str]) -> dict[str, list[str]]:
     """Returns, by field, what is wrong with the values and files of the form that starts the workflow."""
     errors: dict[str, list[str]] = {}
     for start_field in entry.fields:
-        if start_field.is_file:
-            words = None
-            if start_field.required and not _files_of(start_field, files):
-                words = "The form requires this file. Give it."
+        if not start_field.is_file:
+            place, words = _FIELD, _value_error(start_field, payload.get(start_field.name))
         else:
-            words = _value_error(start_field, payload.get(start_field.name))
+            is_missing = start_field.required and not _files_of(start_field, files)
+            place, words = _FILES, "The form requires this file. Give it." if is_missing else None
         if words is not None:
-            errors[f"{_FILES if start_field.is_file else _FIELD}.{start_field.name}"] = [words]
+            errors[f"{place}.{start_field.name}"] = [words]
     return errors
 
 
@@ -146,8 +157,11 @@ async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> StartValues | No
     return StartValues(payload, {name: BinaryReference(*file) for name, file in files.items()})
 
 
-def start_item(entry: PlanTrigger, run: Run, values: StartValues) -> Item:
-    """Returns the item that the workflow's trigger would output."""
+async def start_item(tx: Tx, vault: Vault, run: Run, entry: PlanTrigger) -> Item | None:
+    """Returns the item that the workflow's trigger hands on; None if the run started without anything."""
+    values = await read(tx, vault, run.org, run.id)
+    if values is None:
+        return None
     return Item(_start_fields(entry, run, values), ((0, 0),), binary=values.files)
 
 
@@ -155,17 +169,21 @@ def _start_fields(entry: PlanTrigger, run: Run, values: StartValues) -> JsonObje
     payload = values.payload
     trigger = (entry.replaced or "").rpartition(".")[2]
     if trigger == "webhook":
-        read_parts = {start_field.path[0] for start_field in entry.fields if not start_field.is_file}
-        parts = {name: payload[name] for name in CALL_PARTS if name in read_parts and name in payload}
-        body = {name: value for name, value in payload.items() if name not in parts}
-        return {"headers": {}, "params": {}, "query": {}, **parts, "body": body}
+        return _call_fields(entry, payload)
     if trigger == "formTrigger":
-        return {"submittedAt": wire_time(run.queued_at), "formMode": "production", **payload} | _file_values(
-            entry, values.files
-        )
+        told = _file_values(entry, values.files)
+        return {"submittedAt": wire_time(run.queued_at), "formMode": "production", **payload, **told}
     if trigger == "chatTrigger":
         return {"sessionId": run.id, "action": "sendMessage", **payload}
     return payload
+
+
+def _call_fields(entry: PlanTrigger, payload: JsonObject) -> JsonObject:
+    """Returns what a webhook hands on: the payload as body, and the parts of a call that steps read."""
+    read_parts = {start_field.path[0] for start_field in entry.fields if not start_field.is_file}
+    parts = {name: payload[name] for name in CALL_PARTS if name in read_parts and name in payload}
+    body = {name: value for name, value in payload.items() if name not in parts}
+    return {"headers": {}, "params": {}, "query": {}, **parts, "body": body}
 
 
 def _file_values(entry: PlanTrigger, files: Mapping[str, BinaryReference]) -> JsonObject:
