@@ -107,7 +107,10 @@ async def export_gauges(worker: Worker) -> bool:
     """Sets the gauges of queue, slots and leases."""
     ctx = worker.ctx
     return await tasks.export_gauges(
-        ctx, ctx.lease_confirmation.until, expects_standbys=ctx.worker_rules.expects_standbys
+        ctx,
+        ctx.lease_confirmation.until,
+        expects_standbys=ctx.worker_rules.expects_standbys,
+        holds=worker.row_holds,
     )
 
 

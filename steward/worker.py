@@ -9,6 +9,7 @@ from functools import partial
 from steward.config import default_of
 from steward.database.engine.base import Tx
 from steward.database.engine.disk_space import DiskSpace
+from steward.database.operator.health import RowHolds
 from steward.database.runs import workers
 from steward.events.context import EventContext, EventRules
 from steward.model.ids import OrgId, RunId, WorkerId
@@ -115,6 +116,7 @@ class Worker:
     claiming: bool = False
     swept_until: int = 0  # the last organization that retention has looked into
     notifications: NotificationContext | None = None
+    row_holds: RowHolds = field(default_factory=RowHolds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,6 @@ from steward.startup import COMMAND_DEADLINE, KEY_FILE, master_keys, open_engine
 _MIN_FREE = 0.10
 _MAX_SKEW = timedelta(seconds=30)
 _MAX_STANDBY_SKEW = timedelta(seconds=2)
-_REPLIES_EVERY = timedelta(seconds=10)  # PostgreSQL's wal_receiver_status_interval
-_SYNCHRONOUS = ("sync", "quorum")
 _LOST_WITHIN = timedelta(days=7)
 _INTERRUPTED_WITHIN = timedelta(days=1)
 _GRACE = timedelta(minutes=5)
@@ -102,18 +100,29 @@ async def _database(patient: _Installation) -> str:
             raise CheckFailed(f"The file is damaged ({damage}). Restore the last copy.")
         return "SQLite; the file is sound."
     server_settings = await patient.read(health.settings_of_server)
-    off = [name for name, value in server_settings.items() if value == "off"]
-    if off and patient.settings.env != "test":
+    if patient.settings.env == "test":
+        server_settings |= dict.fromkeys(health.DURABLE_IF_ON, "on")
+    return server_result(
+        server_settings, is_one_of_several=names_several_servers(patient.settings.database_url)
+    )
+
+
+def server_result(server_settings: Mapping[str, str], *, is_one_of_several: bool) -> str:
+    """Returns what is to know about the server's settings. Raises CheckFailed where it may lose rows."""
+    if off := [name for name in health.DURABLE_IF_ON if server_settings[name] == "off"]:
         raise CheckFailed(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
-    if (
-        names_several_servers(patient.settings.database_url)
-        and not server_settings["synchronous_standby_names"]
-    ):
+    if is_one_of_several and not server_settings["synchronous_standby_names"]:
         raise CheckFailed(
             "The server waits for no standby, so a fail-over may lose what it confirmed. Set Patroni's"
             " synchronous_mode and synchronous_mode_strict, or name one server alone."
         )
-    return "PostgreSQL can be reached."
+    if server_settings["data_checksums"] == "on":
+        return "PostgreSQL can be reached."
+    no_checksums = "Its pages have no checksums, so it does not notice a disk that damages them"
+    to_do = "stop it and run pg_checksums --enable"
+    if is_one_of_several:
+        raise CheckFailed(f"{no_checksums} and gives the damage to its standbys: {to_do} on each server.")
+    return f"PostgreSQL can be reached. {no_checksums}: {to_do}."
 
 
 async def _migrations(patient: _Installation) -> str:
@@ -245,21 +254,21 @@ async def _standbys(patient: _Installation) -> str:
     if faults := standby_faults(followers, are_waited_for=are_waited_for):
         raise CheckFailed(f"{'; '.join(faults)}. See docs/guides/several-machines.md.")
     standbys = [follower for follower in followers if follower.kind == "standby"]
-    synchronous = sum(standby.state in _SYNCHRONOUS for standby in standbys)
+    synchronous = sum(standby.is_synchronous for standby in standbys)
     return f"{len(standbys)} standbys follow, {synchronous} of them synchronous."
 
 
 def standby_faults(followers: Sequence[Follower], *, are_waited_for: bool) -> list[str]:
     """Returns in words what is wrong with the standbys and slots of a server."""
     faults = []
-    if are_waited_for and not any(follower.state in _SYNCHRONOUS for follower in followers):
+    if are_waited_for and not any(follower.is_synchronous for follower in followers):
         faults.append("No synchronous standby follows, so writes wait for one")
     return faults + [fault for follower in followers for fault in _faults_of(follower)]
 
 
 def _faults_of(follower: Follower) -> Iterator[str]:
     what, ahead = f"{follower.kind} {follower.name}", follower.clock_ahead
-    if follower.keeps_rows:
+    if follower.rows_since is not None:
         yield (
             f"The {what} keeps dead rows for its readers, which slows the queue: set hot_standby_feedback"
             " to off on the standby"
@@ -269,7 +278,8 @@ def _faults_of(follower: Follower) -> Iterator[str]:
             f"The {what} of a standby that is gone keeps {follower.kept_bytes >> 20:,} MiB of the log: bring"
             " the standby back or drop the slot"
         )
-    if ahead is not None and not -_MAX_STANDBY_SKEW - _REPLIES_EVERY <= ahead <= _MAX_STANDBY_SKEW:
+    skew = follower.clock_skew
+    if ahead is not None and skew is not None and skew > _MAX_STANDBY_SKEW:
         direction = "ahead" if ahead > timedelta() else "behind"
         yield (
             f"The clock of the {what} is {abs(ahead.total_seconds()):.0f} s {direction}, or it is silent:"

@@ -224,11 +224,13 @@ async def watch_space(ctx: TaskContext, space: DiskSpace) -> bool:
     return False
 
 
-async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standbys: bool) -> bool:
+async def export_gauges(
+    ctx: TaskContext, lease_until: float, *, expects_standbys: bool, holds: health.RowHolds
+) -> bool:
     """Sets the gauges of what waits, what is late, which workers live and which standbys follow.
 
-    `lease_until` is the end of this process's lease by its monotonic clock. See
-    docs/guides/operators.md#metrics.
+    `lease_until` is the end of this process's lease by its monotonic clock; `holds` lasts from call to call.
+    See docs/guides/operators.md#metrics.
     """
     metrics = ctx.metrics
 
@@ -237,8 +239,9 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
     ) -> tuple[
         datetime, list[gauges.WaitingRuns], dict[str, int], tuple[int, int], datetime | None, health.Leases
     ]:
-        await _export_open_transactions(tx, ctx)
-        await _export_standbys(tx, ctx, are_expected=expects_standbys)
+        followers = await health.followers(tx)
+        await _export_open_transactions(tx, ctx, holds.update(followers, tx.now))
+        await _export_standbys(tx, ctx, followers, are_expected=expects_standbys)
         await _export_tables(tx, metrics)
         return (
             tx.now,
@@ -265,14 +268,17 @@ async def export_gauges(ctx: TaskContext, lease_until: float, *, expects_standby
     return False
 
 
-async def _export_open_transactions(tx: Tx, ctx: TaskContext) -> None:
-    """Sets the age of the oldest transaction of each kind; of sessions only where they can be seen.
+async def _export_open_transactions(
+    tx: Tx, ctx: TaskContext, of_followers: Sequence[health.OpenTransaction]
+) -> None:
+    """Sets the age of the oldest transaction of each kind; only of prepared ones where others are not seen.
 
     Logs the oldest when it has been open for a minute.
     """
-    transactions = await health.open_transactions(tx)
-    for kind in ("session", "prepared"):
-        if kind == "session" and not await health.sees_sessions(tx):
+    transactions = [*await health.open_transactions(tx), *of_followers]
+    sees_sessions = await health.sees_sessions(tx)
+    for kind in ("session", "prepared", "slot", "standby"):
+        if kind != "prepared" and not sees_sessions:
             ctx.metrics.remove("steward_oldest_transaction_seconds", kind=kind)
             continue
         of_kind = (transaction for transaction in transactions if transaction.kind == kind)
@@ -291,12 +297,24 @@ async def _export_open_transactions(tx: Tx, ctx: TaskContext) -> None:
             )
 
 
-async def _export_standbys(tx: Tx, ctx: TaskContext, *, are_expected: bool) -> None:
-    """Sets how many standbys follow, and logs that no synchronous one does when that begins.
+async def _export_standbys(
+    tx: Tx, ctx: TaskContext, followers: Sequence[health.Follower], *, are_expected: bool
+) -> None:
+    """Sets how many standbys follow and how far their clocks are off; logs when no synchronous one is left.
 
     A single server that waits for none has no such series.
     """
     metrics = ctx.metrics
+    for state, is_synchronous in (("synchronous", True), ("asynchronous", False)):
+        skews = [
+            follower.clock_skew.total_seconds()
+            for follower in followers
+            if follower.clock_skew is not None and follower.is_synchronous is is_synchronous
+        ]
+        if skews:
+            metrics.set("steward_standby_clock_skew_seconds", max(skews), state=state)
+        else:
+            metrics.remove("steward_standby_clock_skew_seconds", state=state)
     standbys = await health.standbys(tx)
     if standbys is None or not (are_expected or standbys.is_waiting):
         for state in ("synchronous", "asynchronous"):

@@ -54,6 +54,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_slots_missing_total": "Slots that had no record until the auditor wrote one.",
     "steward_slots_unexpected_total": "Records of slots nobody asked for.",
     "steward_spans_dropped_total": "Spans that were not sent: the collector is away or too slow.",
+    "steward_standby_clock_skew_seconds": "How far the clocks of PostgreSQL's standbys are off at least.",
     "steward_standbys": "Standbys that stream from the PostgreSQL server, by whether commits wait for them.",
     "steward_transaction_age": "Transactions since PostgreSQL's oldest row that is not frozen.",
     "steward_undo_changes_total": "Changes of undo runs, by what became of them.",

@@ -16,7 +16,7 @@ import pytest
 
 from steward import built
 from steward.cli import built_files
-from steward.cli.doctor import standby_faults
+from steward.cli.doctor import CheckFailed, server_result, standby_faults
 from steward.clock import SystemClock
 from steward.connectors.shopify import schema_table
 from steward.database.engine.base import Tx
@@ -174,20 +174,35 @@ def test_a_long_reader_is_named_and_never_its_query(
 def test_faults_of_standbys_and_slots_are_named() -> None:
     """Names a missing synchronous standby, kept rows, the log of one that is gone, and a differing clock."""
     second = timedelta(seconds=1)
-    well = Follower("standby", "db2", "sync", False, -9 * second, 0)
-    slot = Follower("slot", "db2", "active", False, None, 5 << 20)
+    well = Follower("standby", "db2", "sync", None, -9 * second, 0)
+    slot = Follower("slot", "db2", "active", None, None, 5 << 20)
     assert standby_faults([well, slot], are_waited_for=True) == []
     assert standby_faults([], are_waited_for=False) == []
     [waits] = standby_faults([replace(well, state="async")], are_waited_for=True)
     assert waits == "No synchronous standby follows, so writes wait for one"
     for follower, words in (
-        (replace(well, keeps_rows=True), "The standby db2 keeps dead rows for its readers"),
+        (replace(well, rows_since=700), "The standby db2 keeps dead rows for its readers"),
         (replace(slot, name="db3", state="inactive"), "The slot db3 of a standby that is gone keeps 5 MiB"),
         (replace(well, clock_ahead=3 * second), "The clock of the standby db2 is 3 s ahead"),
         (replace(well, clock_ahead=-15 * second), "The clock of the standby db2 is 15 s behind"),
     ):
         [fault] = standby_faults([well, follower], are_waited_for=True)
         assert words in fault
+
+
+def test_settings_of_the_server_that_lose_rows_are_named() -> None:
+    """Fails for each setting that loses rows; where pages have no checksums only in a cluster."""
+    settings = dict.fromkeys((*health.DURABLE_IF_ON, "synchronous_standby_names", "data_checksums"), "on")
+    assert server_result(settings, is_one_of_several=True) == "PostgreSQL can be reached."
+    unchecked = settings | {"data_checksums": "off"}
+    assert "run pg_checksums --enable" in server_result(unchecked, is_one_of_several=False)
+    for faulty, words in (
+        (settings | {"fsync": "off"}, "set fsync to on"),
+        (settings | {"synchronous_standby_names": ""}, "waits for no standby"),
+        (unchecked, "run pg_checksums --enable"),
+    ):
+        with pytest.raises(CheckFailed, match=words):
+            server_result(faulty, is_one_of_several=True)
 
 
 def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database_url: str) -> None:

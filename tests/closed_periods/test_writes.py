@@ -13,7 +13,6 @@ from steward.model.closed_period import ClosedScope, ClosedScopeKind, Stops
 from steward.model.notice import Topic
 from steward.model.refusals import InClosedPeriod, ValidationFailed
 from steward.model.run import Mode, RunStatus
-from steward.runs import tasks
 from tests.closed_periods.closing import Closer
 from tests.notifications.telling import join, rows_of
 from tests.runs.shop import Shop
@@ -30,8 +29,8 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
     await shop.drain()
     held = await shop.run(run)
     assert (held.status, held.held_name, held.held_until) == (RunStatus.RUNNING, frozen.period.name, None)
-    metrics = (ctx := (await shop.registered_worker()).ctx).metrics
-    await tasks.export_gauges(ctx, ctx.lease_confirmation.until, expects_standbys=False)
+    metrics = (hired := await shop.registered_worker()).ctx.metrics
+    await periodic_tasks.export_gauges(hired)
     gauges = ("steward_runs_held", "steward_frozen_organizations")
     assert [metrics.value(name) for name in gauges] == [1, 1]
     assert shop.writes() == []
@@ -42,7 +41,7 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
     ended = await shop.run(run)
     assert (ended.status, ended.held_name) == (RunStatus.SUCCEEDED, None)
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
-    await tasks.export_gauges(ctx, ctx.lease_confirmation.until, expects_standbys=False)
+    await periodic_tasks.export_gauges(hired)
     assert [metrics.value(name) for name in gauges] == [0, 0]
 
 

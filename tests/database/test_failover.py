@@ -143,12 +143,15 @@ async def _followers_are_seen(first: Server, second: Server, engine: Engine, clo
         await standby.execute("SELECT pg_reload_conf()")
 
         async def keep_rows() -> bool:
-            return any(one.keeps_rows for one in await engine.read(clock.now(), health.followers))
+            return any(one.rows_since for one in await engine.read(clock.now(), health.followers))
 
         await eventually(keep_rows)
         [slot, follower] = await engine.read(clock.now(), health.followers)
-        assert (slot.kind, slot.name, slot.state, slot.keeps_rows) == ("slot", "gone", "inactive", False)
-        assert (follower.kind, follower.state, follower.keeps_rows) == ("standby", "sync", True)
+        assert (slot.kind, slot.name, slot.state, slot.rows_since) == ("slot", "gone", "inactive", None)
+        assert (follower.kind, follower.state, follower.is_synchronous) == ("standby", "sync", True)
+        assert follower.rows_since is not None
+        [held] = health.RowHolds().update([slot, follower], clock.now())
+        assert (held.kind, held.since) == ("standby", clock.now())
         assert follower.clock_ahead is not None
         assert abs(follower.clock_ahead.total_seconds()) < 30
         await standby.execute("ALTER SYSTEM RESET hot_standby_feedback")

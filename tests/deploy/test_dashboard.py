@@ -26,6 +26,7 @@ LEFT_OUT = {
     "steward_rest_rows",
     "steward_routes_broken",
     "steward_spans_dropped_total",
+    "steward_standby_clock_skew_seconds",
     "steward_standbys",
     "steward_transaction_age",
     "steward_undo_changes_total",

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from steward import periodic_tasks
 from steward.database.engine.migrate import is_sqlite
 from steward.database.operator import health
+from steward.database.operator.health import Follower, OpenTransaction
 from steward.model.run import Mode
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
@@ -79,14 +81,27 @@ async def test_an_age_that_cannot_be_seen_is_no_metric(shop: Shop, database_url:
     hired = await shop.registered_worker()
     await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind").keys() == {
-        "session",
-        "prepared",
+        *("session", "prepared", "slot", "standby")
     }
     owner: Any = await asyncpg.connect(database_url)
     await owner.execute(HIDE_SESSIONS)
     await owner.close()
     await periodic_tasks.export_gauges(hired)
     assert gauge_by_label(hired.ctx, "steward_oldest_transaction_seconds", "kind") == {"prepared": 0}
+
+
+def test_rows_that_standbys_keep_are_as_old_as_they_have_been_seen() -> None:
+    """The age begins when the transaction is first seen, and anew with a later one."""
+    holds, now = health.RowHolds(), datetime(2026, 3, 2, tzinfo=UTC)
+    standby = Follower("standby", "db2", "sync", 700, timedelta(), 0)
+    slot = Follower("slot", "db3", "active", None, None, 0)
+    [held] = holds.update([slot, standby], now)
+    assert held == OpenTransaction("standby", now, 0, "", "db2")
+    later = now + timedelta(minutes=2)
+    first, second = holds.update([replace(slot, rows_since=900), standby], later)
+    assert (first.kind, first.since, second.kind, second.since) == ("slot", later, "standby", now)
+    assert [held.since for held in holds.update([replace(standby, rows_since=701)], later)] == [later]
+    assert holds.update([slot], later) == []
 
 
 async def test_standbys_are_counted_where_they_are_expected_and_seen(shop: Shop, database_url: str) -> None:

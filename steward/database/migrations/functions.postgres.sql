@@ -586,15 +586,16 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     FROM pg_stat_replication AS s WHERE s.state = 'streaming'
 $$;
 
--- Standbys that stream, and replication slots. A standby's clock is known by its last reply, which may be ten seconds old.
+-- Standbys that stream, and replication slots; `rows_since` is the transaction whose dead rows they keep, and those of all
+-- later ones. A standby's clock is known by its last reply, which may be ten seconds old.
 CREATE OR REPLACE FUNCTION queue_followers()
-RETURNS TABLE (kind text, follower text, state text, keeps_rows boolean, clock_ahead_ms bigint, kept_bytes bigint)
+RETURNS TABLE (kind text, follower text, state text, rows_since bigint, clock_ahead_ms bigint, kept_bytes bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT 'standby', s.application_name, s.sync_state, s.backend_xmin IS NOT NULL,
+    SELECT 'standby', s.application_name, s.sync_state, s.backend_xmin::text::bigint,
         (extract(epoch FROM s.reply_time - clock_timestamp()) * 1000)::bigint, 0
     FROM pg_stat_replication AS s WHERE s.state = 'streaming'
     UNION ALL
-    SELECT 'slot', r.slot_name, CASE WHEN r.active THEN 'active' ELSE 'inactive' END, r.xmin IS NOT NULL, NULL,
+    SELECT 'slot', r.slot_name, CASE WHEN r.active THEN 'active' ELSE 'inactive' END, r.xmin::text::bigint, NULL,
         CASE WHEN pg_is_in_recovery() THEN 0 ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), r.restart_lsn)::bigint END
     FROM pg_replication_slots AS r
     ORDER BY 1, 2 LIMIT 20

@@ -1,6 +1,7 @@
 """The state of the database and of the work in it, for the operator, without contents of rows."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from steward.database.accounts import audit_heads
@@ -15,8 +16,10 @@ _SHARED = ("dir_orgs", "fairness_orgs")
 _CHECK_CACHE_KIB = 256 * 1024
 # The tables whose rows change most: `0001_schema.postgres.sql` has them vacuumed early.
 QUEUE_TABLES = ("runs", "schedules", "events", "listeners")
+DURABLE_IF_ON = ("fsync", "full_page_writes", "synchronous_commit")
 # A transaction that is open for longer is told to the operator.
 LONG_READER = timedelta(minutes=1)
+_REPLIES_EVERY = timedelta(seconds=10)  # PostgreSQL's wal_receiver_status_interval
 # Counting stops here: this number means "at least this many".
 _MAX_REST_ROWS = 1_000
 # From entering the queue: a run is ended 90 days after its start, and waits less than the rest.
@@ -36,7 +39,8 @@ class Leases:
 class OpenTransaction:
     """A transaction that keeps what changes after its begin from being cleaned up; never what it reads.
 
-    `kind` is session or prepared; a prepared one has 0 as `process` and its name in `application`.
+    `kind` is session, prepared, slot or standby; all but sessions have 0 as `process` and their name in
+    `application`.
     """
 
     kind: str
@@ -63,16 +67,45 @@ class Follower:
     """A standby that streams, or a replication slot, which keeps what its standby has not received yet.
 
     `state` is the standby's as PostgreSQL names it (`sync`, `quorum`, `async`), and `active` or `inactive`
-    of a slot. `keeps_rows` says that its readers keep dead rows from being cleaned up. `clock_ahead` is None
-    of a slot.
+    of a slot. `rows_since` is the transaction from which on dead rows are kept for its readers; None when
+    none are. `clock_ahead` is None of a slot.
     """
 
     kind: str
     name: str
     state: str
-    keeps_rows: bool
+    rows_since: int | None
     clock_ahead: timedelta | None
     kept_bytes: int
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether commits wait for it."""
+        return self.state in ("sync", "quorum")
+
+    @property
+    def clock_skew(self) -> timedelta | None:
+        """The least difference of its clock that explains its last reply, which may be ten seconds old."""
+        if self.clock_ahead is None:
+            return None
+        return max(self.clock_ahead, -self.clock_ahead - _REPLIES_EVERY, timedelta())
+
+
+@dataclass(slots=True)
+class RowHolds:
+    """Since when standbys and slots keep dead rows; PostgreSQL tells only from which transaction on."""
+
+    _since: dict[tuple[str, str, int], datetime] = field(default_factory=dict)
+
+    def update(self, followers: Sequence[Follower], now: datetime) -> list[OpenTransaction]:
+        """Returns what is kept as open transactions, each of which begins when it is first seen here."""
+        holds = [
+            (follower.kind, follower.name, follower.rows_since)
+            for follower in followers
+            if follower.rows_since is not None
+        ]
+        self._since = {hold: self._since.get(hold, now) for hold in holds}
+        return [OpenTransaction(kind, since, 0, "", name) for (kind, name, _), since in self._since.items()]
 
 
 async def damage_of_file(tx: Tx) -> str | None:
@@ -84,9 +117,9 @@ async def damage_of_file(tx: Tx) -> str | None:
 
 
 async def settings_of_server(tx: Tx) -> dict[str, str]:
-    """Returns what decides whether the PostgreSQL server keeps what it confirmed."""
+    """Returns what decides whether the PostgreSQL server keeps what it confirmed, and notices damage."""
     settings = {}
-    for name in ("fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names"):
+    for name in (*DURABLE_IF_ON, "synchronous_standby_names", "data_checksums"):
         row = await tx.first(f"SELECT current_setting('{name}') AS value")
         settings[name] = "" if row is None else str(row["value"])
     return settings
@@ -169,14 +202,14 @@ async def followers(tx: Tx) -> list[Follower]:
     if tx.dialect == "sqlite" or not await sees_sessions(tx):
         return []
     rows = await tx.all(
-        "SELECT kind, follower, state, keeps_rows, clock_ahead_ms, kept_bytes FROM queue_followers()"
+        "SELECT kind, follower, state, rows_since, clock_ahead_ms, kept_bytes FROM queue_followers()"
     )
     return [
         Follower(
             row["kind"],
             row["follower"],
             row["state"],
-            row["keeps_rows"],
+            row["rows_since"],
             None if row["clock_ahead_ms"] is None else timedelta(milliseconds=row["clock_ahead_ms"]),
             row["kept_bytes"] or 0,
         )
