@@ -22,7 +22,7 @@ from bench import many, postgres
 from bench.cases.due_slots import MINUTES, Ahead
 from bench.service import House, open_house, wire
 from steward import periodic_tasks
-from steward.database.automations import records, schedules
+from steward.database.automations import lists, schedules
 from steward.model.ids import OrgId
 from steward.runs import dispatch
 
@@ -140,10 +140,10 @@ async def _times(passes: int, act: Callable[[int], Awaitable[object]]) -> list[f
 
 
 async def _page(house: House, org: OrgId) -> None:
-    act = partial(records.find, org=org, query=records.AutomationFilter(), sort=records.Sort.NAME, limit=PAGE)
-    automations = await house.engine.read(house.service.clock.now(), act, org=org)
-    if len(automations) != PAGE:
-        raise RuntimeError(f"a page has {len(automations)} automations")
+    act = partial(lists.find, org=org, query=lists.AutomationFilter(), sort=lists.Sort.NAME, limit=PAGE)
+    page = await house.engine.read(house.service.clock.now(), act, org=org)
+    if len(page.automations) != PAGE:
+        raise RuntimeError(f"a page has {len(page.automations)} automations")
 
 
 async def _start(url: str, folder: Path, clock: Ahead) -> float:

@@ -1,15 +1,17 @@
 """Automations, their states and which moves are allowed."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import product
 
 from steward.model.account import Creator
 from steward.model.connection import AutomationConnection
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.schedule import Schedule
-from steward.model.trigger import Trigger
+from steward.model.trigger import Trigger, TriggerKind
 
 
 class AutomationState(StrEnum):
@@ -69,3 +71,32 @@ class Automation:
     created_at: datetime
     updated_at: datetime
     maker: Creator
+
+
+# The summands of a facet.
+_STATES = {state: 10 * number for number, state in enumerate(AutomationState)}
+_ORIGINS = {
+    (AutomationKind.TEMPLATE, None): 0,
+    (AutomationKind.WORKFLOW, "workflow_tool"): 2,
+    (AutomationKind.WORKFLOW, "store_flow"): 4,
+}
+_TRIGGERS = {TriggerKind.SCHEDULE: 0, TriggerKind.EVENT: 1}
+
+
+def facets(
+    states: Collection[AutomationState] = (),
+    kind: AutomationKind | None = None,
+    source: str | None = None,
+    trigger: TriggerKind | None = None,
+) -> list[int]:
+    """Returns the facets of automations of the states, kind, source and trigger; what is None may be any.
+
+    A facet is the column `automations.facet`: all four in one number, with which the indexes of lists begin.
+    """
+    origins = [
+        number
+        for (of_kind, of_source), number in _ORIGINS.items()
+        if kind in (None, of_kind) and source in (None, of_source)
+    ]
+    combinations = product(states or AutomationState, origins, [trigger] if trigger else TriggerKind)
+    return [_STATES[state] + origin + _TRIGGERS[started_by] for state, origin, started_by in combinations]

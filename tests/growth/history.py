@@ -75,7 +75,7 @@ class History:
             row_of = getattr(self, f"_{table}")
             owner = {"org_id": self.ids.organization_id}
             instant = self.instant_back if table in _OLDEST_FIRST else self.instant
-            await _insert(url, table, [owner | row_of(n, ms(instant(n))) for n in numbers])
+            await insert_rows(url, table, [owner | row_of(n, ms(instant(n))) for n in numbers])
 
     def _runs(self, number: int, now_ms: int) -> Values:
         is_test = number < RARE // 2
@@ -231,7 +231,8 @@ def _pick(values: Sequence[str], number: int) -> str:
     return values[number % len(values)] if number < RARE else values[-1]
 
 
-async def _insert(url: str, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+async def insert_rows(url: str, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows past the service."""
     columns = list(rows[0])
     records = [tuple(row.values()) for row in rows]
     if is_sqlite(url):

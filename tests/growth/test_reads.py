@@ -119,8 +119,8 @@ class Reads:
         """Whether a limit of the interface bounds what a call reads."""
         return any((operation.path, name) in BOUNDED for name in (*query, ""))
 
-    def queries(self, operation: Operation, rows: int) -> Iterator[Query]:
-        """Yields the first page, each value of each filter, that of one automation, and a far page."""
+    def queries(self, operation: Operation, rows: int = 0) -> Iterator[Query]:
+        """Yields the first page, each value of each filter, that of an automation, and one `rows` far."""
         needed = {key: str(value) for key, value in SPELLED[_name(operation)].needed(self.two.ours).items()}
         if operation.query is None:
             yield needed
@@ -138,7 +138,8 @@ class Reads:
                 for other in combined:
                     if other != name and (operation.path, name) not in ALONE:
                         yield first | {name: value, other: str(self._values[other][0])}
-        if "cursor" in fields and _name(operation) not in FIXED and (operation.path, "") not in BOUNDED:
+        is_short = _name(operation) in FIXED or (operation.path, "") in BOUNDED
+        if rows and "cursor" in fields and not is_short:
             yield first | {"cursor": self._cursor(operation, first, rows)}
 
     def _values_of(self, name: str, field: FieldInfo) -> list[str]:

@@ -5,9 +5,10 @@ See docs/design/web.md#tests.
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
-from playwright.async_api import Page, Response, expect
+from playwright.async_api import Page, Response, Route, expect
 
 from tests.web.calendars import next_change, read_automation, time_of
 from tests.web.conftest import Look
@@ -177,8 +178,19 @@ async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite
     await expect(page.get_by_text("TEST: changes nothing")).to_be_visible()
 
 
+async def _after_two_empty_pages(route: Route) -> None:
+    """Answers as a large organization does: two pages without a match come before the real one."""
+    cursors = parse_qs(urlsplit(route.request.url).query).get("cursor", ["0"])
+    if cursors == ["2"]:
+        response = await route.fetch(url=route.request.url.replace("&cursor=2", ""))
+        await route.fulfill(response=response)
+        return
+    answer = {"contract_version": 1, "data": {"automations": [], "next_cursor": str(int(cursors[0]) + 1)}}
+    await route.fulfill(json=answer)
+
+
 async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: WebSite) -> None:
-    """The list filters by text, state and schedule; its row menu works by keyboard.
+    """The list filters by text, state and schedule, past empty pages; its row menu works by keyboard.
 
     See docs/design/web.md#automations-list.
     """
@@ -196,6 +208,10 @@ async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: We
     rows = page.get_by_role("table", name="Automations").locator("tbody tr")
     await expect(rows).to_have_count(1)
     await expect(rows).to_contain_text("Every 6 hours, at 00:00, 06:00, 12:00 and 18:00")
+    await page.route("**/v1/automations?*q=*", _after_two_empty_pages)
+    await page.reload()
+    await expect(rows).to_have_count(1)
+    await page.unroute("**/v1/automations?*q=*")
     await page.get_by_role("heading", name="Automations").focus()
     await page.keyboard.press("j")
     await page.keyboard.press("m")

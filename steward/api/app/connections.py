@@ -20,8 +20,8 @@ from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import ConnectionKind, Health, IssuesKeys
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.database.accounts import connections
-from steward.database.automations import records as automations
-from steward.database.automations.records import AutomationFilter, Sort
+from steward.database.automations import lists
+from steward.database.automations.lists import AutomationFilter, Sort
 from steward.database.engine.base import Tx
 from steward.events import listen
 from steward.model.account import Role
@@ -33,7 +33,8 @@ from steward.model.refusals import NotConnected, NotFound, WrongState
 from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
-_MAX_AUTOMATIONS = 10_000
+# Of more automations the newest are counted.
+_MAX_AUTOMATIONS = 1_000
 _UNSUBSCRIBE_SECONDS = 5.0
 
 
@@ -91,9 +92,13 @@ class ConnectionAnswer(msgspec.Struct):
 
 
 class UsedConnectionRecord(ConnectionRecord):
-    """A connection and how many automations that are not archived need it."""
+    """A connection and how many automations that are not archived need it.
+
+    `used_by_more`: there are more automations than are counted, so that more of them may need it.
+    """
 
     used_by: int = 0
+    used_by_more: bool = False
 
 
 class UsedConnectionsAnswer(msgspec.Struct):
@@ -262,30 +267,29 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         limit=query.limit + 1,
     )
     page = rows[: query.limit]
-    used = await _used(tx, call)
+    used, is_part = await _used(tx, call) if page else (Counter(), False)
     records = []
     for connection in page:
         record = connection_record(connection)
         fields = {name: getattr(record, name) for name in record.__struct_fields__}
         count = used.get(connection.integration_id, 0)
-        records.append(UsedConnectionRecord(**fields, used_by=count))
+        records.append(UsedConnectionRecord(**fields, used_by=count, used_by_more=is_part))
     more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [page[-1].integration_id]) if more else None
     return UsedConnectionsAnswer(records, cursor)
 
 
-async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
-    """Returns the number of automations, archived ones excepted, that need each connection."""
+async def _used(tx: Tx, call: ApiCall) -> tuple[Counter[IntegrationId], bool]:
+    """Returns how many of the newest unarchived automations need each connection; whether there are more."""
     not_archived = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
-    automations_of_org = await automations.find(
-        tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=_MAX_AUTOMATIONS
-    )
+    newest = await lists.find(tx, call.actor.org, not_archived, sort=Sort.NEWEST, limit=_MAX_AUTOMATIONS)
     templates = call.context.automation_rules.templates
-    return Counter(
+    used = Counter(
         integration
-        for automation in automations_of_org
+        for automation in newest.automations
         for integration in readiness.connections_of(automation, templates)
     )
+    return used, newest.next_key is not None
 
 
 async def _get(tx: Tx, *, org: OrgId, integration: IntegrationId) -> Connection:

@@ -67,8 +67,9 @@ from steward.automations.checks import BY_SCHEDULE, MAX_CONNECTIONS, MAX_TOPICS,
 from steward.automations.lifecycle import StateCommand
 from steward.automations.setup import CreateCommand
 from steward.automations.topics import shown_trigger
+from steward.database.automations import lists
 from steward.database.automations import records as automations
-from steward.database.automations.records import AutomationFilter, Sort, SortKey
+from steward.database.automations.lists import AutomationFilter, Sort, SortKey
 from steward.database.engine.base import Tx
 from steward.model.account import Actor, Scope
 from steward.model.automation import Automation, AutomationKind, AutomationState
@@ -361,13 +362,11 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         q=query.q,
         updated_since=query.updated_since,
     )
-    rows = await automations.find(
-        tx, call.actor.org, filters, sort=query.sort, limit=query.limit + 1, after=_after(call)
+    page = await lists.find(
+        tx, call.actor.org, filters, sort=query.sort, limit=query.limit, after=_after(call)
     )
-    page = rows[: query.limit]
-    more = len(rows) > query.limit
-    cursor = paging.next_cursor(call, automations.sort_key(page[-1], query.sort)) if more else None
-    return AutomationsAnswer([record(automation) for automation in page], cursor)
+    cursor = None if page.next_key is None else paging.next_cursor(call, page.next_key)
+    return AutomationsAnswer([record(automation) for automation in page.automations], cursor)
 
 
 def _after(call: ApiCall) -> SortKey | None:

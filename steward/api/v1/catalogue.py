@@ -1,6 +1,5 @@
 """Templates, stores and connections over HTTP: what an automation can be made of."""
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -27,13 +26,11 @@ from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.model.account import Scope
 from steward.model.connection import Connection, ConnectionState, Readiness
-from steward.model.ids import IntegrationId, OrgId
+from steward.model.ids import IntegrationId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.json import JsonValue
 from steward.model.refusals import NotFound
 from steward.templates.base import Category, Template
-
-_MAX_CONNECTIONS = 10_000
 
 
 class ReadinessRecord(msgspec.Struct):
@@ -187,7 +184,7 @@ async def find_templates(tx: Tx, call: ApiCall) -> Answer:
     following = [template for name, template in offered if name > last]
     listed = [template for template in following if _is_asked_for(template, query)]
     page = listed[: query.limit]
-    connected = await _connected(tx, call.actor.org)
+    connected = await connections.connected_by_kind(tx, call.actor.org)
     more = paging.next_cursor(call, [page[-1].template_id]) if len(listed) > len(page) else None
     return TemplatesAnswer(
         [template_record(template, template.readiness(connected)) for template in page], more
@@ -199,7 +196,9 @@ async def get_template(tx: Tx, call: ApiCall) -> Answer:
     template: Template | None = call.context.automation_rules.templates.get(call.ids["template_id"])
     if template is None:
         raise NotFound
-    return TemplateAnswer(template_record(template, template.readiness(await _connected(tx, call.actor.org))))
+    return TemplateAnswer(
+        template_record(template, template.readiness(await connections.connected_by_kind(tx, call.actor.org)))
+    )
 
 
 async def find_stores(tx: Tx, call: ApiCall) -> Answer:
@@ -242,11 +241,6 @@ def _is_asked_for(template: Template, query: TemplatesQuery) -> bool:
         and (query.platform is None or query.platform in facts.platforms)
         and (query.changes_store is None or facts.changes_store is query.changes_store)
     )
-
-
-async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
-    connected = await connections.find(tx, org, states=[ConnectionState.CONNECTED], limit=_MAX_CONNECTIONS)
-    return Counter(connection.kind for connection in connected)
 
 
 def _topics(call: ApiCall, store: Connection) -> list[str]:

@@ -1,14 +1,12 @@
-"""Automations as rows: made, read, listed, changed under their version; when they run is schedules.py's."""
+"""Automations as rows: made, read, changed under their version. lists.py lists them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from datetime import datetime
-from enum import StrEnum
+from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
 
-from steward.database.engine.base import Json, Row, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Json, Row, Tx, from_ms, from_ms_or_none
 from steward.model.account import CreatedVia, Creator
 from steward.model.automation import Automation, AutomationKind, AutomationState, PausedBy
 from steward.model.connection import AutomationConnection
@@ -16,7 +14,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotFound
 from steward.model.schedule import Schedule
-from steward.model.trigger import EventTrigger, Listening, Trigger, TriggerKind, trigger_from_json
+from steward.model.trigger import EventTrigger, Listening, Trigger, trigger_from_json
 
 _OWN = """
     a.org_id, a.id, a.version, a.kind, a.import_id, a.template_id, a.template_version, a.source, a.platform,
@@ -38,52 +36,14 @@ CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
         ON h.org_id = t.org_id AND h.integration_id = t.integration_id AND h.topic = t.topic
     WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS delivery
 """
+# Of automations as `a` and their schedules as `s`.
+COLUMNS = f"""{_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
+    s.events_dropped_at, {_HEARD}"""
 _JOINED = f"""
-SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
-    s.events_dropped_at, {_HEARD}
+SELECT {COLUMNS}
 FROM automations AS a
 JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
 """
-
-
-class Sort(StrEnum):
-    """The orders a list may have."""
-
-    OLDEST = "created_at"
-    NEWEST = "-created_at"
-    NAME = "name"
-    NEXT_RUN = "next_run_at"
-
-
-@dataclass(frozen=True, slots=True)
-class AutomationFilter:
-    """The filter of a list of automations."""
-
-    states: Collection[AutomationState] = ()
-    kind: AutomationKind | None = None
-    template_id: str | None = None
-    platform: str | None = None
-    integration_id: IntegrationId | None = None
-    trigger: TriggerKind | None = None
-    source: str | None = None
-    q: str | None = None
-    updated_since: datetime | None = None
-
-
-# What a cursor keeps of the last row of a page: the value sorted by, and the id.
-SortKey = tuple[int | str | None, str]
-
-
-def sort_key(automation: Automation, sort: Sort) -> SortKey:
-    """Returns the key of `automation` in a list sorted by `sort`."""
-    match sort:
-        case Sort.NAME:
-            return automation.name.casefold(), automation.id
-        case Sort.NEXT_RUN:
-            due = automation.next_run_at
-            return (None if due is None else ms(due)), automation.id
-        case Sort.OLDEST | Sort.NEWEST:
-            return ms(automation.created_at), automation.id
 
 
 # A rename that goes on at the same time is waited for and followed: what the automation was
@@ -224,87 +184,6 @@ async def own_rows(
         {"org": org, "automations": list(automations)},
     )
     return {AutomationId(row["id"]): record(row) for row in rows}
-
-
-async def find(
-    tx: Tx, org: OrgId, query: AutomationFilter, *, sort: Sort, limit: int, after: SortKey | None = None
-) -> list[Automation]:
-    """Automations of the organization in the order of `sort`; those after the page's last key `after`."""
-    where, args = _conditions(query)
-    if after is not None:
-        condition, values = _after(sort, after)
-        where.append(condition)
-        args |= values
-    rows = await tx.all(
-        f"{_JOINED} WHERE {' AND '.join(['a.org_id = :org', *where])} ORDER BY {_ORDER[sort]} LIMIT :limit",
-        args | {"org": org, "limit": limit},
-    )
-    return [record(row) for row in rows]
-
-
-_ORDER = {
-    Sort.OLDEST: "a.created_at, a.id",
-    Sort.NEWEST: "a.created_at DESC, a.id DESC",
-    Sort.NAME: "a.name_folded, a.id",
-    Sort.NEXT_RUN: "s.next_run_at IS NULL, s.next_run_at, a.id",
-}
-
-
-def _conditions(query: AutomationFilter) -> tuple[list[str], dict[str, object]]:
-    where: list[str] = []
-    args: dict[str, object] = {}
-    for condition, name, value in (
-        ("a.state IN (:states)", "states", query.states or None),
-        ("a.kind = :kind", "kind", query.kind),
-        ("a.template_id = :template", "template", query.template_id),
-        ("a.platform = :platform", "platform", query.platform),
-        ("a.source = :source", "source", query.source),
-        ("a.updated_at >= :since", "since", query.updated_since),
-        ("a.name_folded LIKE :q ESCAPE '!'", "q", _contains(query.q)),
-        ("a.trigger_json LIKE :trigger", "trigger", _stored_trigger(query.trigger)),
-    ):
-        if value is not None:
-            where.append(condition)
-            args[name] = value
-    if query.integration_id is not None:  # runs on it, or reads it
-        where.append("(a.integration_id = :integration OR a.connections LIKE :reads)")
-        args |= {
-            "integration": query.integration_id,
-            "reads": f'%"integration_id":{query.integration_id},%',
-        }
-    return where, args
-
-
-def _contains(q: str | None) -> str | None:
-    if q is None:
-        return None
-    plain = q.casefold()
-    for special in "!%_":
-        plain = plain.replace(special, f"!{special}")
-    return f"%{plain}%"
-
-
-def _stored_trigger(trigger: TriggerKind | None) -> str | None:
-    return None if trigger is None else f'{{"kind":"{trigger.value}"%'
-
-
-def _after(sort: Sort, after: SortKey) -> tuple[str, dict[str, object]]:
-    value, last = after
-    args: dict[str, object] = {"after": value, "after_id": last}
-    match sort:
-        case Sort.OLDEST:
-            return "(a.created_at > :after OR (a.created_at = :after AND a.id > :after_id))", args
-        case Sort.NEWEST:
-            return "(a.created_at < :after OR (a.created_at = :after AND a.id < :after_id))", args
-        case Sort.NAME:
-            return "(a.name_folded > :after OR (a.name_folded = :after AND a.id > :after_id))", args
-        case Sort.NEXT_RUN if value is None:
-            return "(s.next_run_at IS NULL AND a.id > :after_id)", {"after_id": last}
-        case Sort.NEXT_RUN:
-            return (
-                "(s.next_run_at > :after OR s.next_run_at IS NULL"
-                " OR (s.next_run_at = :after AND a.id > :after_id))"
-            ), args
 
 
 async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Automation]:

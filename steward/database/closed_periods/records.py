@@ -81,12 +81,12 @@ async def valid(tx: Tx, org: OrgId, *, since: datetime) -> list[ClosedPeriod]:
 
 async def valid_of(tx: Tx, orgs: Collection[OrgId], *, since: datetime) -> list[ClosedPeriod]:
     """Like `valid`, for several organizations."""
+    of_orgs = f"SELECT {_COLUMNS} FROM closed_periods AS p WHERE p.org_id IN (:orgs) AND p.valid_until"
+    # Each part has an index, which no plan of an OR or of rows in order uses.
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM closed_periods AS p"
-        " WHERE p.org_id IN (:orgs) AND (p.valid_until IS NULL OR p.valid_until > :since)"
-        " ORDER BY p.org_id, p.id, p.version",
-        {"orgs": list(orgs), "since": since},
+        f"{of_orgs} IS NULL UNION ALL {of_orgs} > :since", {"orgs": list(orgs), "since": since}
     )
+    rows.sort(key=lambda row: (row["org_id"], row["id"], row["version"]))
     return [_stored(row).period for row in rows]
 
 

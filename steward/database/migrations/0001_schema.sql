@@ -149,6 +149,7 @@ CREATE TABLE members (
 ) {rowless};
 CREATE INDEX members_by_email ON members (org_id, email_norm);
 CREATE INDEX members_by_person ON members (person_id);
+CREATE INDEX members_newest ON members (org_id, added_at, person_id);
 
 CREATE TABLE credentials (
     org_id {int} NOT NULL REFERENCES organizations,
@@ -248,6 +249,9 @@ CREATE TABLE connections (
     UNIQUE (org_id, kind, subject)
 ) {rowless};
 CREATE INDEX connections_to_check ON connections (check_at) WHERE state = 'connected';
+CREATE INDEX connections_by_kind ON connections (org_id, kind, integration_id);
+CREATE INDEX connections_of_stores ON connections (org_id, integration_id) WHERE is_store;
+CREATE INDEX connections_broken ON connections (org_id, integration_id) WHERE state <> 'connected';
 
 CREATE TABLE org_keys (
     org_id {int} NOT NULL REFERENCES organizations,
@@ -273,6 +277,7 @@ CREATE TABLE connection_secrets (
 
 -- Automations and the calendar ----------------------------------------------------------------------
 
+-- `facet`: state, origin and trigger in one number, for the indexes of lists (model/automation.py).
 CREATE TABLE automations (
     org_id {int} NOT NULL REFERENCES organizations,
     id {id} NOT NULL,
@@ -304,13 +309,24 @@ CREATE TABLE automations (
     created_by {int},
     created_via {text},
     api_client_id {text},
+    {sqlite} facet INTEGER GENERATED ALWAYS AS (
+    {postgres} facet smallint GENERATED ALWAYS AS (
+        CASE state WHEN 'draft' THEN 0 WHEN 'active' THEN 10 WHEN 'paused' THEN 20 WHEN 'archived' THEN 30 END
+        + CASE WHEN kind = 'template' THEN 0 WHEN source = 'workflow_tool' THEN 2 ELSE 4 END
+        + CASE WHEN substr(trigger_json, 1, 15) = '{"kind":"event"' THEN 1 ELSE 0 END)
+    {sqlite} VIRTUAL,
+    {postgres} STORED,
     PRIMARY KEY (org_id, id),
     CHECK ((state = 'paused') = (paused_by IS NOT NULL)),
     CHECK ((kind = 'workflow') = (plan_version IS NOT NULL))
 ) {rowless};
-CREATE INDEX automations_by_age ON automations (org_id, created_at, id);
-CREATE INDEX automations_by_name ON automations (org_id, name_folded, id);
+CREATE INDEX automations_by_age ON automations (org_id, facet, created_at, id);
+CREATE INDEX automations_by_name ON automations (org_id, facet, name_folded, id);
 CREATE INDEX automations_by_store ON automations (org_id, integration_id);
+CREATE INDEX automations_by_template ON automations (org_id, template_id);
+CREATE INDEX automations_by_platform ON automations (org_id, platform);
+CREATE INDEX automations_by_update ON automations (org_id, updated_at);
+CREATE INDEX automations_with_connections ON automations (org_id) WHERE connections <> '[]';
 
 CREATE TABLE memory (
     org_id {int} NOT NULL,
@@ -357,6 +373,8 @@ CREATE TABLE schedules (
 ) {rowless};
 CREATE INDEX schedules_due ON schedules (due_at, automation_id) WHERE due_at IS NOT NULL;
 CREATE INDEX schedules_next ON schedules (org_id, due_at, automation_id);
+CREATE INDEX schedules_next_run ON schedules (org_id, next_run_at, automation_id);
+CREATE INDEX schedules_failing ON schedules (org_id, consecutive_failures, last_run_at) WHERE consecutive_failures > 0;
 CREATE INDEX schedules_audited ON schedules (audited_until, automation_id);
 
 -- The release of the time zone data that computed the stored slots, and the instant it came into use.
@@ -390,6 +408,9 @@ CREATE TABLE closed_periods (
     CHECK ((scope_kind = 'automation') = (automation_id IS NOT NULL))
 ) {rowless};
 CREATE UNIQUE INDEX closed_periods_valid ON closed_periods (org_id, id) WHERE valid_until IS NULL;
+CREATE INDEX closed_periods_ended ON closed_periods (org_id, valid_until) WHERE valid_until IS NOT NULL;
+CREATE INDEX closed_periods_by_scope ON closed_periods (org_id, scope_kind, id);
+CREATE INDEX closed_periods_of_holidays ON closed_periods (org_id, id) WHERE origin IS NOT NULL;
 CREATE UNIQUE INDEX closed_periods_frozen ON closed_periods (org_id, scope_kind, coalesce(integration_id, 0))
     WHERE kind = 'freeze' AND valid_until IS NULL;
 

@@ -14,7 +14,7 @@ END;
 
 -- Fixed statistics of a busy service. Without them SQLite takes every table for small and walks an organization's
 -- whole history where a narrow index is at hand, or for a filter of joined rows. Each text: rows, then rows that share the first column of the
--- index, the first two, and so on.
+-- index, the first two, and so on. Automations are many, or a calendar reads all of them into a filter for its join.
 ANALYZE sqlite_schema;
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('approvals', 'approvals', '200000 20000 1'),
@@ -24,13 +24,25 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('approvals', 'approvals_of_round', '200000 20000 1 1'),
     ('approvals', 'approvals_pending', '2000 200 1'),
     ('approvals', 'approvals_to_warn', '2000 2'),
-    ('automations', 'automations', '1000 100 1'),
-    ('automations', 'automations_by_age', '1000 100 2 1'),
-    ('automations', 'automations_by_name', '1000 100 2 1'),
-    ('automations', 'automations_by_store', '1000 100 50'),
-    ('closed_periods', 'closed_periods', '2000 20 2 1'),
+    ('automations', 'automations', '100000 100 1'),
+    ('automations', 'automations_by_age', '100000 100 10 2 1'),
+    ('automations', 'automations_by_name', '100000 100 10 2 1'),
+    ('automations', 'automations_by_platform', '100000 100 50'),
+    ('automations', 'automations_by_store', '100000 100 50'),
+    ('automations', 'automations_by_template', '100000 100 20'),
+    ('automations', 'automations_by_update', '100000 100 2'),
+    ('automations', 'automations_with_connections', '100 10'),
+    ('closed_periods', 'closed_periods', '20000 200 2 1'),
+    ('closed_periods', 'closed_periods_by_scope', '20000 200 100 2'),
+    ('closed_periods', 'closed_periods_ended', '19000 190 1'),
     ('closed_periods', 'closed_periods_frozen', '10 1 1 1'),
+    ('closed_periods', 'closed_periods_of_holidays', '1000 20 1'),
     ('closed_periods', 'closed_periods_valid', '1000 20 1'),
+    ('connections', 'connections', '1000 100 1'),
+    ('connections', 'connections_broken', '10 2 1'),
+    ('connections', 'connections_by_kind', '1000 100 50 1'),
+    ('connections', 'connections_of_stores', '100 20 1'),
+    ('connections', 'sqlite_autoindex_connections_2', '1000 100 50 1'),
     ('dir_orgs', 'sqlite_autoindex_dir_orgs_1', '10 1'),
     ('inbox', 'inbox', '100000 10000 500 1'),
     ('inbox', 'inbox_by_age', '100000 2'),
@@ -72,7 +84,9 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('schedules', 'schedules', '1000 100 1'),
     ('schedules', 'schedules_audited', '1000 2 1'),
     ('schedules', 'schedules_due', '1000 2 1'),
+    ('schedules', 'schedules_failing', '10 2 2 1'),
     ('schedules', 'schedules_next', '1000 100 2 1'),
+    ('schedules', 'schedules_next_run', '1000 100 2 1'),
     ('search_terms', 'search_terms', '5000000 500000 100 1'),
     ('search_terms', 'search_terms_of_run', '5000000 500000 20 1'),
     ('step_values', 'sqlite_autoindex_step_values_1', '50000 5000 5 1 1'),

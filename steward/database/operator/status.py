@@ -7,6 +7,7 @@ from datetime import datetime
 
 from steward.database.engine.base import Json, Tx, from_ms, from_ms_or_none
 from steward.database.operator.restored import with_history
+from steward.model.automation import AutomationState, facets
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
 
@@ -16,8 +17,8 @@ Minute = tuple[int, list[int]]
 # A count of this many means at least as many.
 MAX_COUNTED = 10_000
 _COUNTED = {
-    "active": "automations WHERE org_id = :org AND state = 'active'",
-    "paused": "automations WHERE org_id = :org AND state = 'paused'",
+    "active": "automations WHERE org_id = :org AND facet IN (:active)",
+    "paused": "automations WHERE org_id = :org AND facet IN (:paused)",
     "waiting_approvals": "approvals WHERE org_id = :org AND status = 'pending'",
     "queued_runs": "runs WHERE org_id = :org AND kind IN (:kinds)",
 }
@@ -48,7 +49,14 @@ class SchedulerStats:
 
 async def counts(tx: Tx, org: OrgId, *, cap: int = MAX_COUNTED) -> StatusCounts:
     """Returns the organization's counts, each to `cap`, in one statement."""
-    row = await tx.first(_COUNTS, {"org": org, "cap": cap, "kinds": kinds([RunStatus.QUEUED])})
+    args = {
+        "org": org,
+        "cap": cap,
+        "active": facets([AutomationState.ACTIVE]),
+        "paused": facets([AutomationState.PAUSED]),
+        "kinds": kinds([RunStatus.QUEUED]),
+    }
+    row = await tx.first(_COUNTS, args)
     if row is None:
         return StatusCounts(0, 0, 0, 0)
     return StatusCounts(row["active"], row["paused"], row["waiting_approvals"], row["queued_runs"])

@@ -4,15 +4,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Tx, from_ms
+from steward.database.engine.base import PerEngine, Tx, from_ms
 from steward.database.runs.records import COLUMNS, record
 from steward.database.runs.run_lists import RunFilter, find
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, Run, RunStatus, kinds
 
 _MAX_STRIP = 30
-# Automations that are probed for their newest run: those that failed last, then those that ran last.
+# Automations that are probed for their newest run: those that failed most often in a row, then last.
 _MAX_PROBES = 1_000
+# Newest runs of each kind that failed or expired, whose automations are probed, too.
+_MAX_PROBED_RUNS = 200
 
 # The newest runs of each kind, merged, for each automation. SQLite lists one automation after the other.
 _STRIPS = (
@@ -23,25 +25,56 @@ _STRIPS = (
     " ORDER BY n.queued_at DESC, n.id DESC LIMIT :limit) AS r"
     " WHERE a.org_id = :org AND a.id IN (:automations)"
 )
-_FAILING = f"""
+# A resumed automation has no failures in a row, and a run that expired is none.
+_PROBES = " UNION ".join(
+    [
+        "SELECT f.automation_id FROM (SELECT s.automation_id FROM schedules AS s WHERE s.org_id = :org"
+        " AND s.consecutive_failures > 0 AND s.last_run_at >= :since"
+        " ORDER BY s.consecutive_failures DESC, s.last_run_at DESC LIMIT :probes) AS f",
+        *(
+            "SELECT e.automation_id FROM (SELECT r.automation_id FROM runs AS r"
+            f" WHERE r.org_id = :org AND r.kind = {kind} AND r.queued_at >= :since"
+            f" ORDER BY r.queued_at DESC LIMIT {_MAX_PROBED_RUNS}) AS e"
+            for kind in kinds([RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE)
+        ),
+    ]
+)
+# The newest run of each kind of an automation `a` that mends a failure or is one; no index orders all kinds.
+_NEWEST = " UNION ALL ".join(
+    "SELECT * FROM (SELECT r.id, r.queued_at FROM runs AS r WHERE r.org_id = a.org_id"
+    f" AND r.automation_id = a.id AND r.kind = {kind} AND r.queued_at >= :since"
+    f" ORDER BY r.queued_at DESC, r.id DESC LIMIT 1) AS k{kind}"
+    for kind in kinds(
+        [RunStatus.SUCCEEDED, RunStatus.WAITING_APPROVAL, RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE
+    )
+)
+# The newest run is joined last on both engines: PostgreSQL would else probe all automations for each run.
+_FAILING = PerEngine(
+    *(
+        f"""
 SELECT {COLUMNS}, p.store_label, p.integration_id, p.failures, c.name AS connection,
     CASE WHEN c.state = 'connected' AND c.check_at <= :now THEN 1 ELSE 0 END AS checking
 FROM (
     SELECT a.org_id, a.store_label, a.integration_id, s.consecutive_failures AS failures,
-        (SELECT n.id FROM runs AS n WHERE n.org_id = a.org_id AND n.automation_id = a.id
-            AND n.mode = 'live' AND n.queued_at >= :since
-            AND n.status IN ('succeeded', 'waiting_approval', 'failed', 'expired')
-            ORDER BY n.queued_at DESC, n.id DESC LIMIT 1) AS run_id
-    FROM schedules AS s
-    JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id
-    WHERE s.org_id = :org AND s.last_run_at >= :since AND a.state IN ('active', 'draft')
+        (SELECT n.id FROM ({_NEWEST}) AS n ORDER BY n.queued_at DESC, n.id DESC LIMIT 1) AS run_id
+    FROM ({_PROBES}) AS probed
+    CROSS JOIN automations AS a
+    CROSS JOIN schedules AS s
+    WHERE a.org_id = :org AND a.id = probed.automation_id AND a.state IN ('active', 'draft')
+        AND s.org_id = :org AND s.automation_id = probed.automation_id
     ORDER BY s.consecutive_failures DESC, s.last_run_at DESC LIMIT :probes
 ) AS p
-JOIN runs ON runs.org_id = p.org_id AND runs.id = p.run_id
+CROSS JOIN {newest_run} AS runs
 LEFT JOIN connections AS c ON c.org_id = p.org_id AND c.integration_id = p.integration_id
-WHERE p.org_id = :org AND runs.status IN ('failed', 'expired')
+WHERE runs.org_id = p.org_id AND runs.id = p.run_id AND runs.status IN ('failed', 'expired')
 ORDER BY runs.queued_at DESC LIMIT :limit
 """
+        for newest_run in (
+            "runs",
+            "LATERAL (SELECT * FROM runs AS q WHERE q.org_id = p.org_id AND q.id = p.run_id OFFSET 0)",
+        )
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from steward.database.automations import lists
 from steward.database.engine.base import PerEngine, Row, Tx
+from steward.model.automation import facets
 from steward.model.ids import AutomationId, OrgId, RunId
 
 # Names that one search compares, in the order of the names.
 _MAX_NAMES = 5_000
 _RUN = "runs.id, runs.automation_name, runs.status, runs.mode, runs.message, runs.queued_at"
+_NAMES = lists.walk(facets(), lists.Sort.NAME)
 _NAMED = (
-    "SELECT a.id, a.name, a.state, a.store_label FROM ("
-    "SELECT n.id, n.name_folded FROM automations AS n WHERE n.org_id = :org"
-    " ORDER BY n.name_folded, n.id LIMIT :most_names) AS page"
+    "SELECT a.id, a.name, a.state, a.store_label FROM ({names}) AS page"
     " JOIN automations AS a ON a.org_id = :org AND a.id = page.id WHERE {conditions}"
-    " ORDER BY page.name_folded, page.id LIMIT :limit"
+    " ORDER BY page.value, page.id LIMIT :hits"
 )
 _OF_IDS = PerEngine(
     f"SELECT {_RUN} FROM json_each(:runs) AS r CROSS JOIN runs"
@@ -38,12 +39,10 @@ async def automations_named(tx: Tx, org: OrgId, words: Sequence[str], *, limit: 
     """Returns automations whose name holds each of `words` anywhere, by name."""
     conditions, args = [], {}
     for number, word in enumerate(words):
-        conditions.append(f"page.name_folded LIKE :word_{number} ESCAPE '!'")
+        conditions.append(f"page.value LIKE :word_{number} ESCAPE '!'")
         args[f"word_{number}"] = "%" + "".join(f"!{char}" if char in "!%_" else char for char in word) + "%"
-    rows = await tx.all(
-        _NAMED.format(conditions=" AND ".join(conditions)),
-        {"org": org, "most_names": _MAX_NAMES, "limit": limit, **args},
-    )
+    text = PerEngine(*(_NAMED.format(names=names, conditions=" AND ".join(conditions)) for names in _NAMES))
+    rows = await tx.all(text, {"org": org, "facets": facets(), "limit": _MAX_NAMES, "hits": limit, **args})
     return [
         NamedAutomation(AutomationId(row["id"]), row["name"], row["state"], row["store_label"])
         for row in rows

@@ -151,7 +151,7 @@ export interface WatchOptions {
 export function watch<P extends Path>(
   request: () => [P, Args<"get", P>?] | null,
   options: WatchOptions = {},
-): { readonly current: Entry<Data<"get", P>> | undefined } {
+): { readonly current: Entry<Data<"get", P>> | undefined; readonly isKept: boolean } {
   const requestKey = $derived.by(() => {
     const target = request();
     return target ? JSON.stringify(target) : null;
@@ -189,6 +189,10 @@ export function watch<P extends Path>(
     get current() {
       if (entry?.data !== undefined || entry?.refused) last = entry;
       return (options.keep && entry && last) || entry;
+    },
+    /** Whether `current` answers earlier arguments. */
+    get isKept() {
+      return Boolean(options.keep && last && entry && entry.data === undefined && !entry.refused);
     },
   };
 }

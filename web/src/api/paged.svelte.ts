@@ -1,4 +1,5 @@
-/** A list that comes in pages: the first is kept fresh, the following come when they are asked for. */
+/** A list that comes in pages: the first is kept fresh, the following come when they are asked for.
+ *  A page may be empty and yet not the last: then the next one is asked for at once. */
 
 import { type Args, call, type Data, type PathOf, Refused } from "./client";
 import { watch, type WatchOptions } from "./cache.svelte";
@@ -39,6 +40,11 @@ export function paged<P extends Path, R>(
     return [...firstRows, ...later.filter((row) => !firstKeys.has(key(row)))];
   });
 
+  const searching = $derived(Boolean(next) && !all.length && !refused && !first.isKept);
+  $effect(() => {
+    if (searching && !busy) void more();
+  });
+
   async function more(): Promise<void> {
     const target = request();
     if (busy || !next || !target) return;
@@ -47,11 +53,14 @@ export function paged<P extends Path, R>(
     refused = undefined;
     try {
       const [path, args] = target;
-      const query = { ...(args.query as object), cursor: next };
-      const data = await call("get", path, { ...args, query } as Args<"get", P>, { signal: asking.signal });
-      if (asking.signal.aborted) return;
-      later = [...later, ...rows(data)];
-      cursor = cursorOf(data);
+      for (let added = 0; !added && next; ) {
+        const query = { ...(args.query as object), cursor: next };
+        const data = await call("get", path, { ...args, query } as Args<"get", P>, { signal: asking.signal });
+        if (asking.signal.aborted) return;
+        added = rows(data).length;
+        later = [...later, ...rows(data)];
+        cursor = cursorOf(data);
+      }
     } catch (fault) {
       if (asking.signal.aborted) return;
       if (!(fault instanceof Refused)) throw fault;
@@ -62,8 +71,9 @@ export function paged<P extends Path, R>(
   }
 
   return {
+    /** The first page; none while no page has had a row yet. */
     get first() {
-      return first.current;
+      return searching ? undefined : first.current;
     },
     get rows() {
       return all;

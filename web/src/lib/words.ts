@@ -71,6 +71,12 @@ export function count(number: number, one: string, many = `${one}s`): string {
   return `${figures(number)} ${number === 1 ? one : many}`;
 }
 
+/** How many automations need a connection; of those that are not counted more may. */
+export function usedBy({ used_by, used_by_more }: { used_by?: number; used_by_more?: boolean }): string {
+  if (used_by_more) return used_by ? `${count(used_by, "automation")} or more` : "not known";
+  return used_by ? count(used_by, "automation") : "not used";
+}
+
 /** "3,120". */
 export function figures(number: number): string {
   return number.toLocaleString("en-GB");
