@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from tests.fleet.clients import BACK_WITHIN, Clients, stored_acts, working
-from tests.fleet.cluster import Cluster, Host, Programs, cluster
+from tests.fleet.cluster import WHOLE_WITHIN, Cluster, Host, Programs, cluster
 from tests.fleet.flap import flap
 from tests.fleet.history import History, Outcome
 from tests.processes.judging import assert_written_once
-from tests.processes.running import CLOCK, open_site
+from tests.processes.running import CLOCK, eventually, open_site
 from tests.processes.test_database import applying
 
 FROZEN = 35.0  # longer than `ttl`
 UNREPLICATED = 3.0
 SLOW = 60.0  # a fail-over whose logs are kept
+LAST_LINES = 8  # of each log, in the report of a cluster that did not come back
 FAULTS = ("host killed", "host frozen", "cable pulled", "server killed")
 PROGRAMS = Path(".cache/fleet").resolve()
 STOP = PROGRAMS / "stop"  # a file that ends a campaign after the fail-over under way
@@ -100,10 +101,10 @@ async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> fl
     return gap
 
 
-def keep_logs(cluster: Cluster, number: int) -> None:
-    """Copies what the programs of each host logged to .cache/fleet/slow-NUMBER."""
+def keep_logs(cluster: Cluster, name: str) -> None:
+    """Copies what the programs of each host logged to .cache/fleet/NAME."""
     for host in cluster.hosts:
-        kept = PROGRAMS / f"slow-{number}" / host.name
+        kept = PROGRAMS / name / host.name
         kept.mkdir(parents=True, exist_ok=True)
         for log in (*host.folder.glob("*.log"), *host.folder.glob("data/log/*")):
             shutil.copy(log, kept)
@@ -127,7 +128,7 @@ async def campaign(
                 gap = await fail(cluster, host, fault, clients)
                 report.note(fault, gap)
                 if gap is None or gap > SLOW:
-                    keep_logs(cluster, report.failovers)
+                    keep_logs(cluster, f"slow-{report.failovers}")
                 await cluster.becomes_whole()
                 try:
                     await assert_written_once(site, run, approved, before)
@@ -182,9 +183,26 @@ async def hasten(cluster: Cluster, folder: Path, minutes: float, report: Report)
     try:
         wrong, report.failovers = await flap(cluster, folder, report.history, minutes)
     except AssertionError as error:  # not back: what was answered is compared all the same
-        keep_logs(cluster, report.failovers)
-        wrong = [str(error)]
-    report.wrong += wrong + report.history.violations(await stored(cluster))
+        wrong = [f"not back: {error}", *await stuck(cluster)]
+        print("\n".join(wrong), flush=True)
+    report.wrong += wrong
+    try:
+        await eventually(cluster.leader, within=WHOLE_WITHIN)
+    except AssertionError:
+        report.wrong.append("no primary to compare the answered acts with")
+        return
+    report.wrong += report.history.violations(await stored(cluster))
+
+
+async def stuck(cluster: Cluster) -> list[str]:
+    """Keeps the logs in .cache/fleet/stuck; returns each host's state and last log lines."""
+    keep_logs(cluster, "stuck")
+    lines = []
+    for host in cluster.hosts:
+        lines.append(f"{host.name}: {len(host.processes())} processes, {json.dumps(await host.health())}")
+        log = (host.folder / "patroni.log").read_text("utf-8", "replace")
+        lines += [f"{host.name}:   {line}" for line in log.splitlines()[-LAST_LINES:]]
+    return lines
 
 
 async def stored(cluster: Cluster) -> list[str]:
