@@ -90,8 +90,8 @@ delete Error.stackTraceLimit;
 const refuseMaking = function Function() {
   fault('Making a function from text is not allowed.');
 };
-for (const made of [RealFunction, AsyncFunction, (function* () {}).constructor, (async function* () {}).constructor]) {
-  Object.defineProperty(made.prototype, 'constructor', { value: refuseMaking, writable: false, configurable: false });
+for (const maker of [RealFunction, AsyncFunction, (function* () {}).constructor, (async function* () {}).constructor]) {
+  Object.defineProperty(maker.prototype, 'constructor', { value: refuseMaking, writable: false, configurable: false });
 }
 refuseMaking.prototype = RealFunction.prototype;
 hide(Engine, 'Function', refuseMaking);
@@ -117,9 +117,9 @@ const frozen = (value) => {
 const copied = (value) => {
   if (isList(value)) return value.map(copied);
   if (!isPlain(value)) return value;
-  const made = {};
-  for (const key of Object.keys(value)) put(made, key, copied(value[key]));
-  return made;
+  const copy = {};
+  for (const key of Object.keys(value)) put(copy, key, copied(value[key]));
+  return copy;
 };
 
 /** Sets a member of its own, whatever its name. */

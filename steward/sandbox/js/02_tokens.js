@@ -13,10 +13,10 @@ const BEFORE_PATTERN = new Set([
   'return', 'typeof', 'case', 'in', 'of', 'delete', 'void', 'throw', 'new', 'instanceof', 'else', 'do', 'await', 'yield',
 ]);
 
-const stick = (pattern, text, at) => {
-  pattern.lastIndex = at;
-  const found = pattern.exec(text);
-  return found ? found[0] : null;
+const stick = (pattern, text, position) => {
+  pattern.lastIndex = position;
+  const match = pattern.exec(text);
+  return match ? match[0] : null;
 };
 
 /** Whether a slash after this token begins a pattern. */
@@ -31,40 +31,40 @@ const patternMayFollow = (token) => {
 const tokensOf = (code) => {
   const tokens = [];
   const nested = [];
-  let at = 0;
+  let position = 0;
   const take = (kind, text) => {
-    tokens.push({ kind, text, at });
-    at += text.length;
+    tokens.push({ kind, text, at: position });
+    position += text.length;
   };
   const template = (from) => {
     const rest = stick(TEMPLATE, code, from);
     if (rest === null) throw new SyntaxError('a template is not closed');
     const opens = rest.endsWith('${');
     if (opens) nested.push('template');
-    take(opens ? 'open' : 'template', code.slice(at, from) + rest);
+    take(opens ? 'open' : 'template', code.slice(position, from) + rest);
   };
-  while (at < code.length) {
-    const sign = code[at];
-    const blank = stick(BLANK, code, at);
+  while (position < code.length) {
+    const sign = code[position];
+    const blank = stick(BLANK, code, position);
     if (blank) {
-      at += blank.length;
+      position += blank.length;
       continue;
     }
-    const simple = stick(TEXT, code, at);
+    const simple = stick(TEXT, code, position);
     if (simple) take('text', simple);
-    else if (sign === '`') template(at + 1);
+    else if (sign === '`') template(position + 1);
     else if (sign === '}' && nested.at(-1) === 'template') {
       nested.pop();
-      template(at + 1);
-    } else if (/[\d.]/.test(sign) && /^\.?\d/.test(code.slice(at, at + 2))) take('number', stick(NUMBER, code, at));
-    else if (stick(WORD, code, at)) take('word', stick(WORD, code, at));
+      template(position + 1);
+    } else if (/[\d.]/.test(sign) && /^\.?\d/.test(code.slice(position, position + 2))) take('number', stick(NUMBER, code, position));
+    else if (stick(WORD, code, position)) take('word', stick(WORD, code, position));
     else {
-      const pattern = sign === '/' && patternMayFollow(tokens.at(-1)) ? stick(PATTERN, code, at) : null;
+      const pattern = sign === '/' && patternMayFollow(tokens.at(-1)) ? stick(PATTERN, code, position) : null;
       if (pattern) take('pattern', pattern);
       else {
         if (sign === '{') nested.push('brace');
         if (sign === '}') nested.pop();
-        take('sign', stick(SIGN, code, at));
+        take('sign', stick(SIGN, code, position));
       }
     }
   }
@@ -86,16 +86,16 @@ const balanced = (tokens) => {
   return depth === 0;
 };
 
-const isMember = (tokens, place) =>
-  place > 0 && tokens[place - 1].kind === 'sign' && (tokens[place - 1].text === '.' || tokens[place - 1].text === '?.');
+const isMember = (tokens, index) =>
+  index > 0 && tokens[index - 1].kind === 'sign' && (tokens[index - 1].text === '.' || tokens[index - 1].text === '?.');
 
 const REFUSED = new Set(['constructor', 'prototype', '__proto__']);
 
 /** The refused member a text names, if it names one. */
 const refusedIn = (tokens) => {
-  for (const [place, token] of tokens.entries()) {
-    if (token.kind === 'word' && REFUSED.has(token.text) && isMember(tokens, place)) return token.text;
-    if (token.kind === 'text' && REFUSED.has(token.text.slice(1, -1)) && tokens[place - 1]?.text === '[') {
+  for (const [index, token] of tokens.entries()) {
+    if (token.kind === 'word' && REFUSED.has(token.text) && isMember(tokens, index)) return token.text;
+    if (token.kind === 'text' && REFUSED.has(token.text.slice(1, -1)) && tokens[index - 1]?.text === '[') {
       return token.text.slice(1, -1);
     }
   }
@@ -103,50 +103,50 @@ const refusedIn = (tokens) => {
 };
 
 /** The free names of a text among those known; a member of that name does not count. */
-const namesUsed = (tokens, known) => {
+const namesUsed = (tokens, knownNames) => {
   const used = new Set();
-  for (const [place, token] of tokens.entries()) {
-    if (token.kind === 'word' && known.has(token.text) && !isMember(tokens, place)) used.add(token.text);
+  for (const [index, token] of tokens.entries()) {
+    if (token.kind === 'word' && knownNames.has(token.text) && !isMember(tokens, index)) used.add(token.text);
   }
   return [...used];
 };
 
 const OPENER = { ')': '(', ']': '[' };
 
-/** Where the bracket that closes at a place was opened; -1: not to be told. */
+/** The index of the bracket that opens the one that closes at `close`; -1 if it is not known. */
 const opened = (tokens, close) => {
   let depth = 0;
-  for (let place = close; place >= 0; place -= 1) {
-    const { kind, text } = tokens[place];
+  for (let index = close; index >= 0; index -= 1) {
+    const { kind, text } = tokens[index];
     if (kind !== 'sign') continue;
     depth += (CLOSES[text] ?? 0) - (OPENS[text] ?? 0);
-    if (depth === 0) return text === OPENER[tokens[close].text] ? place : -1;
+    if (depth === 0) return text === OPENER[tokens[close].text] ? index : -1;
   }
   return -1;
 };
 
 const BEFORE_BRACKET = new Set(['if', 'while', 'for', 'with', 'switch', 'catch']);
 
-/** The token at which the operand of a dot begins: `$json.a` of `!$json.a.isEmpty()`; -1: not to be told. */
+/** The token at which the operand of a dot begins: `$json.a` of `!$json.a.isEmpty()`; -1 if it is not known. */
 const operandOf = (tokens, dot) => {
-  let place = dot - 1;
-  while (place >= 0) {
-    const { kind, text } = tokens[place];
+  let index = dot - 1;
+  while (index >= 0) {
+    const { kind, text } = tokens[index];
     if (kind === 'sign') {
-      place = Object.hasOwn(OPENER, text) ? opened(tokens, place) : -1;
-      if (place < 0) return -1;
-      const before = tokens[place - 1];
+      index = Object.hasOwn(OPENER, text) ? opened(tokens, index) : -1;
+      if (index < 0) return -1;
+      const before = tokens[index - 1];
       if (before?.text === '?.' || (before?.kind === 'word' && BEFORE_BRACKET.has(before.text))) return -1;
       const more = before && (before.text === ')' || before.text === ']' || (before.kind === 'word' && !BEFORE_PATTERN.has(before.text)));
-      if (!more) return place;
-      place -= 1;
+      if (!more) return index;
+      index -= 1;
       continue;
     }
     if (kind === 'open' || (kind === 'template' && text[0] === '}')) return -1;
-    const before = tokens[place - 1];
+    const before = tokens[index - 1];
     if (before?.text === '?.') return -1; // the rest of such a chain is left out where it finds nothing
-    if (before?.text !== '.' || before.kind !== 'sign') return before?.text === 'new' ? place - 1 : place;
-    place -= 2;
+    if (before?.text !== '.' || before.kind !== 'sign') return before?.text === 'new' ? index - 1 : index;
+    index -= 2;
   }
   return -1;
 };
@@ -158,25 +158,25 @@ const OF_NOTHING = new Set(['isEmpty', 'isNotEmpty']);
  * and a.isEmpty( becomes $ext$.$isEmpty(a, since it may be asked of nothing too. */
 const withExtensions = (code, tokens, extensions) => {
   const edits = [];
-  for (const [place, token] of tokens.entries()) {
-    const next = tokens[place + 1];
-    const called = next?.text === '(' || (next?.text === '?.' && tokens[place + 2]?.text === '(');
-    if (token.kind !== 'word' || !called || !isMember(tokens, place) || !Object.hasOwn(extensions, token.text)) continue;
-    const dot = tokens[place - 1];
-    const start = OF_NOTHING.has(token.text) && dot.text === '.' && next.text === '(' ? operandOf(tokens, place - 1) : -1;
+  for (const [index, token] of tokens.entries()) {
+    const next = tokens[index + 1];
+    const called = next?.text === '(' || (next?.text === '?.' && tokens[index + 2]?.text === '(');
+    if (token.kind !== 'word' || !called || !isMember(tokens, index) || !Object.hasOwn(extensions, token.text)) continue;
+    const dot = tokens[index - 1];
+    const start = OF_NOTHING.has(token.text) && dot.text === '.' && next.text === '(' ? operandOf(tokens, index - 1) : -1;
     if (start >= 0) {
-      edits.push({ at: tokens[start].at, end: tokens[start].at, text: `$ext$.$${token.text}(`, order: -place });
-      edits.push({ at: dot.at, end: next.at + 1, text: ', ', order: place });
-    } else edits.push({ at: dot.at, end: token.at + token.text.length, text: `${dot.text === '?.' ? '?.' : ''}[$ext$.${token.text}]`, order: place });
+      edits.push({ at: tokens[start].at, end: tokens[start].at, text: `$ext$.$${token.text}(`, order: -index });
+      edits.push({ at: dot.at, end: next.at + 1, text: ', ', order: index });
+    } else edits.push({ at: dot.at, end: token.at + token.text.length, text: `${dot.text === '?.' ? '?.' : ''}[$ext$.${token.text}]`, order: index });
   }
-  edits.sort((one, other) => one.at - other.at || one.order - other.order);
-  let made = '';
+  edits.sort((first, other) => first.at - other.at || first.order - other.order);
+  let result = '';
   let from = 0;
   for (const edit of edits) {
-    made += code.slice(from, edit.at) + edit.text;
+    result += code.slice(from, edit.at) + edit.text;
     from = edit.end;
   }
-  return made + code.slice(from);
+  return result + code.slice(from);
 };
 
 /** Whether a text may change the values it looks at: it is then given copies. */
@@ -187,15 +187,15 @@ const FINDING = new Set(['Reflect', 'globalThis', 'this', 'arguments', 'getProto
 
 /** Whether a text may change values without MUTATES seeing it, as by a method's name put together from parts. */
 const isEvasive = (tokens) => {
-  for (let place = 0; place < tokens.length; place += 1) {
-    const { kind, text } = tokens[place];
+  for (let index = 0; index < tokens.length; index += 1) {
+    const { kind, text } = tokens[index];
     if (kind === 'word' && FINDING.has(text)) return true;
     if (kind !== 'sign') continue;
     if (text === '\\') return true; // an escape within a name
     if (text !== '[') continue;
-    const inner = tokens[place + 1];
+    const inner = tokens[index + 1];
     const literal = inner && (inner.kind === 'number' || (inner.kind === 'text' && !inner.text.includes('\\')));
-    if (inner?.text !== ']' && !(literal && tokens[place + 2]?.text === ']')) return true;
+    if (inner?.text !== ']' && !(literal && tokens[index + 2]?.text === ']')) return true;
   }
   return false;
 };
@@ -204,14 +204,14 @@ const isEvasive = (tokens) => {
 const statementEnds = (code, tokens) => {
   const ends = [];
   let depth = 0;
-  for (const [place, token] of tokens.entries()) {
+  for (const [index, token] of tokens.entries()) {
     if (token.kind === 'open') depth += token.text[0] === '`' ? 1 : 0;
     else if (token.kind === 'template') depth -= token.text[0] === '}' ? 1 : 0;
     else if (token.kind === 'sign') depth += (OPENS[token.text] ?? 0) - (CLOSES[token.text] ?? 0);
     const end = token.at + token.text.length;
     if (depth !== 0) continue;
     if (token.kind === 'sign' && token.text === ';') ends.push(token.at);
-    else if (/[\n\r]/.test(code.slice(end, tokens[place + 1]?.at ?? end))) ends.push(end);
+    else if (/[\n\r]/.test(code.slice(end, tokens[index + 1]?.at ?? end))) ends.push(end);
   }
   return ends;
 };

@@ -15,26 +15,26 @@ const digitsOf = (number, shift = 0) => {
   return [all.slice(0, point).padEnd(point, '0').replace(/^0+(?=\d)/, ''), all.slice(point)];
 };
 
-/** Rounded to so many places, half away from zero; below 0 to tens, hundreds… */
-const roundedTo = ([whole, part], most) => {
-  if (most < 0) {
-    const size = 10n ** BigInt(-most);
+/** Rounds to `maxDecimals` decimal places, half away from zero; below 0 to tens, hundreds… */
+const roundedTo = ([whole, part], maxDecimals) => {
+  if (maxDecimals < 0) {
+    const size = 10n ** BigInt(-maxDecimals);
     return [String(((BigInt(whole) + size / 2n) / size) * size), ''];
   }
-  if (part.length <= most) return [whole, part];
-  const kept = whole + part.slice(0, most);
-  const made = (part[most] >= '5' ? String(BigInt(kept) + 1n) : kept).padStart(kept.length, '0');
-  return [made.slice(0, made.length - most), most ? made.slice(-most) : ''];
+  if (part.length <= maxDecimals) return [whole, part];
+  const digits = whole + part.slice(0, maxDecimals);
+  const rounded = (part[maxDecimals] >= '5' ? String(BigInt(digits) + 1n) : digits).padStart(digits.length, '0');
+  return [rounded.slice(0, rounded.length - maxDecimals), maxDecimals ? rounded.slice(-maxDecimals) : ''];
 };
 
-/** How many places so many significant digits reach to. */
+/** The number of decimal places that so many significant digits reach to. */
 const placesOf = ([whole, part], significant) =>
   significant - (whole === '0' && /[1-9]/.test(part) ? -/^0*/.exec(part)[0].length : whole.length);
 
-const joined = ([whole, part], least, group, wide = 1) => {
-  const kept = part.replace(/0+$/, '').padEnd(least, '0');
+const joined = ([whole, part], minDecimals, group, wide = 1) => {
+  const decimals = part.replace(/0+$/, '').padEnd(minDecimals, '0');
   const digits = whole.padStart(wide, '0');
-  return (group ? grouped(digits) : digits) + (kept ? `.${kept}` : '');
+  return (group ? grouped(digits) : digits) + (decimals ? `.${decimals}` : '');
 };
 
 const SIZES = [[0, '', ''], [3, 'K', ' thousand'], [6, 'M', ' million'], [9, 'B', ' billion'], [12, 'T', ' trillion']];
@@ -45,10 +45,10 @@ const compact = (number, long) => {
     return roundedTo(digits, digits[0].length > 1 ? 0 : placesOf(digits, 2));
   };
   const held = digitsOf(number)[0].length;
-  let at = Math.min(Math.floor((held - 1) / 3), SIZES.length - 1);
-  if (cut(SIZES[at][0])[0].length > 3 && at < SIZES.length - 1) at += 1; // 999,999 is 1M
-  const digits = cut(SIZES[at][0]);
-  return joined(digits, 0, digits[0].length > 4) + SIZES[at][long ? 2 : 1];
+  let index = Math.min(Math.floor((held - 1) / 3), SIZES.length - 1);
+  if (cut(SIZES[index][0])[0].length > 3 && index < SIZES.length - 1) index += 1; // 999,999 is 1M
+  const digits = cut(SIZES[index][0]);
+  return joined(digits, 0, digits[0].length > 4) + SIZES[index][long ? 2 : 1];
 };
 
 const UNIT_WORDS = { year: ['yr', 'y'], month: ['mth', 'm'], week: ['wk', 'w'], day: ['day', 'd'], hour: ['hr', 'h'], minute: ['min', 'm'], second: ['sec', 's'], millisecond: ['ms', 'ms'] };
@@ -62,65 +62,65 @@ const inUnit = (text, { unit, unitDisplay }) => {
   return `${text} ${words[0]}${many && ADDED_S.includes(words[0]) ? 's' : ''}`;
 };
 
-/** What is asked for and not done here: said, rather than written otherwise. */
-const refuseStyles = (asked) => {
-  const odd = (asked.notation && !['standard', 'compact'].includes(asked.notation) && `notation “${asked.notation}”`) || (asked.currencyDisplay === 'name' && 'currencyDisplay “name”') || (asked.roundingMode && asked.roundingMode !== 'halfExpand' && `roundingMode “${asked.roundingMode}”`) || (asked.roundingIncrement > 1 && 'roundingIncrement');
+/** Refuses options that are not supported, rather than ignoring them. */
+const refuseStyles = (options) => {
+  const odd = (options.notation && !['standard', 'compact'].includes(options.notation) && `notation “${options.notation}”`) || (options.currencyDisplay === 'name' && 'currencyDisplay “name”') || (options.roundingMode && options.roundingMode !== 'halfExpand' && `roundingMode “${options.roundingMode}”`) || (options.roundingIncrement > 1 && 'roundingIncrement');
   if (odd) fault(`Numbers are not written with ${odd} here. Leave it out, or write the number yourself.`);
 };
 
 class NumberFormatting {
-  #asked;
-  #place;
-  constructor(locale, asked = {}) {
-    this.#asked = { ...asked };
-    this.#place = placeOf(locale);
-    refuseStyles(this.#asked);
-    if (this.#place && asked.notation === 'compact') refusePlace(this.#place, 'A compact number');
-    if (this.#place && (asked.style === 'unit' || asked.currencySign === 'accounting')) refusePlace(this.#place, 'A number of this style');
+  #options;
+  #region;
+  constructor(locale, options = {}) {
+    this.#options = { ...options };
+    this.#region = regionOf(locale);
+    refuseStyles(this.#options);
+    if (this.#region && options.notation === 'compact') refuseRegion(this.#region, 'A compact number');
+    if (this.#region && (options.style === 'unit' || options.currencySign === 'accounting')) refuseRegion(this.#region, 'A number of this style');
     this.format = (number) => this.#format(number);
   }
   #digits(value) {
-    const asked = this.#asked;
-    const digits = digitsOf(value, asked.style === 'percent' ? 2 : 0);
-    const money = asked.style === 'currency';
-    const base = money ? (asked.currency === 'JPY' || asked.currency === 'KRW' ? 0 : 2) : 0;
-    if (asked.maximumSignificantDigits || asked.minimumSignificantDigits) {
-      const most = asked.maximumSignificantDigits ?? 21;
-      const least = Math.max(placesOf(digits, asked.minimumSignificantDigits ?? 1), 0);
-      return joined(roundedTo(digits, placesOf(digits, most)), least, asked.useGrouping !== false, asked.minimumIntegerDigits);
+    const options = this.#options;
+    const digits = digitsOf(value, options.style === 'percent' ? 2 : 0);
+    const money = options.style === 'currency';
+    const base = money ? (options.currency === 'JPY' || options.currency === 'KRW' ? 0 : 2) : 0;
+    if (options.maximumSignificantDigits || options.minimumSignificantDigits) {
+      const maxDigits = options.maximumSignificantDigits ?? 21;
+      const minDecimals = Math.max(placesOf(digits, options.minimumSignificantDigits ?? 1), 0);
+      return joined(roundedTo(digits, placesOf(digits, maxDigits)), minDecimals, options.useGrouping !== false, options.minimumIntegerDigits);
     }
-    if (asked.notation === 'compact' && asked.maximumFractionDigits === undefined && asked.minimumFractionDigits === undefined) return compact(value, asked.compactDisplay === 'long');
-    if (asked.notation === 'compact') fault('Compact numbers are not written with a number of digits here. Leave one of the two out.');
-    const least = asked.minimumFractionDigits ?? Math.min(base, asked.maximumFractionDigits ?? base);
-    const most = asked.maximumFractionDigits ?? Math.max(least, money ? base : asked.style === 'percent' ? 0 : 3);
-    return joined(roundedTo(digits, most), least, asked.useGrouping !== false, asked.minimumIntegerDigits);
+    if (options.notation === 'compact' && options.maximumFractionDigits === undefined && options.minimumFractionDigits === undefined) return compact(value, options.compactDisplay === 'long');
+    if (options.notation === 'compact') fault('Compact numbers are not written with a number of digits here. Leave one of the two out.');
+    const minDecimals = options.minimumFractionDigits ?? Math.min(base, options.maximumFractionDigits ?? base);
+    const maxDecimals = options.maximumFractionDigits ?? Math.max(minDecimals, money ? base : options.style === 'percent' ? 0 : 3);
+    return joined(roundedTo(digits, maxDecimals), minDecimals, options.useGrouping !== false, options.minimumIntegerDigits);
   }
-  #format(given) {
-    const asked = this.#asked;
-    const number = typeof given === 'bigint' ? given : Number(given);
+  #format(value) {
+    const options = this.#options;
+    const number = typeof value === 'bigint' ? value : Number(value);
     const minus = number < 0 || Object.is(number, -0);
     const odd = Number.isNaN(number) ? 'NaN' : typeof number !== 'bigint' && !Number.isFinite(number) ? '∞' : null;
     let text = odd ?? this.#digits(number);
-    const place = this.#place;
-    if (place) text = numberIn(place, text, text.split('.')[0].replace(/\D/g, '').length);
-    if (place && asked.style === 'currency') return moneyIn(place, text, asked.currency, asked.currencyDisplay === 'code', minus);
-    if (asked.style === 'percent') text += place?.percent ?? '%';
-    if (asked.style === 'unit') text = inUnit(text, asked);
-    if (asked.style === 'currency') {
-      const sign = asked.currencyDisplay === 'code' ? asked.currency : asked.currencyDisplay === 'narrowSymbol' ? (SIGNS[asked.currency] ?? asked.currency).replace(/^[A-Z]+(?=[$¥])/, '') : (SIGNS[asked.currency] ?? asked.currency);
+    const region = this.#region;
+    if (region) text = numberIn(region, text, text.split('.')[0].replace(/\D/g, '').length);
+    if (region && options.style === 'currency') return moneyIn(region, text, options.currency, options.currencyDisplay === 'code', minus);
+    if (options.style === 'percent') text += region?.percent ?? '%';
+    if (options.style === 'unit') text = inUnit(text, options);
+    if (options.style === 'currency') {
+      const sign = options.currencyDisplay === 'code' ? options.currency : options.currencyDisplay === 'narrowSymbol' ? (SIGNS[options.currency] ?? options.currency).replace(/^[A-Z]+(?=[$¥])/, '') : (SIGNS[options.currency] ?? options.currency);
       text = `${sign}${/[A-Z]$/.test(sign) && !odd ? '\u00a0' : ''}${text}`;
     }
     const zero = !/[1-9∞]/.test(text);
-    const shown = asked.signDisplay ?? 'auto';
-    const negative = minus && !(shown === 'never' || (zero && (shown === 'exceptZero' || shown === 'negative')));
-    if (negative) return asked.currencySign === 'accounting' && asked.style === 'currency' ? `(${text})` : `-${text}`;
-    return (shown === 'always' || (shown === 'exceptZero' && !zero)) && odd !== 'NaN' && !minus ? `+${text}` : text;
+    const signDisplay = options.signDisplay ?? 'auto';
+    const negative = minus && !(signDisplay === 'never' || (zero && (signDisplay === 'exceptZero' || signDisplay === 'negative')));
+    if (negative) return options.currencySign === 'accounting' && options.style === 'currency' ? `(${text})` : `-${text}`;
+    return (signDisplay === 'always' || (signDisplay === 'exceptZero' && !zero)) && odd !== 'NaN' && !minus ? `+${text}` : text;
   }
   formatToParts() {
     return fault('Numbers are not taken apart into their parts here. Use format().');
   }
   resolvedOptions() {
-    return { locale: this.#place?.tag ?? 'en-US', numberingSystem: 'latn', style: 'decimal', ...this.#asked };
+    return { locale: this.#region?.tag ?? 'en-US', numberingSystem: 'latn', style: 'decimal', ...this.#options };
   }
   static supportedLocalesOf() {
     return ['en-US'];
@@ -130,13 +130,13 @@ class NumberFormatting {
 /** A class that may be called without new, as these may; what it makes is frozen, since the date library keeps it. */
 const callable = (kind, name) => {
   Object.defineProperty(kind, 'name', { value: name });
-  const whole = (made) => {
-    for (const key of keysOf(made)) freeze(made[key]);
-    return freeze(made);
+  const whole = (instance) => {
+    for (const key of keysOf(instance)) freeze(instance[key]);
+    return freeze(instance);
   };
   const seen = new Proxy(kind, {
-    apply: (target, self, given) => whole(new target(...given)),
-    construct: (target, given, asked) => (asked === seen ? whole(new target(...given)) : Reflect.construct(target, given, asked)),
+    apply: (target, self, args) => whole(new target(...args)),
+    construct: (target, args, newTarget) => (newTarget === seen ? whole(new target(...args)) : Reflect.construct(target, args, newTarget)),
   });
   return seen;
 };

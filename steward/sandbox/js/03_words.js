@@ -55,5 +55,5 @@ const wordsIn = (locale) => {
   return { months, days, shortMonths, shortDays, formMonths, formDays };
 };
 
-const wordOf = (long, short, place, style) =>
-  style === 'long' ? long[place] : style === 'short' ? short[place] : long[place][0].toUpperCase();
+const wordOf = (long, short, index, style) =>
+  style === 'long' ? long[index] : style === 'short' ? short[index] : long[index][0].toUpperCase();

@@ -1,4 +1,4 @@
-// Intl besides numbers: dates, lists and the order of texts, in American English and as the places known write them.
+// Intl besides numbers: dates, lists and the order of texts, in American English and as the known regions write them.
 
 const STYLES = {
   full: { weekday: 'long', month: 'long', day: 'numeric', year: 'numeric' },
@@ -28,91 +28,91 @@ const part = (type, value) => ({ type, value: String(value) });
 const literal = (value) => ({ type: 'literal', value });
 const sized = (style, number) => (style === '2-digit' ? two(number % 100) : String(number));
 
-const dateParts = (asked, date, words) => {
+const dateParts = (options, date, words) => {
   const year = date.getUTCFullYear();
-  const shown = asked.era && year <= 0 ? 1 - year : year;
+  const yearOfEra = options.era && year <= 0 ? 1 - year : year;
   const parts = {
-    weekday: asked.weekday && part('weekday', wordOf(words.days, words.shortDays, date.getUTCDay(), asked.weekday)),
-    day: asked.day && part('day', sized(asked.day, date.getUTCDate())),
-    year: asked.year && part('year', sized(asked.year, shown)),
+    weekday: options.weekday && part('weekday', wordOf(words.days, words.shortDays, date.getUTCDay(), options.weekday)),
+    day: options.day && part('day', sized(options.day, date.getUTCDate())),
+    year: options.year && part('year', sized(options.year, yearOfEra)),
   };
   const month = date.getUTCMonth();
-  const worded = /^(?:long|short|narrow)$/.test(asked.month ?? '') ? wordOf(words.months, words.shortMonths, month, asked.month) : undefined;
-  parts.month = asked.month && part('month', worded ?? sized(asked.month, month + 1));
+  const worded = /^(?:long|short|narrow)$/.test(options.month ?? '') ? wordOf(words.months, words.shortMonths, month, options.month) : undefined;
+  parts.month = options.month && part('month', worded ?? sized(options.month, month + 1));
   const inner = [parts.month, parts.day, parts.year].filter(Boolean);
-  const made = [];
+  const sequence = [];
   if (parts.weekday && parts.month && inner.length === 1) return [parts.month, literal(' '), parts.weekday];
-  if (parts.weekday) made.push(parts.weekday, ...(inner.length ? [literal(inner.length === 1 && parts.day ? ' ' : ', ')] : []));
-  if (parts.weekday && inner.length === 1 && parts.day) made.splice(0, 2, parts.day, literal(' '), parts.weekday);
+  if (parts.weekday) sequence.push(parts.weekday, ...(inner.length ? [literal(inner.length === 1 && parts.day ? ' ' : ', ')] : []));
+  if (parts.weekday && inner.length === 1 && parts.day) sequence.splice(0, 2, parts.day, literal(' '), parts.weekday);
   else if (worded) {
-    if (parts.month) made.push(parts.month);
-    if (parts.day) made.push(literal(' '), parts.day);
-    if (parts.year) made.push(literal(parts.day ? ', ' : ' '), parts.year);
-  } else inner.forEach((one, place) => made.push(...(place ? [literal('/')] : []), one));
-  if (asked.era) made.push(literal(' '), part('era', { long: year > 0 ? 'Anno Domini' : 'Before Christ', narrow: year > 0 ? 'A' : 'B' }[asked.era] ?? (year > 0 ? 'AD' : 'BC')));
-  return made;
+    if (parts.month) sequence.push(parts.month);
+    if (parts.day) sequence.push(literal(' '), parts.day);
+    if (parts.year) sequence.push(literal(parts.day ? ', ' : ' '), parts.year);
+  } else inner.forEach((part, index) => sequence.push(...(index ? [literal('/')] : []), part));
+  if (options.era) sequence.push(literal(' '), part('era', { long: year > 0 ? 'Anno Domini' : 'Before Christ', narrow: year > 0 ? 'A' : 'B' }[options.era] ?? (year > 0 ? 'AD' : 'BC')));
+  return sequence;
 };
 
-const timeParts = (asked, date, twelve, place) => {
+const timeParts = (options, date, twelve, region) => {
   const hour = date.getUTCHours();
-  const made = [];
-  const add = (one) => made.push(...(made.length ? [literal(':')] : []), one);
-  const others = asked.minute || asked.second;
-  if (asked.hour) {
-    const shown = twelve ? hour % 12 || 12 : asked.hourCycle === 'h24' && hour === 0 ? 24 : hour;
-    add(part('hour', asked.hour === '2-digit' || (!twelve && (!place || hourPadded(place, asked))) ? two(shown) : shown));
-    if (!twelve && place?.hour && !asked.minute) made.push(literal(place.hour));
+  const parts = [];
+  const add = (part) => parts.push(...(parts.length ? [literal(':')] : []), part);
+  const others = options.minute || options.second;
+  if (options.hour) {
+    const displayedHour = twelve ? hour % 12 || 12 : options.hourCycle === 'h24' && hour === 0 ? 24 : hour;
+    add(part('hour', options.hour === '2-digit' || (!twelve && (!region || hourPadded(region, options))) ? two(displayedHour) : displayedHour));
+    if (!twelve && region?.hour && !options.minute) parts.push(literal(region.hour));
   }
-  if (asked.minute) add(part('minute', asked.hour || asked.second || asked.minute === '2-digit' ? two(date.getUTCMinutes()) : date.getUTCMinutes()));
-  if (asked.second) add(part('second', others && (asked.hour || asked.minute) ? two(date.getUTCSeconds()) : sized(asked.second, date.getUTCSeconds())));
-  if (asked.fractionalSecondDigits) {
-    made.push(literal('.'), part('fractionalSecond', String(date.getUTCMilliseconds()).padStart(3, '0').slice(0, asked.fractionalSecondDigits)));
+  if (options.minute) add(part('minute', options.hour || options.second || options.minute === '2-digit' ? two(date.getUTCMinutes()) : date.getUTCMinutes()));
+  if (options.second) add(part('second', others && (options.hour || options.minute) ? two(date.getUTCSeconds()) : sized(options.second, date.getUTCSeconds())));
+  if (options.fractionalSecondDigits) {
+    parts.push(literal('.'), part('fractionalSecond', String(date.getUTCMilliseconds()).padStart(3, '0').slice(0, options.fractionalSecondDigits)));
   }
-  if (asked.hour && twelve) made.push(literal(' '), part('dayPeriod', (PERIODS[place?.tag] ?? ['AM', 'PM'])[hour < 12 ? 0 : 1]));
-  return made;
+  if (options.hour && twelve) parts.push(literal(' '), part('dayPeriod', (PERIODS[region?.tag] ?? ['AM', 'PM'])[hour < 12 ? 0 : 1]));
+  return parts;
 };
 
 class DateTimeFormatting {
-  #asked;
+  #options;
   #words;
   #zone;
   #twelve;
-  #place;
-  constructor(locale, asked = {}) {
-    const given = { ...(asked ?? {}) };
-    const place = placeOf(locale);
-    this.#place = place;
+  #region;
+  constructor(locale, options = {}) {
+    const resolved = { ...(options ?? {}) };
+    const region = regionOf(locale);
+    this.#region = region;
     this.#words = wordsIn(locale);
-    const zone = given.timeZone === undefined ? 'UTC' : /^[+-]\d\d?(?::?\d\d)?$/.test(given.timeZone) ? given.timeZone : canonicalZone(given.timeZone);
-    if (zone === null) throw new RangeError(`Invalid time zone specified: ${given.timeZone}`);
+    const zone = resolved.timeZone === undefined ? 'UTC' : /^[+-]\d\d?(?::?\d\d)?$/.test(resolved.timeZone) ? resolved.timeZone : canonicalZone(resolved.timeZone);
+    if (zone === null) throw new RangeError(`Invalid time zone specified: ${resolved.timeZone}`);
     this.#zone = zone;
-    this.#twelve = given.hourCycle ? /^h1[12]$/.test(given.hourCycle) : (given.hour12 ?? place === null);
-    if (given.dayPeriod) fault('Times are not written with a part of the day here. Leave dayPeriod out.');
-    if (given.dateStyle) Object.assign(given, place ? styleIn(place, given.dateStyle) : STYLES[given.dateStyle]);
-    if (given.timeStyle) Object.assign(given, TIMES[given.timeStyle]);
-    if (![...ASKS_DATE, ...ASKS_TIME].some((key) => given[key])) Object.assign(given, { year: 'numeric', month: 'numeric', day: 'numeric' });
-    this.#asked = given;
-    this.format = (date) => this.formatToParts(date).map((one) => one.value).join('');
+    this.#twelve = resolved.hourCycle ? /^h1[12]$/.test(resolved.hourCycle) : (resolved.hour12 ?? region === null);
+    if (resolved.dayPeriod) fault('Times are not written with a part of the day here. Leave dayPeriod out.');
+    if (resolved.dateStyle) Object.assign(resolved, region ? styleIn(region, resolved.dateStyle) : STYLES[resolved.dateStyle]);
+    if (resolved.timeStyle) Object.assign(resolved, TIMES[resolved.timeStyle]);
+    if (![...ASKS_DATE, ...ASKS_TIME].some((key) => resolved[key])) Object.assign(resolved, { year: 'numeric', month: 'numeric', day: 'numeric' });
+    this.#options = resolved;
+    this.format = (date) => this.formatToParts(date).map((part) => part.value).join('');
   }
-  formatToParts(given) {
-    const moment = given === undefined ? run.now : Number(given);
+  formatToParts(value) {
+    const moment = value === undefined ? run.now : Number(value);
     if (!Number.isFinite(moment)) throw new RangeError('Invalid time value');
-    const asked = this.#asked;
+    const options = this.#options;
     const date = wall(this.#zone, moment);
-    const place = this.#place;
-    const dates = place ? datePartsIn(place, asked, date, this.#words) : dateParts(asked, date, this.#words);
-    const times = timeParts(asked, date, this.#twelve, place);
-    if (place && asked.timeZoneName && this.#zone !== 'UTC') refusePlace(place, 'The name of a zone');
-    const wordy = place ? betweenIn(place, asked) : asked.month === 'long' ? ' at ' : dates.length === 1 && asked.weekday ? ' ' : ', ';
-    const made = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];
-    if (asked.timeZoneName) made.push(literal(times.length ? ' ' : ', '), part('timeZoneName', /^[+-]/.test(this.#zone) ? `GMT${this.#zone}` : zoneTitle(this.#zone, moment, asked.timeZoneName)));
-    return made;
+    const region = this.#region;
+    const dates = region ? datePartsIn(region, options, date, this.#words) : dateParts(options, date, this.#words);
+    const times = timeParts(options, date, this.#twelve, region);
+    if (region && options.timeZoneName && this.#zone !== 'UTC') refuseRegion(region, 'The name of a zone');
+    const wordy = region ? betweenIn(region, options) : options.month === 'long' ? ' at ' : dates.length === 1 && options.weekday ? ' ' : ', ';
+    const parts = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];
+    if (options.timeZoneName) parts.push(literal(times.length ? ' ' : ', '), part('timeZoneName', /^[+-]/.test(this.#zone) ? `GMT${this.#zone}` : zoneTitle(this.#zone, moment, options.timeZoneName)));
+    return parts;
   }
   formatRange(from, to) {
     return `${this.format(from)} – ${this.format(to)}`;
   }
   resolvedOptions() {
-    return { locale: this.#place?.tag ?? 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23', hour12: this.#twelve };
+    return { locale: this.#region?.tag ?? 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23', hour12: this.#twelve };
   }
   static supportedLocalesOf() {
     return ['en-US'];
@@ -121,12 +121,12 @@ class DateTimeFormatting {
 
 class ListFormat {
   #word;
-  constructor(locale, asked = {}) {
-    this.#word = asked.type === 'disjunction' ? 'or' : asked.type === 'unit' || asked.style === 'narrow' ? '' : 'and';
+  constructor(locale, options = {}) {
+    this.#word = options.type === 'disjunction' ? 'or' : options.type === 'unit' || options.style === 'narrow' ? '' : 'and';
     freeze(this); // the date library keeps it, as it does the formats of numbers and dates
   }
-  format(given) {
-    const list = [...given];
+  format(values) {
+    const list = [...values];
     if (list.length < 2) return list.join('');
     if (!this.#word) return list.join(', ');
     if (list.length === 2) return list.join(` ${this.#word} `);
@@ -136,8 +136,8 @@ class ListFormat {
 
 class PluralRules {
   #ordinal;
-  constructor(locale, asked = {}) {
-    this.#ordinal = asked.type === 'ordinal';
+  constructor(locale, options = {}) {
+    this.#ordinal = options.type === 'ordinal';
     freeze(this);
   }
   select(number) {
@@ -150,19 +150,19 @@ class PluralRules {
 const bare = (text) => text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
 const MARKS_ORDER = '\t\n\v\f\r _-,;:!?.\'"()[]{}@*/\\&#%`^+<=>|~$';
 
-/** The place of a sign among all: blanks, marks, digits, letters. */
+/** The rank of a sign among all: blanks, marks, digits, letters. */
 const rankOf = (sign) => {
-  const at = MARKS_ORDER.indexOf(sign[0]);
-  if (at >= 0) return at;
+  const index = MARKS_ORDER.indexOf(sign[0]);
+  if (index >= 0) return index;
   return /\s/.test(sign) ? 5 : /[^\p{L}\p{N}]/u.test(sign) ? 100 : /\p{N}/u.test(sign) ? 101 : 102;
 };
 
 /** The order a dictionary has: letters first, then accents, then capitals after small letters. */
 const collate = (a, b, numeric = false, sensitivity = 'variant') => {
   const cut = (text) => text.match(numeric ? /\d+|[^]/gu : /[^]/gu) ?? [];
-  const [one, other] = [cut(bare(a)), cut(bare(b))];
-  for (let place = 0; place < Math.min(one.length, other.length); place += 1) {
-    const [x, y] = [one[place], other[place]];
+  const [first, other] = [cut(bare(a)), cut(bare(b))];
+  for (let index = 0; index < Math.min(first.length, other.length); index += 1) {
+    const [x, y] = [first[index], other[index]];
     if (x === y) continue;
     if (numeric && /^\d/.test(x) && /^\d/.test(y)) {
       if (Number(x) === Number(y)) continue;
@@ -170,7 +170,7 @@ const collate = (a, b, numeric = false, sensitivity = 'variant') => {
     }
     return rankOf(x) !== rankOf(y) ? Math.sign(rankOf(x) - rankOf(y)) : x < y ? -1 : 1;
   }
-  if (one.length !== other.length) return Math.sign(one.length - other.length);
+  if (first.length !== other.length) return Math.sign(first.length - other.length);
   if (a === b || sensitivity === 'base') return 0;
   const [x, y] = [a.normalize('NFD').toLowerCase(), b.normalize('NFD').toLowerCase()];
   if (x !== y && sensitivity !== 'case') return x < y ? -1 : 1;
@@ -180,9 +180,9 @@ const collate = (a, b, numeric = false, sensitivity = 'variant') => {
 };
 
 class Collating {
-  constructor(locale, asked = {}) {
-    if (asked.ignorePunctuation) fault('Texts are not compared without their punctuation here. Take it out of them first.');
-    this.compare = (a, b) => collate(String(a), String(b), asked.numeric === true, asked.sensitivity);
+  constructor(locale, options = {}) {
+    if (options.ignorePunctuation) fault('Texts are not compared without their punctuation here. Take it out of them first.');
+    this.compare = (a, b) => collate(String(a), String(b), options.numeric === true, options.sensitivity);
   }
 }
 const Collator = callable(Collating, 'Collator');
@@ -206,21 +206,21 @@ class Locale {
 }
 
 hide(Engine, 'Intl', { Locale, DateTimeFormat, NumberFormat, ListFormat, PluralRules, Collator, getCanonicalLocales: () => ['en-US'], supportedValuesOf: (kind) => (kind === 'timeZone' ? [...zoneNames.values()] : []) });
-const localNumber = function toLocaleString(locale, asked) {
-  return new NumberFormat(locale, asked).format(this);
+const localNumber = function toLocaleString(locale, options) {
+  return new NumberFormat(locale, options).format(this);
 };
 hide(Number.prototype, 'toLocaleString', localNumber);
 hide(BigInt.prototype, 'toLocaleString', localNumber);
-hide(String.prototype, 'localeCompare', function localeCompare(other, locale, asked) {
-  return new Collator(locale, asked).compare(this, other);
+hide(String.prototype, 'localeCompare', function localeCompare(other, locale, options) {
+  return new Collator(locale, options).compare(this, other);
 });
 const DAY = { year: 'numeric', month: 'numeric', day: 'numeric' };
 const CLOCK = { hour: 'numeric', minute: 'numeric', second: 'numeric' };
 const localDate = (base, keys, refused) =>
-  function toLocaleString(locale, asked = {}) {
-    if (refused && asked[refused]) throw new TypeError(`Invalid option : ${refused}`);
+  function toLocaleString(locale, options = {}) {
+    if (refused && options[refused]) throw new TypeError(`Invalid option : ${refused}`);
     if (Number.isNaN(this.getTime())) return 'Invalid Date';
-    const filled = keys.some((key) => asked[key]) ? asked : { ...base, ...asked };
+    const filled = keys.some((key) => options[key]) ? options : { ...base, ...options };
     return new DateTimeFormat(locale, filled).format(this);
   };
 hide(RealDate.prototype, 'toLocaleString', localDate({ ...DAY, ...CLOCK }, [...ASKS_DATE, ...ASKS_TIME]));

@@ -15,15 +15,15 @@ const utf8 = (text) => {
 /** Text of UTF-8 bytes; what is no UTF-8 becomes the replacement sign. */
 const fromUtf8 = (bytes) => {
   let text = '';
-  for (let at = 0; at < bytes.length; ) {
-    const first = bytes[at];
+  for (let offset = 0; offset < bytes.length; ) {
+    const first = bytes[offset];
     const more = first < 0x80 ? 0 : first >= 0xc2 && first < 0xe0 ? 1 : first >= 0xe0 && first < 0xf0 ? 2 : first >= 0xf0 && first < 0xf5 ? 3 : -1;
     let code = more > 0 ? first & (0x3f >> more) : first;
-    let taken = 1;
-    while (more > 0 && taken <= more && (bytes[at + taken] & 0xc0) === 0x80) code = (code << 6) | (bytes[at + taken++] & 63);
-    const whole = more >= 0 && taken === more + 1 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    let sequenceLength = 1;
+    while (more > 0 && sequenceLength <= more && (bytes[offset + sequenceLength] & 0xc0) === 0x80) code = (code << 6) | (bytes[offset + sequenceLength++] & 63);
+    const whole = more >= 0 && sequenceLength === more + 1 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
     text += whole ? String.fromCodePoint(code) : '\ufffd';
-    at += taken;
+    offset += sequenceLength;
   }
   return text;
 };
@@ -32,11 +32,11 @@ const B64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
 const toBase64 = (bytes) => {
   let text = '';
-  for (let at = 0; at < bytes.length; at += 3) {
-    const three = (bytes[at] << 16) | ((bytes[at + 1] ?? 0) << 8) | (bytes[at + 2] ?? 0);
+  for (let offset = 0; offset < bytes.length; offset += 3) {
+    const three = (bytes[offset] << 16) | ((bytes[offset + 1] ?? 0) << 8) | (bytes[offset + 2] ?? 0);
     text += B64[three >> 18] + B64[(three >> 12) & 63];
-    text += at + 1 < bytes.length ? B64[(three >> 6) & 63] : '=';
-    text += at + 2 < bytes.length ? B64[three & 63] : '=';
+    text += offset + 1 < bytes.length ? B64[(three >> 6) & 63] : '=';
+    text += offset + 2 < bytes.length ? B64[three & 63] : '=';
   }
   return text;
 };
@@ -72,7 +72,7 @@ const words = (bytes, size) => {
 
 const byteOrder = (number, size, little) => {
   const bytes = [];
-  for (let place = 0; place < size; place += 1) bytes.push(Number((number >> BigInt(8 * place)) & 255n));
+  for (let index = 0; index < size; index += 1) bytes.push(Number((number >> BigInt(8 * index)) & 255n));
   return little ? bytes : bytes.reverse();
 };
 
@@ -83,17 +83,17 @@ const md5 = (bytes) => {
   padded.push(...byteOrder(bits, 8, true));
   const turns = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
   const state = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476];
-  for (let at = 0; at < padded.length; at += 64) {
-    const m = Array.from({ length: 16 }, (_, i) => padded[at + 4 * i] | (padded[at + 4 * i + 1] << 8) | (padded[at + 4 * i + 2] << 16) | (padded[at + 4 * i + 3] << 24));
+  for (let offset = 0; offset < padded.length; offset += 64) {
+    const m = Array.from({ length: 16 }, (_, i) => padded[offset + 4 * i] | (padded[offset + 4 * i + 1] << 8) | (padded[offset + 4 * i + 2] << 16) | (padded[offset + 4 * i + 3] << 24));
     let [a, b, c, d] = state;
     for (let i = 0; i < 64; i += 1) {
       const round = i >> 4;
       const mixed = [(b & c) | (~b & d), (d & b) | (~d & c), b ^ c ^ d, c ^ (b | ~d)][round];
-      const place = [i, 5 * i + 1, 3 * i + 5, 7 * i][round] % 16;
-      const sum = (mixed + a + Math.floor(Math.abs(Math.sin(i + 1)) * 4294967296) + m[place]) | 0;
+      const wordIndex = [i, 5 * i + 1, 3 * i + 5, 7 * i][round] % 16;
+      const sum = (mixed + a + Math.floor(Math.abs(Math.sin(i + 1)) * 4294967296) + m[wordIndex]) | 0;
       [a, d, c, b] = [d, c, b, (b + turn(sum, turns[round][i % 4])) | 0];
     }
-    [a, b, c, d].forEach((word, place) => (state[place] = (state[place] + word) | 0));
+    [a, b, c, d].forEach((word, index) => (state[index] = (state[index] + word) | 0));
   }
   return state.flatMap((word) => byteOrder(BigInt(word >>> 0), 4, true));
 };
@@ -102,8 +102,8 @@ const sha1 = (bytes) => {
   const { padded, bits } = words(bytes, 4);
   padded.push(...byteOrder(bits, 8, false));
   const state = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0];
-  for (let at = 0; at < padded.length; at += 64) {
-    const w = Array.from({ length: 16 }, (_, i) => (padded[at + 4 * i] << 24) | (padded[at + 4 * i + 1] << 16) | (padded[at + 4 * i + 2] << 8) | padded[at + 4 * i + 3]);
+  for (let offset = 0; offset < padded.length; offset += 64) {
+    const w = Array.from({ length: 16 }, (_, i) => (padded[offset + 4 * i] << 24) | (padded[offset + 4 * i + 1] << 16) | (padded[offset + 4 * i + 2] << 8) | padded[offset + 4 * i + 3]);
     for (let i = 16; i < 80; i += 1) w.push(turn(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1));
     let [a, b, c, d, e] = state;
     for (let i = 0; i < 80; i += 1) {
@@ -111,7 +111,7 @@ const sha1 = (bytes) => {
       const next = (turn(a, 5) + mixed + e + [0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6][Math.floor(i / 20)] + w[i]) | 0;
       [a, b, c, d, e] = [next, a, turn(b, 30), c, d];
     }
-    [a, b, c, d, e].forEach((word, place) => (state[place] = (state[place] + word) | 0));
+    [a, b, c, d, e].forEach((word, index) => (state[index] = (state[index] + word) | 0));
   }
   return state.flatMap((word) => byteOrder(BigInt(word >>> 0), 4, false));
 };
@@ -136,7 +136,7 @@ const roots = (count, power) => {
 let shaRoots = null;
 
 /** SHA-2 of either word size; `starts` gives the eight first words from the roots. */
-const sha2 = (wide, kept, starts) => (bytes) => {
+const sha2 = (wide, outputBytes, starts) => (bytes) => {
   shaRoots ??= { squares: roots(16, 2), cubes: roots(80, 3) };
   const size = wide ? 8 : 4;
   const width = BigInt(size * 8);
@@ -149,8 +149,8 @@ const sha2 = (wide, kept, starts) => (bytes) => {
   const state = starts(shaRoots.squares);
   const { padded, bits } = words(bytes, size);
   padded.push(...byteOrder(bits, size * 2, false));
-  for (let at = 0; at < padded.length; at += size * 16) {
-    const w = Array.from({ length: 16 }, (_, i) => padded.slice(at + size * i, at + size * (i + 1)).reduce((word, byte) => (word << 8n) | BigInt(byte), 0n));
+  for (let offset = 0; offset < padded.length; offset += size * 16) {
+    const w = Array.from({ length: 16 }, (_, i) => padded.slice(offset + size * i, offset + size * (i + 1)).reduce((word, byte) => (word << 8n) | BigInt(byte), 0n));
     for (let i = 16; i < rounds; i += 1) {
       const x = w[i - 15];
       const y = w[i - 2];
@@ -158,13 +158,13 @@ const sha2 = (wide, kept, starts) => (bytes) => {
     }
     let [a, b, c, d, e, f, g, h] = state;
     for (let i = 0; i < rounds; i += 1) {
-      const one = (h + (right(e, e1) ^ right(e, e2) ^ right(e, e3)) + ((e & f) ^ (~e & mask & g)) + keys[i] + w[i]) & mask;
-      const other = ((right(a, a1) ^ right(a, a2) ^ right(a, a3)) + ((a & b) ^ (a & c) ^ (b & c))) & mask;
-      [a, b, c, d, e, f, g, h] = [(one + other) & mask, a, b, c, (d + one) & mask, e, f, g];
+      const temp1 = (h + (right(e, e1) ^ right(e, e2) ^ right(e, e3)) + ((e & f) ^ (~e & mask & g)) + keys[i] + w[i]) & mask;
+      const temp2 = ((right(a, a1) ^ right(a, a2) ^ right(a, a3)) + ((a & b) ^ (a & c) ^ (b & c))) & mask;
+      [a, b, c, d, e, f, g, h] = [(temp1 + temp2) & mask, a, b, c, (d + temp1) & mask, e, f, g];
     }
-    [a, b, c, d, e, f, g, h].forEach((word, place) => (state[place] = (state[place] + word) & mask));
+    [a, b, c, d, e, f, g, h].forEach((word, index) => (state[index] = (state[index] + word) & mask));
   }
-  return state.flatMap((word) => byteOrder(word, size, false)).slice(0, kept);
+  return state.flatMap((word) => byteOrder(word, size, false)).slice(0, outputBytes);
 };
 
 const HASHES = {
@@ -186,7 +186,7 @@ const hashNamed = (name) => {
 const hmac = (name, key, bytes) => {
   const hash = hashNamed(name);
   const room = /384|512/.test(name) ? 128 : 64;
-  const kept = key.length > room ? hash(key) : [...key];
-  while (kept.length < room) kept.push(0);
-  return hash([...kept.map((byte) => byte ^ 0x5c), ...hash([...kept.map((byte) => byte ^ 0x36), ...bytes])]);
+  const block = key.length > room ? hash(key) : [...key];
+  while (block.length < room) block.push(0);
+  return hash([...block.map((byte) => byte ^ 0x5c), ...hash([...block.map((byte) => byte ^ 0x36), ...bytes])]);
 };

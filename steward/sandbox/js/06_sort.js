@@ -10,17 +10,17 @@ const runSorted = (list, compare) => {
   let gallop = GALLOP;
 
   const filledUp = (low, start, high) => {
-    for (let at = start; at < high; at += 1) {
-      const pivot = list[at];
-      let left = low;
-      let right = at;
-      while (left < right) {
-        const middle = left + ((right - left) >> 1);
-        if (compare(pivot, list[middle]) < 0) right = middle;
-        else left = middle + 1;
+    for (let index = start; index < high; index += 1) {
+      const pivot = list[index];
+      let lower = low;
+      let upper = index;
+      while (lower < upper) {
+        const middle = lower + ((upper - lower) >> 1);
+        if (compare(pivot, list[middle]) < 0) upper = middle;
+        else lower = middle + 1;
       }
-      for (let place = at; place > left; place -= 1) list[place] = list[place - 1];
-      list[left] = pivot;
+      for (let position = index; position > lower; position -= 1) list[position] = list[position - 1];
+      list[lower] = pivot;
     }
   };
 
@@ -37,18 +37,18 @@ const runSorted = (list, compare) => {
 
   /** How many of `from[base…]` come before the key (`right`: or are its equals), looked for from `hint` on. */
   const galloped = (from, key, base, length, hint, right) => {
-    const before = right ? (at) => !(compare(key, from[base + at]) < 0) : (at) => compare(from[base + at], key) < 0;
+    const before = right ? (index) => !(compare(key, from[base + index]) < 0) : (index) => compare(from[base + index], key) < 0;
     let last = 0;
     let offset = 1;
     if (before(hint)) {
-      const most = length - hint;
-      while (offset < most && before(hint + offset)) [last, offset] = [offset, offset * 2 + 1];
-      offset = Math.min(offset, most);
+      const maxOffset = length - hint;
+      while (offset < maxOffset && before(hint + offset)) [last, offset] = [offset, offset * 2 + 1];
+      offset = Math.min(offset, maxOffset);
       [last, offset] = [last + hint, offset + hint];
     } else {
-      const most = hint + 1;
-      while (offset < most && !before(hint - offset)) [last, offset] = [offset, offset * 2 + 1];
-      offset = Math.min(offset, most);
+      const maxOffset = hint + 1;
+      while (offset < maxOffset && !before(hint - offset)) [last, offset] = [offset, offset * 2 + 1];
+      offset = Math.min(offset, maxOffset);
       [last, offset] = [hint - offset, hint - last];
     }
     last += 1;
@@ -62,30 +62,30 @@ const runSorted = (list, compare) => {
 
   const shifted = (from, source, into, target, count) => {
     if (from === into && source < target) {
-      for (let at = count - 1; at >= 0; at -= 1) into[target + at] = from[source + at];
+      for (let index = count - 1; index >= 0; index -= 1) into[target + index] = from[source + index];
     } else {
-      for (let at = 0; at < count; at += 1) into[target + at] = from[source + at];
+      for (let index = 0; index < count; index += 1) into[target + index] = from[source + index];
     }
   };
 
   /** The first run is the shorter: it is put aside, and both are merged from the left. */
   const mergedLow = (baseA, countA, baseB, countB) => {
     const aside = list.slice(baseA, baseA + countA);
-    let [lengthA, lengthB, at, a, b] = [countA, countB, baseA, 0, baseB];
-    const restOfA = () => shifted(aside, a, list, at, lengthA);
+    let [lengthA, lengthB, target, a, b] = [countA, countB, baseA, 0, baseB];
+    const restOfA = () => shifted(aside, a, list, target, lengthA);
     const restOfB = () => {
-      shifted(list, b, list, at, lengthB);
-      list[at + lengthB] = aside[a];
+      shifted(list, b, list, target, lengthB);
+      list[target + lengthB] = aside[a];
     };
     const takeB = (count) => {
-      shifted(list, b, list, at, count);
-      at += count;
+      shifted(list, b, list, target, count);
+      target += count;
       b += count;
       lengthB -= count;
     };
     const takeA = (count) => {
-      shifted(aside, a, list, at, count);
-      at += count;
+      shifted(aside, a, list, target, count);
+      target += count;
       a += count;
       lengthA -= count;
     };
@@ -134,24 +134,24 @@ const runSorted = (list, compare) => {
   /** The second run is the shorter: both are merged from the right. */
   const mergedHigh = (baseA, countA, baseB, countB) => {
     const aside = list.slice(baseB, baseB + countB);
-    let [lengthA, lengthB, at, a, b] = [countA, countB, baseB + countB - 1, baseA + countA - 1, countB - 1];
-    const restOfB = () => shifted(aside, 0, list, at - (lengthB - 1), lengthB);
+    let [lengthA, lengthB, target, a, b] = [countA, countB, baseB + countB - 1, baseA + countA - 1, countB - 1];
+    const restOfB = () => shifted(aside, 0, list, target - (lengthB - 1), lengthB);
     const restOfA = () => {
-      [at, a] = [at - lengthA, a - lengthA];
-      shifted(list, a + 1, list, at + 1, lengthA);
-      list[at] = aside[b];
+      [target, a] = [target - lengthA, a - lengthA];
+      shifted(list, a + 1, list, target + 1, lengthA);
+      list[target] = aside[b];
     };
     const takeA = (count) => {
-      at -= count;
+      target -= count;
       a -= count;
       lengthA -= count;
-      shifted(list, a + 1, list, at + 1, count);
+      shifted(list, a + 1, list, target + 1, count);
     };
     const takeB = (count) => {
-      at -= count;
+      target -= count;
       b -= count;
       lengthB -= count;
-      shifted(aside, b + 1, list, at + 1, count);
+      shifted(aside, b + 1, list, target + 1, count);
     };
     takeA(1);
     if (lengthA === 0) return restOfB();
@@ -195,10 +195,10 @@ const runSorted = (list, compare) => {
     }
   };
 
-  const mergeAt = (place) => {
-    let [baseA, countA] = runs[place];
-    let [baseB, countB] = runs[place + 1];
-    runs.splice(place, 2, [baseA, countA + countB]);
+  const mergeAt = (index) => {
+    let [baseA, countA] = runs[index];
+    let [baseB, countB] = runs[index + 1];
+    runs.splice(index, 2, [baseA, countA + countB]);
     const skipped = galloped(list, list[baseB], baseA, countA, 0, true);
     [baseA, countA] = [baseA + skipped, countA - skipped];
     if (countA === 0) return;
@@ -207,39 +207,39 @@ const runSorted = (list, compare) => {
     (countA <= countB ? mergedLow : mergedHigh)(baseA, countA, baseB, countB);
   };
 
-  const size = (place) => runs[place][1];
-  const isUneven = (place) => place > 0 && size(place - 1) <= size(place) + size(place + 1);
+  const size = (index) => runs[index][1];
+  const isUneven = (index) => index > 0 && size(index - 1) <= size(index) + size(index + 1);
 
   const collapse = () => {
     while (runs.length > 1) {
-      let place = runs.length - 2;
-      if (isUneven(place) || isUneven(place - 1)) {
-        if (size(place - 1) < size(place + 1)) place -= 1;
-      } else if (size(place) > size(place + 1)) {
+      let index = runs.length - 2;
+      if (isUneven(index) || isUneven(index - 1)) {
+        if (size(index - 1) < size(index + 1)) index -= 1;
+      } else if (size(index) > size(index + 1)) {
         return;
       }
-      mergeAt(place);
+      mergeAt(index);
     }
   };
 
-  let [low, left, shortest, odd] = [0, list.length, list.length, 0];
+  let [low, remaining, shortest, odd] = [0, list.length, list.length, 0];
   while (shortest >= 64) [odd, shortest] = [odd | (shortest & 1), shortest >> 1];
   shortest += odd;
-  while (left > 0) {
-    let length = runFrom(low, low + left);
+  while (remaining > 0) {
+    let length = runFrom(low, low + remaining);
     if (length < shortest) {
-      const filled = Math.min(shortest, left);
+      const filled = Math.min(shortest, remaining);
       filledUp(low, low + length, low + filled);
       length = filled;
     }
     runs.push([low, length]);
     collapse();
-    [low, left] = [low + length, left - length];
+    [low, remaining] = [low + length, remaining - length];
   }
   while (runs.length > 1) {
-    let place = runs.length - 2;
-    if (place > 0 && size(place - 1) < size(place + 1)) place -= 1;
-    mergeAt(place);
+    let index = runs.length - 2;
+    if (index > 0 && size(index - 1) < size(index + 1)) index -= 1;
+    mergeAt(index);
   }
   return list;
 };
@@ -248,15 +248,15 @@ const nativeSort = Array.prototype.sort;
 hide(Array.prototype, 'sort', function sort(compare) {
   if (typeof compare !== 'function' || !isList(this)) return nativeSort.call(this, compare);
   const there = [];
-  for (let at = 0; at < this.length; at += 1) if (at in this) there.push(this[at]);
+  for (let index = 0; index < this.length; index += 1) if (index in this) there.push(this[index]);
   const count = this.length;
   const values = runSorted(
     there.filter((value) => value !== undefined),
     compare,
   );
-  for (let at = 0; at < count; at += 1) {
-    if (at < there.length) this[at] = values[at];
-    else delete this[at];
+  for (let index = 0; index < count; index += 1) {
+    if (index < there.length) this[index] = values[index];
+    else delete this[index];
   }
   return this;
 });

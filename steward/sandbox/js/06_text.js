@@ -30,9 +30,9 @@ const SMALL_WORD = /\b(?:an?|and|as|at|because|but|by|en|for|if|in|neither|nor|o
 
 /** Words begin with a capital; small ones between others, and those with a capital or a dot inside, stay as they are. */
 const titled = (text) =>
-  text.replace(/[^\s:–—-]+/g, (word, at) => {
-    const end = at + word.length;
-    const inside = SMALL_WORD.test(word) && at > 0 && end < text.length;
+  text.replace(/[^\s:–—-]+/g, (word, offset) => {
+    const end = offset + word.length;
+    const inside = SMALL_WORD.test(word) && offset > 0 && end < text.length;
     const named = text[end] === ':' && /\S/.test(text[end + 1] ?? 'x');
     if (inside || named || /.[A-Z]|.\../.test(word)) return word;
     return word.replace(/[A-Za-z\d\u00c0-\u00ff]/, (letter) => letter.toUpperCase());

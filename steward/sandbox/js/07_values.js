@@ -5,7 +5,7 @@ const numberExtensions = {
   ceil: (number) => Math.ceil(number),
   floor: (number) => Math.floor(number),
   round: (number, places = 0) => Number(number.toFixed(places)),
-  format: (number, locale, asked) => new NumberFormat(locale, asked).format(number),
+  format: (number, locale, options) => new NumberFormat(locale, options).format(number),
   isEmpty: (number) => !number,
   isNotEmpty: (number) => !!number,
   isInteger: (number) => Number.isInteger(number),
@@ -38,14 +38,14 @@ const isNothing = (value) => value === null || value === undefined || value === 
 const isHeld = (value) => typeof value === 'object' && value !== null;
 const isHollow = (value) => isHeld(value) && !Object.keys(value).length;
 
-/** Without empty fields at any depth; a list inside becomes an object of its places, as in n8n. */
+/** Without empty fields at any depth; a list inside becomes an object by index, as in n8n. */
 const compacted = (value) => {
-  const made = {};
-  for (const [key, held] of Object.entries(value)) if (!isNothing(held) && !isHollow(held)) put(made, key, isHeld(held) ? compacted(held) : held);
-  return made;
+  const result = {};
+  for (const [key, held] of Object.entries(value)) if (!isNothing(held) && !isHollow(held)) put(result, key, isHeld(held) ? compacted(held) : held);
+  return result;
 };
-const addNew = (list, value) => (list.some((kept) => same(kept, value)) || list.push(value), list);
-const listOf = (given, name) => (isList(given) ? given : fault(`${name}() takes a list.`));
+const addNew = (list, value) => (list.some((present) => same(present, value)) || list.push(value), list);
+const listOf = (value, name) => (isList(value) ? value : fault(`${name}() takes a list.`));
 
 const numbersOf = (list, name) => {
   if (list.some((value) => typeof value !== 'number')) fault(`${name}() needs a list of numbers only.`);
@@ -58,7 +58,7 @@ const objectsOf = (list, name) => {
 };
 
 const distinct = (list, named) => {
-  const keys = named.flat().flatMap((key) => (typeof key === 'string' ? key.split(',').map((one) => one.trim()) : [key]));
+  const keys = named.flat().flatMap((key) => (typeof key === 'string' ? key.split(',').map((name) => name.trim()) : [key]));
   if (!keys.length) return list.reduce(addNew, []);
   const seen = [];
   return list.filter((value) => {
@@ -80,19 +80,19 @@ const listExtensions = {
   chunk: (list, size) => {
     if (typeof size !== 'number' || !(size >= 1)) fault('chunk() takes the size of a part: a number from 1.');
     const parts = [];
-    for (let at = 0; at < list.length; at += size) parts.push(list.slice(at, at + size));
+    for (let start = 0; start < list.length; start += size) parts.push(list.slice(start, start + size));
     return parts;
   },
   compact: (list) => list.filter((value) => !isNothing(value) && !isHollow(value)).map((value) => (isHeld(value) ? compacted(value) : value)),
   unique: (list, ...keys) => distinct(list, keys),
   removeDuplicates: (list, ...keys) => distinct(list, keys),
-  difference: (list, other) => list.reduce((made, value) => (listOf(other, 'difference').some((one) => same(one, value)) ? made : addNew(made, value)), []),
-  intersection: (list, other) => list.reduce((made, value) => (listOf(other, 'intersection').some((one) => same(one, value)) ? addNew(made, value) : made), []),
+  difference: (list, other) => list.reduce((result, value) => (listOf(other, 'difference').some((candidate) => same(candidate, value)) ? result : addNew(result, value)), []),
+  intersection: (list, other) => list.reduce((result, value) => (listOf(other, 'intersection').some((candidate) => same(candidate, value)) ? addNew(result, value) : result), []),
   union: (list, other) => [...list, ...listOf(other, 'union')].reduce(addNew, []),
   merge: (list, other) => {
-    const made = {};
-    listOf(other, 'merge').forEach((value, place) => place < list.length && Object.assign(made, list[place], value));
-    return made;
+    const merged = {};
+    listOf(other, 'merge').forEach((value, index) => index < list.length && Object.assign(merged, list[index], value));
+    return merged;
   },
   pluck: (list, ...keys) => {
     if (!keys.length) return list;
@@ -108,22 +108,22 @@ const listExtensions = {
   },
   smartJoin: (list, key, value) => {
     if (!key || !value) fault('smartJoin() takes two field names: of the keys and of the values.');
-    const made = {};
-    for (const one of objectsOf(list, 'smartJoin')) if (one[key] !== undefined) put(made, one[key], one[value]);
-    return made;
+    const result = {};
+    for (const entry of objectsOf(list, 'smartJoin')) if (entry[key] !== undefined) put(result, entry[key], entry[value]);
+    return result;
   },
   toJsonString: (list) => JSON.stringify(list),
 };
 
 const renamed = (value, names) => {
-  const made = { ...value };
-  for (let at = 0; at < names.length; at += 2) {
-    if (!Object.hasOwn(made, names[at])) continue;
-    const held = made[names[at]];
-    delete made[names[at]];
-    put(made, names[at + 1], held);
+  const result = { ...value };
+  for (let index = 0; index < names.length; index += 2) {
+    if (!Object.hasOwn(result, names[index])) continue;
+    const held = result[names[index]];
+    delete result[names[index]];
+    put(result, names[index + 1], held);
   }
-  return made;
+  return result;
 };
 
 const fieldsWhere = (value, keeps) => Object.fromEntries(Object.entries(value).filter(([key, held]) => keeps(held, key)));
@@ -162,10 +162,10 @@ const MARK = 'extension ';
 const offer = (name) => {
   $ext$[name] = Symbol(MARK + name);
   Object.defineProperty(Object.prototype, $ext$[name], {
-    value(...given) {
+    value(...args) {
       const table = EXTENSIONS[kindOf(this)];
-      if (table && Object.hasOwn(table, name)) return table[name](this, ...given);
-      if (typeof this[name] === 'function') return Reflect.apply(this[name], this, given);
+      if (table && Object.hasOwn(table, name)) return table[name](this, ...args);
+      if (typeof this[name] === 'function') return Reflect.apply(this[name], this, args);
       return fault(`${name}() cannot be used on this kind of value.`);
     },
   });

@@ -27,9 +27,9 @@ if (luxon) {
 const MOMENT = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?:Z|([+-])(\d\d):(\d\d))$/;
 
 const momentOf = (text) => {
-  const found = MOMENT.exec(text);
-  if (!found) return NaN;
-  const [, year, month, day, hour, minute, second, part = 0, sign, hours = 0, minutes = 0] = found;
+  const match = MOMENT.exec(text);
+  if (!match) return NaN;
+  const [, year, month, day, hour, minute, second, part = 0, sign, hours = 0, minutes = 0] = match;
   if (month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59 || hours > 14 || minutes > 59) return NaN;
   const moment = RealDate.UTC(year, month - 1, day, hour, minute, second, part);
   if (new RealDate(moment).getUTCDate() !== Number(day) || year < 100) return NaN;
@@ -38,9 +38,9 @@ const momentOf = (text) => {
 
 if (luxon) {
   const slow = luxon.DateTime.fromISO;
-  luxon.DateTime.fromISO = function fromISO(text, asked) {
-    const moment = asked === undefined && typeof text === 'string' ? momentOf(text) : NaN;
-    return Number.isNaN(moment) ? slow.call(luxon.DateTime, text, asked) : luxon.DateTime.fromMillis(moment);
+  luxon.DateTime.fromISO = function fromISO(text, options) {
+    const moment = options === undefined && typeof text === 'string' ? momentOf(text) : NaN;
+    return Number.isNaN(moment) ? slow.call(luxon.DateTime, text, options) : luxon.DateTime.fromMillis(moment);
   };
 }
 
@@ -58,8 +58,8 @@ const EXCEL_DAYS = 25569; // from 1899-12-30 to 1970-01-01
 
 const dateOfNumber = (number, format = 'ms') => {
   const sizes = { ms: 1, s: 1000, us: 0.001 };
-  const made = format === 'excel' ? luxon.DateTime.fromMillis(Math.round((number - EXCEL_DAYS) * 86400000)) : luxon.DateTime.fromMillis(Math.trunc(number * (sizes[format] ?? fault(`The unit of time “${format}” is not known. Use ms, s, us or excel.`))));
-  return made.isValid ? made : fault(`${number} is no moment in time.`);
+  const date = format === 'excel' ? luxon.DateTime.fromMillis(Math.round((number - EXCEL_DAYS) * 86400000)) : luxon.DateTime.fromMillis(Math.trunc(number * (sizes[format] ?? fault(`The unit of time “${format}” is not known. Use ms, s, us or excel.`))));
+  return date.isValid ? date : fault(`${number} is no moment in time.`);
 };
 
 const READERS = ['fromISO', 'fromRFC2822', 'fromHTTP', 'fromSQL'];
@@ -69,12 +69,12 @@ const dateOfText = (text, format) => {
   const trimmed = text.trim();
   if (['ms', 's', 'us', 'excel'].includes(format)) return dateOfNumber(Number(trimmed), format);
   if (format) {
-    const made = luxon.DateTime.fromFormat(trimmed, format);
-    return made.isValid ? made : fault(`“${text.slice(0, 60)}” is no date of the form “${format}”.`);
+    const date = luxon.DateTime.fromFormat(trimmed, format);
+    return date.isValid ? date : fault(`“${text.slice(0, 60)}” is no date of the form “${format}”.`);
   }
   for (const reader of READERS) {
-    const made = luxon.DateTime[reader](trimmed, { setZone: true });
-    if (made.isValid) return made;
+    const date = luxon.DateTime[reader](trimmed, { setZone: true });
+    if (date.isValid) return date;
   }
   if (/^\d{9,}$/.test(trimmed)) return dateOfNumber(Number(trimmed));
   const plain = new RealDate(trimmed);
@@ -82,7 +82,7 @@ const dateOfText = (text, format) => {
   return fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
 };
 
-const alike = (given, made) => (given instanceof RealDate ? made.toJSDate() : made);
+const alike = (original, result) => (original instanceof RealDate ? result.toJSDate() : result);
 const span = (amount, unit) => (typeof amount === 'object' ? amount : { [unit]: amount });
 
 /** plus and minus with a number and a unit; with anything else the library's own. */
@@ -100,9 +100,9 @@ EXTENSIONS.date = {
     const key = String(unit).replace(/s$/, '');
     return asDateTime(date).get(UNITS[key] ?? key);
   },
-  format: (date, format, asked) => asDateTime(date).toFormat(format, asked),
-  isBetween: (date, one, other) => {
-    const [from, to] = [anyDate(one), anyDate(other)].map(Number).sort((a, b) => a - b);
+  format: (date, format, options) => asDateTime(date).toFormat(format, options),
+  isBetween: (date, first, other) => {
+    const [from, to] = [anyDate(first), anyDate(other)].map(Number).sort((a, b) => a - b);
     return Number(date) > from && Number(date) < to;
   },
   isDst: (date) => asDateTime(date).isInDST,
@@ -125,5 +125,5 @@ EXTENSIONS.date = {
 for (const table of Object.values(EXTENSIONS)) {
   for (const name of Object.keys(table)) if (!$ext$[name]) offer(name);
 }
-$ext$.$isEmpty = (value, ...given) => (value === null || value === undefined ? true : value[$ext$.isEmpty](...given));
-$ext$.$isNotEmpty = (value, ...given) => (value === null || value === undefined ? false : value[$ext$.isNotEmpty](...given));
+$ext$.$isEmpty = (value, ...args) => (value === null || value === undefined ? true : value[$ext$.isEmpty](...args));
+$ext$.$isNotEmpty = (value, ...args) => (value === null || value === undefined ? false : value[$ext$.isNotEmpty](...args));

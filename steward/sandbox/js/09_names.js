@@ -1,111 +1,111 @@
 // The names expressions and scripts find: current item, inputs, other steps, helpers.
 
-let world = null; // the message: items, names, seen, pairs, scope, parameters
+let message = null; // the message: items, names, seen, pairs, scope, parameters
 
 /** Frozen wrappers of the items of a list, made once a message. */
 const wrappedLists = new Map();
 const guardedLists = new Set();
 
-const wrapped = (key, list, place, files) => {
-  let made = wrappedLists.get(key);
-  if (!made) {
-    made = freeze(list.map((json, at) => freeze(files?.[at] ? { json, binary: frozen(files[at]) } : { json })));
-    wrappedLists.set(key, made);
+const wrapped = (key, list, context, files) => {
+  let wrappers = wrappedLists.get(key);
+  if (!wrappers) {
+    wrappers = freeze(list.map((json, index) => freeze(files?.[index] ? { json, binary: frozen(files[index]) } : { json })));
+    wrappedLists.set(key, wrappers);
   }
-  if (place.stands === GUARDED && !guardedLists.has(key)) {
+  if (context.access === GUARDED && !guardedLists.has(key)) {
     list.forEach(frozen);
     guardedLists.add(key);
   }
-  return made;
+  return wrappers;
 };
 
 // How values are given to an expression: as they are, where its text can change none of them; frozen, where that
-// cannot be told; as copies, where it says that it changes something, and to scripts.
+// is not known; as copies, where it says that it changes something, and to scripts.
 const [PLAIN, GUARDED, COPIED] = [0, 1, 2];
 
 const copyOf = (item) => (item.binary ? { json: copied(item.json), binary: copied(item.binary) } : { json: copied(item.json) });
 
-/** Where an expression stands: the item's place, and how it is given values. */
-class Place {
-  constructor(item, stands) {
+/** The context of an expression: the index of its item, and how it gets access to values. */
+class ItemContext {
+  constructor(item, access) {
     this.item = item;
-    this.stands = stands;
+    this.access = access;
   }
   give(items) {
-    return this.stands === COPIED ? items.map(copyOf) : items;
+    return this.access === COPIED ? items.map(copyOf) : items;
   }
-  one(item) {
-    return item && this.stands === COPIED ? copyOf(item) : item;
+  giveOne(item) {
+    return item && this.access === COPIED ? copyOf(item) : item;
   }
   get json() {
-    const json = world.items[this.item];
-    if (this.stands === PLAIN) return json;
-    return this.stands === COPIED ? copied(json) : frozen(json);
+    const json = message.items[this.item];
+    if (this.access === PLAIN) return json;
+    return this.access === COPIED ? copied(json) : frozen(json);
   }
 }
 
 const stepNamed = (name) => {
   const key = String(name);
-  if (!world.names.has(key) && !Object.hasOwn(world.seen, key)) fault(`There is no step “${key}”. Check the name.`);
+  if (!message.names.has(key) && !Object.hasOwn(message.seen, key)) fault(`There is no step “${key}”. Check the name.`);
   return key;
 };
 
 const seenStep = (name) => {
   const key = stepNamed(name);
-  if (!Object.hasOwn(world.seen, key)) fault(`The step “${key}” has not run, so it has no items yet. Ask with isExecuted first.`);
-  return world.seen[key];
+  if (!Object.hasOwn(message.seen, key)) fault(`The step “${key}” has not run, so it has no items yet. Ask with isExecuted first.`);
+  return message.seen[key];
 };
 
 /** The items of an output of a run of a step; those named by nobody are the branch that leads here, the last run. */
-const itemsOf = (name, branch, at, place) => {
+const itemsOf = (name, branch, runNumber, context) => {
   const seen = seenStep(name);
-  const number = at ?? seen.runs.length - 1;
+  const number = runNumber ?? seen.runs.length - 1;
   const outputs = seen.runs[number];
   if (outputs === undefined) fault(`The step “${name}” has no run ${number}.`);
   const output = branch ?? seen.branch;
-  return wrapped(`${name}\n${number}\n${output}`, outputs?.[output] ?? [], place, seen.files?.[number]?.[output]);
+  return wrapped(`${name}\n${number}\n${output}`, outputs?.[output] ?? [], context, seen.files?.[number]?.[output]);
 };
 
-/** The item of a step that the item at a place came from. */
-const pairedOf = (name, item, place) => {
+/** The item of a step that the item with this index came from. */
+const pairedOf = (name, item, context) => {
   const seen = seenStep(name);
-  const spots = Object.hasOwn(world.pairs, name) ? world.pairs[name] : [];
+  const spots = Object.hasOwn(message.pairs, name) ? message.pairs[name] : [];
   if (!(item in spots)) fault(`There is no item ${item} to find the one of “${name}” by.`);
   const spot = spots[item];
   if (spot === null) return { json: undefined };
   if (typeof spot === 'string') fault(spot);
-  const [at, output, number] = spot;
-  return wrapped(`${name}\n${at}\n${output}`, seen.runs[at]?.[output] ?? [], place, seen.files?.[at]?.[output])[number] ?? { json: undefined };
+  const [runIndex, output, number] = spot;
+  return wrapped(`${name}\n${runIndex}\n${output}`, seen.runs[runIndex]?.[output] ?? [], context, seen.files?.[runIndex]?.[output])[number] ?? { json: undefined };
 };
 
-const numbers = ([branch, at]) => [branch, at].map((number) => (number === undefined || number === null ? undefined : Number(number)));
+const numbers = ([branch, runNumber]) => [branch, runNumber].map((number) => (number === undefined || number === null ? undefined : Number(number)));
 
 /** $('X'). */
 class StepView {
   #name;
-  #place;
-  constructor(name, place) {
+  #context;
+  constructor(name, context) {
     this.#name = stepNamed(name);
-    this.#place = place;
+    this.#context = context;
   }
-  first(...given) {
-    return this.#place.one(itemsOf(this.#name, ...numbers(given), this.#place)[0]);
+  first(...args) {
+    return this.#context.giveOne(itemsOf(this.#name, ...numbers(args), this.#context)[0]);
   }
-  last(...given) {
-    return this.#place.one(itemsOf(this.#name, ...numbers(given), this.#place).at(-1));
+  last(...args) {
+    return this.#context.giveOne(itemsOf(this.#name, ...numbers(args), this.#context).at(-1));
   }
-  all(...given) {
-    return this.#place.give(itemsOf(this.#name, ...numbers(given), this.#place));
+  all(...args) {
+    return this.#context.give(itemsOf(this.#name, ...numbers(args), this.#context));
   }
   itemMatching(item) {
-    return this.#place.one(pairedOf(this.#name, item, this.#place));
+    return this.#context.giveOne(pairedOf(this.#name, item, this.#context));
   }
-  pairedItem(item = this.#place.item) {
-    return this.#place.one(pairedOf(this.#name, item, this.#place));
+  pairedItem(item = this.#context.item) {
+    return this.#context.giveOne(pairedOf(this.#name, item, this.#context));
   }
   get item() {
-    if (this.#place.item === null) fault(`Which item of “${this.#name}” is meant cannot be told here. Use first(), last() or all().`);
-    return this.#place.one(pairedOf(this.#name, this.#place.item, this.#place));
+    if (this.#context.item === null) fault(`Which item of “${this.#name}” is meant cannot be told here. Use first(), last() or all().`);
+    return this.#context.giveOne(pairedOf(this.#name, this.#context.item, this.#context));
   }
   get params() {
     return copied(seenStep(this.#name).params);
@@ -114,30 +114,30 @@ class StepView {
     return copied(seenStep(this.#name).context);
   }
   get isExecuted() {
-    return Object.hasOwn(world.seen, this.#name);
+    return Object.hasOwn(message.seen, this.#name);
   }
 }
 
-/** $node["X"]: the item of the same place. */
+/** $node["X"]: the item with the same index. */
 class NodeView {
   #name;
-  #place;
-  constructor(name, place) {
+  #context;
+  constructor(name, context) {
     this.#name = stepNamed(name);
-    this.#place = place;
+    this.#context = context;
   }
   get json() {
-    const items = itemsOf(this.#name, undefined, undefined, this.#place);
-    const at = this.#place.item ?? 0;
-    if (at >= items.length) fault(`The step “${this.#name}” has no item ${at}. Use .first(), .last() or .all().`);
-    return this.#place.one(items[at]).json;
+    const items = itemsOf(this.#name, undefined, undefined, this.#context);
+    const index = this.#context.item ?? 0;
+    if (index >= items.length) fault(`The step “${this.#name}” has no item ${index}. Use .first(), .last() or .all().`);
+    return this.#context.giveOne(items[index]).json;
   }
   get data() {
     return this.json;
   }
   get binary() {
-    const at = this.#place.item ?? 0;
-    return this.#place.one(itemsOf(this.#name, undefined, undefined, this.#place)[at])?.binary;
+    const index = this.#context.item ?? 0;
+    return this.#context.giveOne(itemsOf(this.#name, undefined, undefined, this.#context)[index])?.binary;
   }
   get params() {
     return copied(seenStep(this.#name).params);
@@ -153,40 +153,40 @@ class NodeView {
   }
 }
 
-const nodesView = (place) =>
-  new Proxy({}, { get: (target, name) => (typeof name === 'symbol' ? target[name] : new NodeView(name, place)) });
+const nodesView = (context) =>
+  new Proxy({}, { get: (target, name) => (typeof name === 'symbol' ? target[name] : new NodeView(name, context)) });
 
-const inputItems = (place) => wrapped('input', world.items, place, world.files);
+const inputItems = (context) => wrapped('input', message.items, context, message.files);
 
 /** $input. */
 class InputView {
-  #place;
-  constructor(place) {
-    this.#place = place;
+  #context;
+  constructor(context) {
+    this.#context = context;
   }
   first() {
-    return this.#place.one(inputItems(this.#place)[0]);
+    return this.#context.giveOne(inputItems(this.#context)[0]);
   }
   last() {
-    return this.#place.one(inputItems(this.#place).at(-1));
+    return this.#context.giveOne(inputItems(this.#context).at(-1));
   }
   all() {
-    return this.#place.give(inputItems(this.#place));
+    return this.#context.give(inputItems(this.#context));
   }
   get item() {
-    return this.#place.item === null ? fault('There is no single item here. Use first(), last() or all().') : this.#place.one(inputItems(this.#place)[this.#place.item]);
+    return this.#context.item === null ? fault('There is no single item here. Use first(), last() or all().') : this.#context.giveOne(inputItems(this.#context)[this.#context.item]);
   }
   get params() {
-    return copied(world.scope.input_params);
+    return copied(message.scope.input_params);
   }
   get context() {
-    return copied(world.scope.input_context);
+    return copied(message.scope.input_context);
   }
 }
-const inputView = (place) => new InputView(place);
+const inputView = (context) => new InputView(context);
 
-const itemsView = (place) => (name, branch, at) =>
-  name === undefined ? place.give(inputItems(place)) : place.give(itemsOf(stepNamed(name), branch, at, place));
+const itemsView = (context) => (name, branch, runNumber) =>
+  name === undefined ? context.give(inputItems(context)) : context.give(itemsOf(stepNamed(name), branch, runNumber, context));
 
 const closedEnvironment = new Proxy({}, {
   get: (target, name) => (typeof name === 'symbol' || name === 'toJSON' ? target[name] : fault('Variables of the machine cannot be read here. Write the value into the workflow.')),
@@ -210,32 +210,32 @@ const helpers = {
 
 // The clock stands still while a message is worked on. A date keeps what it has worked out, so it cannot be frozen: who
 // might change it is given one of its own.
-const luxonNow = (place) => (place.stands === PLAIN ? (world.now_at ??= luxon.DateTime.now()) : luxon.DateTime.now());
-const luxonToday = (place) => (place.stands === PLAIN ? (world.today_at ??= luxonNow(place).startOf('day')) : luxonNow(place).startOf('day'));
+const luxonNow = (context) => (context.access === PLAIN ? (message.now_at ??= luxon.DateTime.now()) : luxon.DateTime.now());
+const luxonToday = (context) => (context.access === PLAIN ? (message.today_at ??= luxonNow(context).startOf('day')) : luxonNow(context).startOf('day'));
 const empty = () => ({});
 
-/** Every name, with how its value is found from the place an expression stands at. */
+/** Every name, with the function that returns its value in the context of an expression. */
 const NAMES = {
-  $json: (place) => place.json,
-  $data: (place) => place.json,
+  $json: (context) => context.json,
+  $data: (context) => context.json,
   $input: inputView,
-  $thisItem: (place) => place.one(inputItems(place)[place.item]),
-  $itemIndex: (place) => place.item,
-  $position: (place) => place.item,
-  $runIndex: () => world.scope.run_index,
-  $: (place) => (name) => new StepView(name, place),
+  $thisItem: (context) => context.giveOne(inputItems(context)[context.item]),
+  $itemIndex: (context) => context.item,
+  $position: (context) => context.item,
+  $runIndex: () => message.scope.run_index,
+  $: (context) => (name) => new StepView(name, context),
   $node: nodesView,
   $items: itemsView,
-  $item: (place) => (item) => {
-    const other = new Place(item, place.stands);
+  $item: (context) => (item) => {
+    const other = new ItemContext(item, context.access);
     return { $json: other.json, $node: nodesView(other), $input: inputView(other), $items: itemsView(other) };
   },
-  $prevNode: () => copied(world.scope.previous),
-  $workflow: () => copied(world.scope.workflow),
-  $execution: () => copied(world.scope.execution),
-  $parameter: () => copied(world.scope.parameters),
-  $nodeId: () => world.scope.node_id,
-  $nodeVersion: () => world.scope.node_version,
+  $prevNode: () => copied(message.scope.previous),
+  $workflow: () => copied(message.scope.workflow),
+  $execution: () => copied(message.scope.execution),
+  $parameter: () => copied(message.scope.parameters),
+  $nodeId: () => message.scope.node_id,
+  $nodeVersion: () => message.scope.node_version,
   $now: luxonNow,
   $today: luxonToday,
   DateTime: () => luxon.DateTime,
@@ -244,7 +244,7 @@ const NAMES = {
   $env: () => closedEnvironment,
   $vars: empty,
   $secrets: () => undefined,
-  $binary: (place) => copied(world.files?.[place.item] ?? {}),
+  $binary: (context) => copied(message.files?.[context.item] ?? {}),
   $self: empty,
   $mode: () => undefined,
 };
@@ -256,12 +256,12 @@ const EMPTY_THINGS = ['process', 'require', 'fetch', 'setTimeout', 'setInterval'
 const EXPRESSION_NAMES = { ...NAMES };
 for (const name of EMPTY_THINGS) EXPRESSION_NAMES[name] = empty;
 
-/** Takes a message in. */
-const begin = (text) => {
-  world = parse(text);
-  world.names = new Set(world.names);
+/** Starts the work on a message. */
+const startMessage = (text) => {
+  message = parse(text);
+  message.names = new Set(message.names);
   wrappedLists.clear();
   guardedLists.clear();
-  Object.assign(run, { now: world.now, zone: world.zone, dice: world.seed | 0 });
+  Object.assign(run, { now: message.now, zone: message.zone, dice: message.seed | 0 });
   setUpDates();
 };

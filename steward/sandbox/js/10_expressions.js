@@ -4,7 +4,7 @@ const compiledChunks = new Map();
 const expressionNames = new Set(Object.keys(EXPRESSION_NAMES));
 
 /** A frozen function: an expression finds its own as arguments.callee, and it is called again for other items. */
-const made = (names, body) => {
+const frozenFunction = (names, body) => {
   const call = new RealFunction('$ext$', ...names, body);
   freeze(call.prototype);
   return freeze(call);
@@ -15,19 +15,19 @@ const functionOf = (code, tokens, names) => {
   const text = withExtensions(code, tokens, $ext$);
   if (balanced(tokens)) {
     try {
-      return made(names, `return (${text}\n)`);
+      return frozenFunction(names, `return (${text}\n)`);
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error;
     }
   }
   const again = tokensOf(text);
-  made(names, text);
+  frozenFunction(names, text);
   for (const end of statementEnds(text, again)) {
     const first = text.slice(0, end);
     const inner = tokensOf(first);
     if (!inner.length || !balanced(inner)) continue;
     try {
-      return made(names, `return (${first}\n)`);
+      return frozenFunction(names, `return (${first}\n)`);
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error;
     }
@@ -46,7 +46,7 @@ const compiled = (code) => {
     else {
       const names = namesUsed(tokens, expressionNames);
       const finders = names.map((name) => EXPRESSION_NAMES[name]);
-      chunk = { call: functionOf(code, tokens, names), finders, stands: MUTATES.test(code) ? COPIED : isEvasive(tokens) ? GUARDED : PLAIN };
+      chunk = { call: functionOf(code, tokens, names), finders, access: MUTATES.test(code) ? COPIED : isEvasive(tokens) ? GUARDED : PLAIN };
     }
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
@@ -57,13 +57,13 @@ const compiled = (code) => {
 };
 
 /** The value of a chunk for an item; undefined for any error but our own. */
-const valueOf = (chunk, place) => {
+const valueOf = (chunk, contexts) => {
   if (chunk.problem) fault(chunk.problem);
-  const at = place[chunk.stands];
+  const context = contexts[chunk.access];
   try {
     const { call, finders } = chunk;
-    if (finders.length === 1) return call($ext$, finders[0](at));
-    return call($ext$, ...finders.map((find) => find(at)));
+    if (finders.length === 1) return call($ext$, finders[0](context));
+    return call($ext$, ...finders.map((find) => find(context)));
   } catch (error) {
     if (run.wanted) throw error;
     if (isFatal(error) || error instanceof Fault) throw error;
@@ -93,51 +93,51 @@ const mustCopy = (value, depth = 0) => {
   if (typeof value === 'function' || typeof value === 'symbol') fault('The expression gives a function, not a value. Call it, or name a field.');
   if (typeof value !== 'object' || value === null) return;
   if (depth > DEEPEST) fault('The expression gives a value that is nested too deeply.');
-  if (isList(value)) for (const one of value) mustCopy(one, depth + 1);
+  if (isList(value)) for (const element of value) mustCopy(element, depth + 1);
   else if (isPlain(value)) for (const key of Object.keys(value)) mustCopy(value[key], depth + 1);
 };
 
-/** One template for one item: into `told`, whose `odd` names what JSON cannot say. */
-const workOut = (parts, place, told) => {
-  const at = told.v.length;
-  told.v.push(null);
+/** Evaluates a template for an item and adds its value to `result`, whose `odd` lists what JSON cannot express. */
+const workOut = (parts, contexts, result) => {
+  const index = result.v.length;
+  result.v.push(null);
   try {
     if (parts.length === 1 && typeof parts[0] !== 'string') {
-      const value = valueOf(compiled(parts[0][0]), place);
-      if (value === undefined) told.odd.push([at, 'u']);
+      const value = valueOf(compiled(parts[0][0]), contexts);
+      if (value === undefined) result.odd.push([index, 'u']);
       else if (typeof value === 'number') {
-        if (Number.isFinite(value)) told.v[at] = value;
-        else told.odd.push([at, 'n', String(value)]);
+        if (Number.isFinite(value)) result.v[index] = value;
+        else result.odd.push([index, 'n', String(value)]);
       } else {
-        if (value instanceof RealDate) told.odd.push([at, 'd']);
+        if (value instanceof RealDate) result.odd.push([index, 'd']);
         if (typeof value === 'object') mustCopy(value);
         else if (typeof value === 'function' || typeof value === 'symbol') mustCopy(value);
-        told.v[at] = value;
+        result.v[index] = value;
       }
       return;
     }
-    told.v[at] = parts.map((part) => (typeof part === 'string' ? part : textOf(valueOf(compiled(part[0]), place)))).join('');
+    result.v[index] = parts.map((part) => (typeof part === 'string' ? part : textOf(valueOf(compiled(part[0]), contexts)))).join('');
   } catch (error) {
     if (!(error instanceof Fault) || run.wanted) throw error;
-    told.odd.push([at, 'f', error.message]);
+    result.odd.push([index, 'f', error.message]);
   }
 };
 
-/** JSON of an answer; what cannot be written is told as such, value by value. */
+/** The JSON of the results; a value that cannot be written is replaced by a fault. */
 const answered = (templates) => {
   try {
     return stringify(templates);
   } catch (error) {
     if (isFatal(error) || run.wanted) throw error;
   }
-  for (const told of templates) {
-    told.v.forEach((value, at) => {
+  for (const result of templates) {
+    result.v.forEach((value, index) => {
       try {
         stringify(value);
       } catch (error) {
         if (isFatal(error)) throw error;
-        told.v[at] = null;
-        told.odd.push([at, 'f', 'The expression gives a value that cannot be written down.']);
+        result.v[index] = null;
+        result.odd.push([index, 'f', 'The expression gives a value that cannot be written down.']);
       }
     });
   }
@@ -161,11 +161,11 @@ const zonesWanted = () => stringify(run.wanted);
 
 const evaluateBlock = (from, to) =>
   withZones(() => {
-    const told = world.templates.map(() => ({ v: [], odd: [] }));
-    for (let at = from; at < to; at += 1) {
-      const item = world.places[at];
-      const place = [new Place(item, PLAIN), new Place(item, GUARDED), new Place(item, COPIED)];
-      world.templates.forEach((parts, number) => workOut(parts, place, told[number]));
+    const results = message.templates.map(() => ({ v: [], odd: [] }));
+    for (let index = from; index < to; index += 1) {
+      const item = message.places[index];
+      const contexts = [new ItemContext(item, PLAIN), new ItemContext(item, GUARDED), new ItemContext(item, COPIED)];
+      message.templates.forEach((parts, number) => workOut(parts, contexts, results[number]));
     }
-    return answered(told);
+    return answered(results);
   });

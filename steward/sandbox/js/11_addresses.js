@@ -1,9 +1,9 @@
 // Addresses, as the URL standard of the WHATWG writes them; names of hosts in ASCII alone.
 
-const encodedBy = (kept) => (text) => {
+const encodedBy = (unescaped) => (text) => {
   let encoded = '';
   for (const sign of text) {
-    if (kept.test(sign)) encoded += sign;
+    if (unescaped.test(sign)) encoded += sign;
     else for (const byte of utf8(sign)) encoded += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
   }
   return encoded;
@@ -16,12 +16,12 @@ const encodedForm = (text) => encodedBy(/[*\-.0-9A-Z_a-z ]/)(String(text).toWell
 const percentDecoded = (text) => {
   const bytes = [];
   const source = utf8(text);
-  for (let at = 0; at < source.length; at += 1) {
-    const pair = String.fromCharCode(source[at + 1] ?? 0, source[at + 2] ?? 0);
-    if (source[at] === 37 && /^[\da-f]{2}$/i.test(pair)) {
+  for (let index = 0; index < source.length; index += 1) {
+    const pair = String.fromCharCode(source[index + 1] ?? 0, source[index + 2] ?? 0);
+    if (source[index] === 37 && /^[\da-f]{2}$/i.test(pair)) {
       bytes.push(parseInt(pair, 16));
-      at += 2;
-    } else bytes.push(source[at]);
+      index += 2;
+    } else bytes.push(source[index]);
   }
   return fromUtf8(bytes);
 };
@@ -29,17 +29,17 @@ const percentDecoded = (text) => {
 class AddressParameters {
   #pairs = [];
   #changed = () => {};
-  constructor(given = '', changed) {
+  constructor(source = '', changed) {
     if (changed) this.#changed = changed;
-    if (typeof given === 'object' && given !== null) {
-      const pairs = typeof given[Symbol.iterator] === 'function' ? [...given] : Object.entries(given);
+    if (typeof source === 'object' && source !== null) {
+      const pairs = typeof source[Symbol.iterator] === 'function' ? [...source] : Object.entries(source);
       this.#pairs = pairs.map(([name, value]) => [String(name), String(value)]);
-    } else this.#read(String(given));
+    } else this.#read(String(source));
   }
   #read(text) {
     this.#pairs = text.replace(/^\?/, '').split('&').filter((part) => part !== '').map((part) => {
-      const at = part.indexOf('=');
-      const [name, value] = at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)];
+      const equalsIndex = part.indexOf('=');
+      const [name, value] = equalsIndex < 0 ? [part, ''] : [part.slice(0, equalsIndex), part.slice(equalsIndex + 1)];
       return [name, value].map((piece) => percentDecoded(piece.replace(/\+/g, ' ')));
     });
   }
@@ -68,12 +68,12 @@ class AddressParameters {
     if (first < 0) this.#pairs.push([String(name), String(value)]);
     else {
       this.#pairs[first][1] = String(value);
-      this.#pairs = this.#pairs.filter((pair, at) => at <= first || pair[0] !== String(name));
+      this.#pairs = this.#pairs.filter((pair, index) => index <= first || pair[0] !== String(name));
     }
     this.#changed(this.toString());
   }
   sort() {
-    this.#pairs.sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
+    this.#pairs.sort(([first], [other]) => (first < other ? -1 : first > other ? 1 : 0));
     this.#changed(this.toString());
   }
   forEach(call, self) {
@@ -103,11 +103,11 @@ const invalidAddress = () => new TypeError('Invalid URL');
 const resolvedPath = (path) => {
   const segments = [];
   const parts = path.split('/').slice(1);
-  parts.forEach((part, at) => {
+  parts.forEach((part, index) => {
     const plain = part.replace(/%2e/gi, '.');
     if (plain === '..') segments.pop();
     else if (plain !== '.') segments.push(part);
-    if ((plain === '..' || plain === '.') && at === parts.length - 1) segments.push('');
+    if ((plain === '..' || plain === '.') && index === parts.length - 1) segments.push('');
   });
   return `/${segments.join('/')}`;
 };
@@ -120,8 +120,8 @@ const hostOf = (text, special) => {
 };
 
 /** The parts of an address; a relative one is taken from the parts of its base. */
-const partsOf = (given, base) => {
-  const text = given.replace(/^[\0-\x20]+|[\0-\x20]+$/g, '').replace(/[\t\n\r]/g, '');
+const partsOf = (address, base) => {
+  const text = address.replace(/^[\0-\x20]+|[\0-\x20]+$/g, '').replace(/[\t\n\r]/g, '');
   const [, beforeFragment, fragment] = /^([^#]*)(#.*)?$/s.exec(text);
   const [, beforeQuery, query] = /^([^?]*)(\?.*)?$/s.exec(beforeFragment);
   const hash = fragment === undefined ? '' : `#${encodedFragment(fragment.slice(1))}`;
@@ -152,29 +152,29 @@ const partsOf = (given, base) => {
 };
 
 const readAuthority = (parts, authority, special) => {
-  const at = authority.lastIndexOf('@');
-  if (at >= 0) {
-    const user = authority.slice(0, at);
+  const atIndex = authority.lastIndexOf('@');
+  if (atIndex >= 0) {
+    const user = authority.slice(0, atIndex);
     const colon = user.indexOf(':');
     parts.username = encodedUser(colon < 0 ? user : user.slice(0, colon));
     parts.password = colon < 0 ? '' : encodedUser(user.slice(colon + 1));
   }
-  const found = /^(\[[^\]]*\]|[^:]*)(?::(\d*))?$/.exec(authority.slice(at + 1));
-  if (!found || Number(found[2]) > 65535) throw invalidAddress();
-  parts.hostname = hostOf(found[1], special);
-  parts.port = found[2] ? String(Number(found[2])) : '';
+  const match = /^(\[[^\]]*\]|[^:]*)(?::(\d*))?$/.exec(authority.slice(atIndex + 1));
+  if (!match || Number(match[2]) > 65535) throw invalidAddress();
+  parts.hostname = hostOf(match[1], special);
+  parts.port = match[2] ? String(Number(match[2])) : '';
   if (parts.port === PORTS[parts.protocol]) parts.port = '';
 };
 
 class Address {
   #parts;
   #parameters = null;
-  constructor(given, base) {
-    this.#parts = partsOf(String(given), base === undefined ? undefined : partsOf(String(base)));
+  constructor(address, base) {
+    this.#parts = partsOf(String(address), base === undefined ? undefined : partsOf(String(base)));
   }
-  static canParse(given, base) {
+  static canParse(address, base) {
     try {
-      return Boolean(new Address(given, base));
+      return Boolean(new Address(address, base));
     } catch (error) {
       if (isFatal(error)) throw error;
       return false;

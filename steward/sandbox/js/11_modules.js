@@ -3,8 +3,8 @@
 const LATIN = new Set(['latin1', 'binary', 'ascii']);
 const latin1 = (text, strict = false) => {
   const bytes = [];
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
     if (strict && code > 255) throw new Error('Invalid character');
     bytes.push(code & 255);
   }
@@ -18,14 +18,14 @@ const fromLatin1 = (bytes) => {
 
 /** Bytes as scripts know them: texts in UTF-8, base64 and hexadecimal. */
 class Bytes extends Uint8Array {
-  static from(given, form = 'utf8') {
-    if (typeof given !== 'string') return super.from.call(this, given);
+  static from(value, form = 'utf8') {
+    if (typeof value !== 'string') return super.from.call(this, value);
     const kind = String(form).toLowerCase().replace('-', '');
-    if (kind === 'base64' || kind === 'base64url') return super.from.call(this, fromBase64(given));
-    if (kind === 'hex') return super.from.call(this, fromHex(given));
-    if (LATIN.has(kind)) return super.from.call(this, latin1(given));
+    if (kind === 'base64' || kind === 'base64url') return super.from.call(this, fromBase64(value));
+    if (kind === 'hex') return super.from.call(this, fromHex(value));
+    if (LATIN.has(kind)) return super.from.call(this, latin1(value));
     if (kind !== 'utf8') throw new TypeError(`Unknown encoding: ${form}`);
-    return super.from.call(this, utf8(given));
+    return super.from.call(this, utf8(value));
   }
   static alloc(size, fill = 0) {
     return typeof fill === 'number' ? new Bytes(size).fill(fill) : Bytes.from(fill.repeat(size)).slice(0, size);
@@ -40,7 +40,7 @@ class Bytes extends Uint8Array {
     return Bytes.from(text, form).length;
   }
   equals(other) {
-    return this.length === other.length && this.every((byte, at) => byte === other[at]);
+    return this.length === other.length && this.every((byte, index) => byte === other[index]);
   }
   toString(form = 'utf8', from = 0, to = this.length) {
     const bytes = [...this.subarray(from, to)];
@@ -61,8 +61,8 @@ class Bytes extends Uint8Array {
 const gathering = (finish) => {
   const bytes = [];
   return {
-    update(given, form) {
-      bytes.push(...(typeof given === 'string' ? Bytes.from(given, form) : given));
+    update(data, form) {
+      bytes.push(...(typeof data === 'string' ? Bytes.from(data, form) : data));
       return this;
     },
     digest(form) {
@@ -77,7 +77,7 @@ const cryptoView = {
   createHash: (name) => gathering(hashNamed(name)),
   createHmac: (name, key) => gathering((bytes) => hmac(name, keyBytes(key), bytes)),
   randomUUID: () => 'xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx'.replace(/[xy]/g, (sign) => Math.floor(sign === 'x' ? mulberry() * 16 : 8 + mulberry() * 4).toString(16)),
-  randomInt: (least, most) => (most === undefined ? Math.floor(mulberry() * least) : least + Math.floor(mulberry() * (most - least))),
+  randomInt: (min, max) => (max === undefined ? Math.floor(mulberry() * min) : min + Math.floor(mulberry() * (max - min))),
 };
 
 class TextEncoderView {
@@ -109,13 +109,13 @@ const queryView = {
   unescape: (text) => percentDecoded(String(text)),
   stringify: (values, between = '&', is = '=') => {
     const written = (value) => (typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)) ? queryEscape(String(value)) : '');
-    return Object.entries(values ?? {}).flatMap(([name, value]) => (isList(value) ? value : [value]).map((one) => `${queryEscape(name)}${is}${written(one)}`)).join(between);
+    return Object.entries(values ?? {}).flatMap(([name, value]) => (isList(value) ? value : [value]).map((entry) => `${queryEscape(name)}${is}${written(entry)}`)).join(between);
   },
   parse: (text, between = '&', is = '=') => {
     const values = Object.create(null);
-    for (const part of String(text).split(between).filter((one) => one !== '')) {
-      const at = part.indexOf(is);
-      const pair = at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + is.length)];
+    for (const part of String(text).split(between).filter((field) => field !== '')) {
+      const equalsIndex = part.indexOf(is);
+      const pair = equalsIndex < 0 ? [part, ''] : [part.slice(0, equalsIndex), part.slice(equalsIndex + is.length)];
       const [name, value] = pair.map((piece) => percentDecoded(piece.replace(/\+/g, ' ')));
       if (!(name in values)) values[name] = value;
       else if (isList(values[name])) values[name].push(value);
@@ -129,7 +129,7 @@ queryView.decode = queryView.parse;
 
 /** Text with %s, %d, %i, %f, %j and %% filled in; what is left over stands behind it. */
 const formatted = (first, ...values) => {
-  if (typeof first !== 'string') return [first, ...values].map(shown).join(' ');
+  if (typeof first !== 'string') return [first, ...values].map(displayText).join(' ');
   if (!values.length) return first;
   const text = first.replace(/%([sdifj%])/g, (whole, kind) => {
     if (kind === '%') return '%';
@@ -138,9 +138,9 @@ const formatted = (first, ...values) => {
     if (kind === 'd') return String(Number(value));
     if (kind === 'i') return String(parseInt(value, 10));
     if (kind === 'f') return String(parseFloat(value));
-    return kind === 'j' ? stringify(value) : shown(value);
+    return kind === 'j' ? stringify(value) : displayText(value);
   });
-  return [text, ...values.map(shown)].join(' ');
+  return [text, ...values.map(displayText)].join(' ');
 };
 
 const utilView = {

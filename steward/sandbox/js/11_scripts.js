@@ -3,7 +3,7 @@
 const LOG_LINES = 200;
 const logged = [];
 
-const shown = (value) => {
+const displayText = (value) => {
   if (typeof value === 'string') return value;
   if (value instanceof Error) return `${value.name}: ${value.message}`;
   try {
@@ -14,7 +14,7 @@ const shown = (value) => {
 };
 
 const write = (...values) => {
-  if (logged.length < LOG_LINES) logged.push(values.map(shown).join(' ').slice(0, 1000));
+  if (logged.length < LOG_LINES) logged.push(values.map(displayText).join(' ').slice(0, 1000));
 };
 const consoleView = { log: write, info: write, warn: write, error: write, debug: write, trace: write, table: write, dir: write };
 
@@ -35,21 +35,21 @@ const THINGS = {
   TextDecoder: () => TextDecoderView,
 };
 
-/** The items a script is given: its own copies, each knowing its place. */
-const given = () => world.items.map((json, item) => ({ json: copied(json), ...(world.files?.[item] && { binary: copied(world.files[item]) }), pairedItem: { item } }));
+/** The items for a script: copies of its own, each with its index. */
+const scriptItems = () => message.items.map((json, item) => ({ json: copied(json), ...(message.files?.[item] && { binary: copied(message.files[item]) }), pairedItem: { item } }));
 
-const scriptInput = (items, place) => ({
+const scriptInput = (items, index) => ({
   first: () => items[0],
   last: () => items.at(-1),
   all: () => items,
   get item() {
-    return place === null ? fault('There is no item here. Use all().') : items[place];
+    return index === null ? fault('There is no item here. Use all().') : items[index];
   },
   get params() {
-    return copied(world.scope.input_params);
+    return copied(message.scope.input_params);
   },
   get context() {
-    return copied(world.scope.input_context);
+    return copied(message.scope.input_context);
   },
 });
 
@@ -58,34 +58,34 @@ const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemI
 /** What a workflow keeps from run to run: of the whole workflow, or of the step. Scripts change the object itself. */
 const staticData = (kind) => {
   if (kind !== 'global' && kind !== 'node') throw new Error('Static data is that of “global” or of “node”.');
-  return (world.static ??= { global: {}, node: {} })[kind];
+  return (message.static ??= { global: {}, node: {} })[kind];
 };
 /** The name it has in scripts of a mode. */
 const STATIC_NAMES = { all: '$getWorkflowStaticData', each: '$getWorkflowStaticData', function: 'getWorkflowStaticData', function_item: 'getWorkflowStaticData' };
 
-/** The names of a mode, each with its value from (items, place). */
+/** The names of a mode, each with a function of (items, index) that returns its value. */
 const namesOf = (mode) => {
   const names = {};
   if (mode in STATIC_NAMES) names[STATIC_NAMES[mode]] = () => staticData;
-  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, place) => find(new Place(place, COPIED));
+  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, index) => find(new ItemContext(index, COPIED));
   names.$input = scriptInput;
-  const own = { $json: (items, place) => items[place]?.json, $binary: (items, place) => items[place]?.binary ?? {}, $itemIndex: (items, place) => place ?? 0 };
-  if (mode === 'all' || mode === 'function') return { ...names, ...own, items: (items) => items };
-  if (mode === 'each') return { ...names, ...own, item: (items, place) => items[place] };
-  return { ...names, ...own, item: (items, place) => items[place].json };
+  const itemNames = { $json: (items, index) => items[index]?.json, $binary: (items, index) => items[index]?.binary ?? {}, $itemIndex: (items, index) => index ?? 0 };
+  if (mode === 'all' || mode === 'function') return { ...names, ...itemNames, items: (items) => items };
+  if (mode === 'each') return { ...names, ...itemNames, item: (items, index) => items[index] };
+  return { ...names, ...itemNames, item: (items, index) => items[index].json };
 };
 
 const awaits = (tokens) => tokens.some((token) => token.kind === 'word' && token.text === 'await');
 
-/** A script's function of (items, place); its body begins on line 3 of what the engine compiles. It is a function
+/** A script's function of (items, index); its body begins on line 3 of what the engine compiles. It is a function
  * within the one that has the names, since scripts declare names of their own over them: `const items = …`. */
 const scriptOf = (text, names) => {
   const tokens = tokensOf(text);
   const used = namesUsed(tokens, new Set(Object.keys(names)));
   const call = new RealFunction(...used, `return (${awaits(tokens) ? 'async ' : ''}function () {${text}\n}).call(this);`);
-  return (items, place) => {
+  return (items, index) => {
     const values = [];
-    for (let at = 0; at < used.length; at += 1) values[at] = names[used[at]](items, place);
+    for (let position = 0; position < used.length; position += 1) values[position] = names[used[position]](items, index);
     return apply(call, {}, values);
   };
 };
@@ -103,9 +103,9 @@ const wordsOf = (error) => {
   }
 };
 const wordsWithLine = (error) => {
-  if (!(error instanceof Error)) return `The script threw ${shown(error)}.`;
-  const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((found) => Number(found[1]));
-  const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((one) => one > 2 && one < OWN_LINES);
+  if (!(error instanceof Error)) return `The script threw ${displayText(error)}.`;
+  const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((match) => Number(match[1]));
+  const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((candidate) => candidate > 2 && candidate < OWN_LINES);
   const words = (error.message || error.name)
     .replace(/^cannot read property 'Symbol\.iterator' of (null|undefined)$/, '$1 is not iterable')
     .replace(/^cannot read property '(.*)' of (null|undefined)$/, "Cannot read properties of $2 (reading '$1')")
@@ -120,10 +120,10 @@ const pairsOf = (paired) => {
   if (paired === undefined || paired === null) return null;
   const list = isList(paired) ? paired : [paired];
   const places = [];
-  for (let at = 0; at < list.length; at += 1) {
-    const place = isObject(list[at]) ? list[at].item : list[at];
-    if (!isInteger(place) || place < 0) return null;
-    places[at] = place;
+  for (let position = 0; position < list.length; position += 1) {
+    const itemIndex = isObject(list[position]) ? list[position].item : list[position];
+    if (!isInteger(itemIndex) || itemIndex < 0) return null;
+    places[position] = itemIndex;
   }
   return places;
 };
@@ -135,31 +135,31 @@ const ITEM_KEYS = { __proto__: null, json: true, binary: true, pairedItem: true,
 const isWhole = (value) => value !== null && value !== undefined && hasOwn(value, 'json');
 
 /** One item of what a script returned; `whole`: it has its fields in “json”. Throws NotItems. */
-const itemOf = (value, at, whole = isWhole(value)) => {
+const itemOf = (value, index, whole = isWhole(value)) => {
   if (!isObject(value)) throw new NotItems('The script must return items: a list of objects, or one object.');
   if (!whole) return { json: value, paired: null };
   const keys = keysOf(value);
-  for (let place = 0; place < keys.length; place += 1) {
-    if (!(keys[place] in ITEM_KEYS)) throw new NotItems(`“${keys[place]}” of item ${at} stands beside “json”. Put it into “json”.`);
+  for (let position = 0; position < keys.length; position += 1) {
+    if (!(keys[position] in ITEM_KEYS)) throw new NotItems(`“${keys[position]}” of item ${index} stands beside “json”. Put it into “json”.`);
   }
-  if (!isObject(value.json)) throw new NotItems(`“json” of item ${at} is not an object.`);
-  const made = { json: value.json, paired: pairsOf(value.pairedItem) };
-  if (isObject(value.binary) && keysOf(value.binary).length) made.binary = value.binary;
-  if (value.error !== undefined && value.error !== null) made.error = shown(value.error);
-  return made;
+  if (!isObject(value.json)) throw new NotItems(`“json” of item ${index} is not an object.`);
+  const item = { json: value.json, paired: pairsOf(value.pairedItem) };
+  if (isObject(value.binary) && keysOf(value.binary).length) item.binary = value.binary;
+  if (value.error !== undefined && value.error !== null) item.error = displayText(value.error);
+  return item;
 };
 
 const itemsReturned = (value) => {
   const list = isList(value) ? value : [value];
   let whole = false;
-  for (let at = 0; at < list.length; at += 1) whole ||= isObject(list[at]) && isWhole(list[at]);
-  const made = [];
-  for (let at = 0; at < list.length; at += 1) made[at] = itemOf(list[at], at, whole);
-  return made;
+  for (let index = 0; index < list.length; index += 1) whole ||= isObject(list[index]) && isWhole(list[index]);
+  const items = [];
+  for (let index = 0; index < list.length; index += 1) items[index] = itemOf(list[index], index, whole);
+  return items;
 };
 
 const once = async (text, mode) => {
-  const items = given();
+  const items = scriptItems();
   // What asks for one item is given the first, as published scripts that run once for all rely on.
   let value = scriptOf(text, namesOf(mode))(items, items.length ? 0 : null);
   if (typeof value?.then === 'function') value = await value;
@@ -167,24 +167,24 @@ const once = async (text, mode) => {
 };
 
 const oneByOne = async (text, mode) => {
-  const items = given();
+  const items = scriptItems();
   const call = scriptOf(text, namesOf(mode));
-  const told = [];
-  for (let place = 0; place < items.length; place += 1) {
+  const results = [];
+  for (let index = 0; index < items.length; index += 1) {
     try {
-      let value = call(items, place);
+      let value = call(items, index);
       if (typeof value?.then === 'function') value = await value;
       if (value === null) continue;
       if (mode === 'function_item') value = { json: value };
-      const item = itemOf(value, place);
-      item.paired ??= [place];
-      told[told.length] = item;
+      const item = itemOf(value, index);
+      item.paired ??= [index];
+      results[results.length] = item;
     } catch (error) {
       if (run.wanted || isFatal(error)) throw error;
-      told[told.length] = { json: {}, paired: [place], error: wordsOf(error) };
+      results[results.length] = { json: {}, paired: [index], error: wordsOf(error) };
     }
   }
-  return told;
+  return results;
 };
 
 /** export default function main(input) { … }: its value for the input. */
@@ -192,24 +192,24 @@ const flow = async (text) => {
   const tokens = tokensOf(text);
   let code = '';
   let from = 0;
-  tokens.forEach((token, place) => {
+  tokens.forEach((token, index) => {
     if (token.kind !== 'word' || token.text !== 'export') return;
-    const standard = tokens[place + 1]?.text === 'default';
-    const end = standard ? tokens[place + 1] : token;
+    const standard = tokens[index + 1]?.text === 'default';
+    const end = standard ? tokens[index + 1] : token;
     code += `${text.slice(from, token.at)}${standard ? 'const $default$ =' : ''}`;
     from = end.at + end.text.length;
   });
   code += text.slice(from);
   const main = new RealFunction('console', `${code}\nreturn typeof $default$ === 'function' ? $default$ : main;`)(consoleView);
-  return main(copied(world.given)) ?? null;
+  return main(copied(message.given)) ?? null;
 };
 
 const ordered = async (text) => {
-  const items = given();
+  const items = scriptItems();
   const names = { ...namesOf('all'), a: (pair) => pair[0], b: (pair) => pair[1] };
   const compare = scriptOf(text, names);
-  const places = items.map((item, place) => place);
-  return places.sort((one, other) => Number(compare([items[one], items[other]], null)) || 0);
+  const places = items.map((item, index) => index);
+  return places.sort((first, other) => Number(compare([items[first], items[other]], null)) || 0);
 };
 
 const WAYS = { all: once, function: once, each: oneByOne, function_item: oneByOne, flow, order: ordered };
@@ -229,7 +229,7 @@ const scriptStart = (mode, text) => {
   ended = null;
   logged.length = 0;
   run.wanted = '';
-  run.dice = world.seed | 0;
+  run.dice = message.seed | 0;
   settle(mode, text);
 };
 
@@ -244,4 +244,4 @@ const scriptEnd = () => {
 };
 const scriptAnswer = () => stringify(ended.thrown ? wordsOf(ended.error) : ended.value);
 const scriptLines = () => stringify(logged);
-const scriptStatic = () => stringify(world.static ?? null);
+const scriptStatic = () => stringify(message.static ?? null);

@@ -1,6 +1,6 @@
 // Looking without running: whether texts are JavaScript, and what they ask for that is not here.
 
-const at = (code, token) => token.at + 1;
+const columnOf = (code, token) => token.at + 1;
 
 const problemOf = (code, level, message, todo, column = 1, syntax = false) => ({ code, level, message, what_to_do: todo, column, syntax });
 const missing = (level, message, todo, column) => problemOf('expression_feature', level, message, todo, column);
@@ -39,7 +39,7 @@ for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder'
 const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString', 'setLocale', 'reconfigure', 'NumberFormat', 'DateTimeFormat', 'localeCompare', 'format', 'Collator', 'PluralRules', 'ListFormat', 'RelativeTimeFormat']);
 const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
 
-const KNOWN_LOCALES = new Set(['en', 'en-US', ...Object.keys(PLACES), ...Object.keys(PLACES).map((tag) => tag.slice(0, 2))]);
+const KNOWN_LOCALES = new Set(['en', 'en-US', ...Object.keys(REGIONS), ...Object.keys(REGIONS).map((tag) => tag.slice(0, 2))]);
 /** What names the language of whole texts, such as the names of months. */
 const WORDS_CHANGE = new Set(['setLocale', 'reconfigure']);
 const ENGLISH_ALWAYS = new Set(['toRelative', 'toRelativeCalendar', 'toHuman', 'PluralRules', 'ListFormat']);
@@ -47,45 +47,45 @@ const ENGLISH_ALWAYS = new Set(['toRelative', 'toRelativeCalendar', 'toHuman', '
 /** Another language than those known, named where one is taken; or any where only English is written. */
 const localesIn = (code, tokens) => {
   const english = tokens.some((token) => token.kind === 'word' && ENGLISH_ALWAYS.has(token.text));
-  return tokens.flatMap((token, place) => {
+  return tokens.flatMap((token, index) => {
     const tag = token.text.slice(1, -1).replace('_', '-');
     if (token.kind !== 'text' || !LOCALE_TEXT.test(token.text) || (KNOWN_LOCALES.has(tag) && (!english || tag.startsWith('en')))) return [];
-    const before = tokens.slice(Math.max(0, place - 8), place);
-    if (!before.some((one) => one.kind === 'word' && (LOCALES.has(one.text) || one.text === 'locale'))) return [];
-    const level = before.some((one) => WORDS_CHANGE.has(one.text)) ? 'warning' : 'note';
-    return [problemOf('locale_fallback', level, `The language ${token.text} is not available here, so numbers and dates are written in English.`, 'Write the words yourself if the language matters.', at(code, token))];
+    const before = tokens.slice(Math.max(0, index - 8), index);
+    if (!before.some((previous) => previous.kind === 'word' && (LOCALES.has(previous.text) || previous.text === 'locale'))) return [];
+    const level = before.some((previous) => WORDS_CHANGE.has(previous.text)) ? 'warning' : 'note';
+    return [problemOf('locale_fallback', level, `The language ${token.text} is not available here, so numbers and dates are written in English.`, 'Write the words yourself if the language matters.', columnOf(code, token))];
   });
 };
 
 const DECLARING = new Set(['const', 'let', 'var', 'function', 'class']);
 
 /** Whether a script declares a name of its own, which then means that. */
-const declares = (tokens, name) => tokens.some((token, place) => token.text === name && token.kind === 'word' && (DECLARING.has(tokens[place - 1]?.text) || tokens[place + 1]?.text === '=>'));
+const declares = (tokens, name) => tokens.some((token, index) => token.text === name && token.kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>'));
 
 const absentIn = (code, tokens, table) =>
-  tokens.flatMap((token, place) => {
-    if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, place) || tokens[place + 1]?.text === ':' || declares(tokens, token.text)) return [];
+  tokens.flatMap((token, index) => {
+    if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, index) || tokens[index + 1]?.text === ':' || declares(tokens, token.text)) return [];
     const [level, message, todo] = table[token.text];
-    return [missing(level, `“${token.text}”: ${message}`, todo, at(code, token))];
+    return [missing(level, `“${token.text}”: ${message}`, todo, columnOf(code, token))];
   });
 
-const askedOf = (tokens, owner, member) =>
-  tokens.findIndex((token, place) => token.text === member && isMember(tokens, place) && tokens[place - 2]?.text === owner);
+const memberIndex = (tokens, owner, member) =>
+  tokens.findIndex((token, index) => token.text === member && isMember(tokens, index) && tokens[index - 2]?.text === owner);
 
 const resumeAddress = (code, tokens) =>
   ['resumeUrl', 'resumeFormUrl', 'customData'].flatMap((member) => {
-    const place = askedOf(tokens, '$execution', member);
-    return place < 0 ? [] : [missing('error', `“$execution.${member}” is not there: runs are not resumed from outside.`, 'Remove it, or use an event of the store.', at(code, tokens[place]))];
+    const index = memberIndex(tokens, '$execution', member);
+    return index < 0 ? [] : [missing('error', `“$execution.${member}” is not there: runs are not resumed from outside.`, 'Remove it, or use an event of the store.', columnOf(code, tokens[index]))];
   });
 
 /** Parts of Intl that are not here: their absence would come to nothing in an expression, and nobody would know. */
 const intlMissing = (code, tokens) =>
   ['RelativeTimeFormat', 'DisplayNames', 'Segmenter', 'DurationFormat'].flatMap((member) => {
-    const place = askedOf(tokens, 'Intl', member);
-    return place < 0 ? [] : [missing('error', `“Intl.${member}” is not there.`, 'Write the words yourself; for times use toRelative() of a date.', at(code, tokens[place]))];
+    const index = memberIndex(tokens, 'Intl', member);
+    return index < 0 ? [] : [missing('error', `“Intl.${member}” is not there.`, 'Write the words yourself; for times use toRelative() of a date.', columnOf(code, tokens[index]))];
   });
 
-const deduped = (problems) => problems.filter((problem, place) => problems.findIndex((other) => other.message === problem.message) === place);
+const deduped = (problems) => problems.filter((problem, index) => problems.findIndex((other) => other.message === problem.message) === index);
 
 /** Problems of one chunk. */
 const checkChunk = (code) => {
@@ -97,19 +97,19 @@ const checkChunk = (code) => {
 
 /** Modules that are not there, and what those that are there do not do. */
 const modulesIn = (code, tokens) =>
-  declares(tokens, 'require') ? [] : tokens.flatMap((token, place) => {
-    if (token.text !== 'require' || token.kind !== 'word' || isMember(tokens, place) || tokens[place + 1]?.text === ':') return [];
-    const argument = tokens[place + 1]?.text === '(' ? tokens[place + 2] : undefined;
+  declares(tokens, 'require') ? [] : tokens.flatMap((token, index) => {
+    if (token.text !== 'require' || token.kind !== 'word' || isMember(tokens, index) || tokens[index + 1]?.text === ':') return [];
+    const argument = tokens[index + 1]?.text === '(' ? tokens[index + 2] : undefined;
     const name = argument?.kind === 'text' ? argument.text.slice(1, -1).replace(/^node:/, '') : undefined;
     if (name !== undefined && Object.hasOwn(MODULES, name)) return [];
     const words = name === undefined ? 'It loads a module whose name is not fixed.' : `It loads the module “${name}”, which scripts do not have here.`;
-    return [missing('error', words, `Use plain JavaScript, or one of ${Object.keys(MODULES).join(', ')}.`, at(code, token))];
+    return [missing('error', words, `Use plain JavaScript, or one of ${Object.keys(MODULES).join(', ')}.`, columnOf(code, token))];
   });
 const NOT_IN_CRYPTO = new Set(['createCipheriv', 'createDecipheriv', 'createCipher', 'createDecipher', 'scryptSync', 'scrypt', 'pbkdf2Sync', 'pbkdf2', 'hkdfSync', 'randomBytes', 'randomFillSync', 'getRandomValues', 'createSign', 'createVerify', 'publicEncrypt', 'privateDecrypt', 'generateKeyPairSync', 'createPrivateKey', 'createPublicKey', 'timingSafeEqual', 'subtle', 'webcrypto']);
 const cryptoIn = (code, tokens) => {
   if (!tokens.some((token) => token.text === 'crypto' || /^['"`](?:node:)?crypto['"`]$/.test(token.text))) return [];
   return tokens.flatMap((token) => (token.kind === 'word' && NOT_IN_CRYPTO.has(token.text) && !declares(tokens, token.text)
-    ? [missing('error', `“${token.text}” of the module crypto is not there: scripts make hashes, and neither encrypt nor sign.`, 'Use a crypto step, or leave this to the service that is called.', at(code, token))]
+    ? [missing('error', `“${token.text}” of the module crypto is not there: scripts make hashes, and neither encrypt nor sign.`, 'Use a crypto step, or leave this to the service that is called.', columnOf(code, token))]
     : []));
 };
 
@@ -117,17 +117,17 @@ const checkScript = (mode, text) => {
   let tokens;
   try {
     tokens = tokensOf(text);
-    if (mode === 'flow') made([], text.replace(/\bexport\s+default\b/g, '(').replace(/\bexport\b/g, '') + (/\bexport\s+default\b/.test(text) ? ')' : ''));
-    else if (tokens.some((token, place) => token.text === 'import' && !isMember(tokens, place))) throw new SyntaxError('it imports a module; scripts have none');
+    if (mode === 'flow') frozenFunction([], text.replace(/\bexport\s+default\b/g, '(').replace(/\bexport\b/g, '') + (/\bexport\s+default\b/.test(text) ? ')' : ''));
+    else if (tokens.some((token, index) => token.text === 'import' && !isMember(tokens, index))) throw new SyntaxError('it imports a module; scripts have none');
     else new (awaits(tokens) ? AsyncFunction : RealFunction)(`${text}\n`);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Mend the script in n8n and export again.', 1, true)];
   }
-  const own = askedOf(tokens, 'this', 'helpers');
-  const helped = own < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', at(text, tokens[own]))];
-  const first = mode === 'all' ? tokens.findIndex((token, place) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, place)) || (token.text === 'item' && isMember(tokens, place) && (tokens[place - 2]?.text === '$input' || tokens[place - 2]?.text === ')'))) : -1;
-  const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', at(text, tokens[first]))];
+  const helpersIndex = memberIndex(tokens, 'this', 'helpers');
+  const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
+  const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
+  const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
   return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
@@ -155,13 +155,13 @@ const setZones = (text) => {
 /** What an expression can reach besides what the language has: a date's own parts, iterators, and what is ours. */
 const reachable = () => {
   const names = Object.values(EXPRESSION_NAMES).concat(Object.values(helpers));
-  const views = [Place, StepView, NodeView, InputView, Fault, ZoneWanted, closedEnvironment, $ext$];
+  const views = [ItemContext, StepView, NodeView, InputView, Fault, ZoneWanted, closedEnvironment, $ext$];
   const kinds = [async () => {}, function* () {}, async function* () {}, [][Symbol.iterator](), new Map().entries(), new Set().entries(), 'a'.matchAll(/a/g), Iterator.from({})];
   if (!luxon) return [...names, ...views, ...kinds];
   const formats = Object.getOwnPropertyNames(luxon.DateTime).filter((name) => /^(?:DATE|TIME)/.test(name)).map((name) => luxon.DateTime[name]);
   const date = luxon.DateTime.fromMillis(0, { zone: 'utc' });
-  const place = date.loc;
-  const inner = [place, place.dtFormatter(date, {}), place.numberFormatter(), place.relFormatter(), place.listFormatter(), luxon.DateTime.invalid('none').invalid].map(Object.getPrototypeOf);
+  const locale = date.loc;
+  const inner = [locale, locale.dtFormatter(date, {}), locale.numberFormatter(), locale.relFormatter(), locale.listFormatter(), luxon.DateTime.invalid('none').invalid].map(Object.getPrototypeOf);
   const sizes = ['casual', 'longterm'].map((conversionAccuracy) => luxon.Duration.fromObject({}, { conversionAccuracy }).matrix);
   const zones = [luxon.FixedOffsetZone.utcInstance, luxon.SystemZone.instance];
   return [...names, ...views, ...kinds, ...formats, ...inner, ...sizes, ...zones, ...Object.values(luxon), jmespath];
@@ -185,4 +185,4 @@ const freezeAll = () => {
   reachable().forEach(freezeWhole);
 };
 
-return { begin, evaluateBlock, zonesWanted, scriptStart, scriptEnd, scriptAnswer, scriptLines, scriptStatic, checkAll, matchAll, addZone, setZones, freezeAll };
+return { begin: startMessage, evaluateBlock, zonesWanted, scriptStart, scriptEnd, scriptAnswer, scriptLines, scriptStatic, checkAll, matchAll, addZone, setZones, freezeAll };

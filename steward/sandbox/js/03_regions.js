@@ -1,0 +1,91 @@
+// How regions write numbers and dates. Options beyond these are refused, not written in English.
+
+/** The conventions of each known region besides American English, by the tag of its locale. */
+const REGIONS = {
+  'en-GB': { sep: '/', padded: true, timed: ' ', weekday: ', ', at: ' at ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric' },
+  'de-DE': { sep: '.', timed: ', ', weekday: ', ', at: ' um ', signs: { USD: '$', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '\u00a0%', after: true, hour: ' Uhr' },
+  'fr-FR': { sep: '/', padded: true, timed: ' ', weekday: ' ', at: ' à ', numeric: ' ', signs: { USD: '$US', EUR: '€', GBP: '£GB' }, shortYear: 'numeric', group: '\u202f', point: ',', percent: '\u00a0%', after: true, hour: ' h' },
+  'es-ES': { sep: '/', bare: true, timed: ', ', weekday: ', ', at: ' a las ', full: ', ', of: ' de ', signs: { USD: 'US$', EUR: '€' }, shortYear: '2-digit', group: '.', point: ',', percent: '\u00a0%', after: true, grouped: 5 },
+  'it-IT': { sep: '/', padded: true, timed: ' ', weekday: ' ', at: ' alle ore ', signs: { USD: 'USD', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '%', after: true, grouped: 5 },
+  'nl-NL': { sep: '-', timed: ' ', weekday: ' ', at: ' om ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0', inner: true },
+  'pt-BR': { sep: '/', padded: true, timed: ', ', weekday: ', ', at: ' às ', of: ' de ', always: true, signs: { USD: 'US$', EUR: '€', GBP: '£', BRL: 'R$' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0' },
+};
+const PERIODS = { 'en-GB': ['am', 'pm'], 'es-ES': ['a. m.', 'p. m.'], 'nl-NL': ['a.m.', 'p.m.'] };
+
+/** The region of a locale, with its tag; null for American English and for an unknown locale. */
+const regionOf = (locale) => {
+  const requestedTag = String(isList(locale) ? locale[0] : (locale ?? '')).replace('_', '-');
+  const tag = requestedTag.includes('-') ? requestedTag : Object.keys(REGIONS).find((candidate) => candidate.startsWith(`${requestedTag}-`) && requestedTag !== 'en');
+  return tag !== undefined && Object.hasOwn(REGIONS, tag) ? { tag, ...REGIONS[tag] } : null;
+};
+
+const refuseRegion = (region, what) => fault(`${what} is not written in “${region.tag}” here. Leave it out, or write the words yourself.`);
+
+/** Converts the text of a number in American English to that of the region. */
+const numberIn = (region, text, digitsBefore) => {
+  const [group, point] = [region.group ?? ',', region.point ?? '.'];
+  const separator = digitsBefore < (region.grouped ?? 0) ? '' : group;
+  return text.replace(/[,.]/g, (sign) => (sign === ',' ? separator : point));
+};
+
+/** An amount of money: digits as the region writes them, with its currency sign. */
+const moneyIn = (region, text, currency, code, negative) => {
+  const sign = code ? currency : (region.signs[currency] ?? (/^(?:CHF|SEK|NOK|DKK|PLN|CZK|HUF|RON|BGN|TRY)$/.test(currency) ? currency : refuseRegion(region, `Money in ${currency}`)));
+  const minus = negative ? '-' : '';
+  if (region.after) return `${minus}${text}\u00a0${sign}`;
+  const gap = region.gap ?? (/[A-Z]$/.test(sign) ? '\u00a0' : '');
+  return region.inner ? `${sign}${gap}${minus}${text}` : `${minus}${sign}${gap}${text}`;
+};
+
+/** The options that a date style stands for in the region. */
+const styleIn = (region, style) => {
+  const [day, month, year] = ['numeric', 'long', 'numeric'];
+  if (style === 'full') return { weekday: 'long', day, month, year };
+  if (style === 'long') return { day, month, year };
+  const padded = { day: '2-digit', month: '2-digit' };
+  if (style === 'medium') return region.tag === 'de-DE' ? { ...padded, year } : { day, month: 'short', year };
+  return { ...(region.tag === 'es-ES' ? { day, month: 'numeric' } : padded), year: region.shortYear };
+};
+
+/** Whether the region writes day and month without leading zeros whatever the options say. */
+const bareIn = (region, options) => region.tag === 'es-ES' && (!options.day || (!options.year && !options.weekday));
+
+const datePartsIn = (region, options, date, words) => {
+  if (options.era) refuseRegion(region, 'An era');
+  const month = date.getUTCMonth();
+  const worded = /^(?:long|short|narrow)$/.test(options.month ?? '');
+  const alone = !options.day && !options.year && !options.weekday;
+  const shortMonths = alone ? words.shortMonths : words.formMonths;
+  const shortDays = options.day || options.month || options.year ? words.formDays : words.shortDays;
+  const pad = region.padded && !worded && options.month && (options.day || options.year) ? '2-digit' : null;
+  const size = (style) => (!worded && options.month && bareIn(region, options) ? 'numeric' : (pad ?? style));
+  const day = options.day && part('day', sized(size(options.day), date.getUTCDate()));
+  const year = options.year && part('year', sized(options.year, date.getUTCFullYear()));
+  const middle = options.month && part('month', worded ? wordOf(words.months, shortMonths, month, options.month) : sized(size(options.month), month + 1));
+  const of = region.of && (region.always || options.month === 'long') ? region.of : ' ';
+  const german = region.tag === 'de-DE';
+  const [first, second] = worded ? [german ? '. ' : of, of] : [region.sep, german && !options.day ? '/' : region.sep];
+  const parts = [];
+  if (options.weekday) parts.push(part('weekday', wordOf(words.days, shortDays, date.getUTCDay(), options.weekday)));
+  if (parts.length && (day || middle || year)) parts.push(literal(region.tag === 'en-GB' && !year ? ' ' : region.weekday));
+  if (day) parts.push(day);
+  if (day && middle) parts.push(literal(first));
+  if (middle) parts.push(middle);
+  if ((day || middle) && year) parts.push(literal(second));
+  if (year) parts.push(year);
+  if (german && !worded && day && middle && !year) parts.push(literal('.'));
+  return parts;
+};
+
+/** Whether an hour below ten has a leading zero: where no width other than the region's is requested. */
+const hourPadded = (region, options) => {
+  if (region.bare || (region.tag === 'it-IT' && !options.minute)) return false;
+  return options.minute !== '2-digit' && options.second !== '2-digit';
+};
+
+/** The text between a date and a time. */
+const betweenIn = (region, options) => {
+  if (options.weekday && !options.day && !options.month) return region.timed;
+  if (options.month === 'long') return options.weekday && region.full ? region.full : region.at;
+  return /short|narrow/.test(options.month ?? '') ? ', ' : (region.numeric ?? ', ');
+};
