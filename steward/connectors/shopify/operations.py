@@ -4,10 +4,10 @@ order_operations.py plans those of orders, customers and the rest.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from steward.connectors.base.commands import (
     MAX_STOCK,
@@ -231,21 +231,34 @@ class _PublishedOperation(ShopifyOperation[SetPublished]):
         return Proposal(product_ref(product), action, (field,), (part,), integration_id, command.message)
 
 
+class _TagsCommand(Protocol):
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+
+    @property
+    def message(self) -> str | None: ...
+
+
+class _TaggedObject(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+
+
+C = TypeVar("C", bound=_TagsCommand, contravariant=True)
+Tagged: TypeAlias = tuple[ObjectRef, _TaggedObject]
+
+
 @dataclass(frozen=True, slots=True)
-class TagsUpdate:
-    """An object with tags, and its tags before and after."""
+class TagsOperation(ShopifyOperation[C]):
+    """The tags of an object: one part adds missing tags, another removes the others.
 
-    ref: ObjectRef
-    id: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    message: str | None
+    `tagged` returns the object of a command, with its reference.
+    """
 
-
-class TagsOperation(ShopifyOperation[A]):
-    """The tags of an object: one part adds missing tags, another removes the others."""
-
-    __slots__ = ()
+    tagged: Callable[[C], Tagged] = field(kw_only=True)
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares tags as sets, without regard to case."""
@@ -258,39 +271,29 @@ class TagsOperation(ShopifyOperation[A]):
         """Returns the part that removes what was added, or adds what was removed."""
         return tags_inverse(part)
 
-    def _plan_tags(self, command: TagsUpdate, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+    def _plan_one(self, command: C, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        ref, subject = self.tagged(command)
         new_tags: dict[str, str] = {}
-        for tag in command.after:
+        for tag in command.tags:
             if not is_tag(tag):
-                return ItemProblem(command.id, "not_a_tag", NOT_A_TAG, "tags")
+                return ItemProblem(subject.id, "not_a_tag", NOT_A_TAG, "tags")
             new_tags.setdefault(tag.casefold(), tag)
-        current_tags = _names(command.before)
+        current_tags = _names(subject.tags)
         add = sorted(tag for name, tag in new_tags.items() if name not in current_tags)
         remove = sorted(tag for name, tag in current_tags.items() if name not in new_tags)
         parts: list[Part] = []
-        tags = list(command.before)
+        tags = list(subject.tags)
         for name, changed in (("add", add), ("remove", remove)):
             if changed:
                 arguments: JsonObject = {name: changed}
                 before, tags = sorted(tags), _tags_after(tags, arguments)
                 parts.append(
-                    Part(self.name, integration_id, command.id, arguments, {"tags": before}, {"tags": tags})
+                    Part(self.name, integration_id, subject.id, arguments, {"tags": before}, {"tags": tags})
                 )
         if not parts:
-            return command.id
-        field = FieldChange("tags", "Tags", sorted(command.before), sorted(tags), FieldKind.TAGS)
-        return Proposal(command.ref, self.action, (field,), tuple(parts), integration_id, command.message)
-
-
-class _ProductTagsOperation(TagsOperation[SetTags]):
-    """`product.set_tags`: Shopify's tags need no ids, so `tag_ids` is unused."""
-
-    __slots__ = ()
-
-    def _plan_one(self, command: SetTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        product = command.product
-        tagged = TagsUpdate(product_ref(product), product.id, product.tags, command.tags, command.message)
-        return self._plan_tags(tagged, integration_id)
+            return subject.id
+        change = FieldChange("tags", "Tags", sorted(subject.tags), sorted(tags), FieldKind.TAGS)
+        return Proposal(ref, self.action, (change,), tuple(parts), integration_id, command.message)
 
 
 def tags_inverse(part: Part) -> Inverse:
@@ -388,4 +391,7 @@ SET_PRICE = _PriceOperation("variant.set_price")
 SET_STOCK = _StockOperation("inventory.set", recovery=Recovery.IDEMPOTENT, guard=Guard.COMPARE_AND_SWAP)
 SET_STATUS = _StatusOperation("product.set_status")
 SET_PUBLISHED = _PublishedOperation("product.set_published")
-SET_TAGS = _ProductTagsOperation("product.set_tags")
+# Tags of Shopify need no ids, so `tag_ids` of the command is unused.
+SET_TAGS: TagsOperation[SetTags] = TagsOperation(
+    "product.set_tags", tagged=lambda command: (product_ref(command.product), command.product)
+)

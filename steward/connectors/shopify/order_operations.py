@@ -23,7 +23,6 @@ from steward.connectors.base.undoing import NO_CANCELLATION_BACK, value_restored
 from steward.connectors.shopify.operations import (
     ShopifyOperation,
     TagsOperation,
-    TagsUpdate,
     is_amount,
     same_money,
     variant_ref,
@@ -46,45 +45,6 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9_$:-]{2,255}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{2,64}")
 _TYPE = re.compile(r"[a-z_]+(\.[a-z_]+)?")
 _UNPAID = (Payment.PENDING, Payment.AUTHORIZED, Payment.VOIDED)
-
-
-class _OrderTagsOperation(TagsOperation[SetOrderTags]):
-    """`order.set_tags`."""
-
-    __slots__ = ()
-
-    def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        order = command.order
-        return self._plan_tags(
-            TagsUpdate(order_ref(order), order.id, order.tags, command.tags, command.message),
-            integration_id,
-        )
-
-
-class _CustomerTagsOperation(TagsOperation[SetCustomerTags]):
-    """`customer.set_tags`."""
-
-    __slots__ = ()
-
-    def _plan_one(
-        self, command: SetCustomerTags, integration_id: IntegrationId
-    ) -> Proposal | ItemProblem | str:
-        customer = command.customer
-        tagged = TagsUpdate(customer_ref(customer), customer.id, customer.tags, command.tags, command.message)
-        return self._plan_tags(tagged, integration_id)
-
-
-class _DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
-    """`draft_order.set_tags`."""
-
-    __slots__ = ()
-
-    def _plan_one(
-        self, command: SetDraftOrderTags, integration_id: IntegrationId
-    ) -> Proposal | ItemProblem | str:
-        draft = command.draft
-        tagged = TagsUpdate(draft_ref(draft), draft.id, draft.tags, command.tags, command.message)
-        return self._plan_tags(tagged, integration_id)
 
 
 class _NoteOperation(ShopifyOperation[SetNote]):
@@ -439,9 +399,15 @@ def _refund_amount_problem(command: CreateRefund, amount: str) -> ItemProblem | 
     return None
 
 
-SET_ORDER_TAGS = _OrderTagsOperation("order.set_tags")
-SET_CUSTOMER_TAGS = _CustomerTagsOperation("customer.set_tags")
-SET_DRAFT_TAGS = _DraftTagsOperation("draft_order.set_tags")
+SET_ORDER_TAGS: TagsOperation[SetOrderTags] = TagsOperation(
+    "order.set_tags", tagged=lambda command: (order_ref(command.order), command.order)
+)
+SET_CUSTOMER_TAGS: TagsOperation[SetCustomerTags] = TagsOperation(
+    "customer.set_tags", tagged=lambda command: (customer_ref(command.customer), command.customer)
+)
+SET_DRAFT_TAGS: TagsOperation[SetDraftOrderTags] = TagsOperation(
+    "draft_order.set_tags", tagged=lambda command: (draft_ref(command.draft), command.draft)
+)
 SET_ORDER_NOTE = _NoteOperation("order.set_note")
 SET_CUSTOMER_NOTE = _NoteOperation("customer.set_note")
 CANCEL_ORDER = _CancelOperation("order.cancel", action=Action.CANCEL)

@@ -12,7 +12,7 @@ from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
 from steward.model.answer import WriteAnswer, parse_storable_json
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.model.plan import StepKind
+from steward.model.plan import PlanStep, StepKind
 from steward.outbound.response import PlatformResponse
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.service_fields import (
@@ -150,7 +150,8 @@ class ServiceNode(StepType):
     `connector` is the kind of connection, `service` its name in sentences. `operations` are by
     `resource.operation`. `default_resource` and `default_operations` are n8n's where a file names none.
     `collections` has the known names inside collections of options, `answer_parameters` the parameters that
-    decide what an answer puts out.
+    decide what an answer puts out. `file_parameters` are those of the operation that adds a fetched file to
+    its item.
     """
 
     connector: ClassVar[str]
@@ -160,6 +161,7 @@ class ServiceNode(StepType):
     default_operations: ClassVar[Mapping[str, str]] = {}
     collections: ClassVar[Mapping[str, frozenset[str]]] = {}
     answer_parameters: ClassVar[tuple[str, ...]] = ()
+    file_parameters: ClassVar[JsonObject] = {}
     field_use = FieldUse.REPLACES_ITEMS
 
     def operation(self, node: NodeDefinition) -> str:
@@ -174,6 +176,12 @@ class ServiceNode(StepType):
     def required_connection(self, node: NodeDefinition) -> str | None:
         """Returns the kind of connection."""
         return self.connector
+
+    def field_use_of(self, step: PlanStep) -> FieldUse:
+        """Returns that a fetched file is added to its item, and all else makes new items."""
+        parameters = self.file_parameters.items()
+        fetches_file = all(step.config.get(name) == value for name, value in parameters)
+        return FieldUse.EXTENDS_ITEMS if parameters and fetches_file else self.field_use
 
     def operation_key(self, node: NodeDefinition) -> str:
         """Returns `resource.operation`, each n8n's default where the file leaves it out."""

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from steward.connectors.base.commands import (
     CloseOrder,
@@ -263,21 +264,26 @@ async def _order_update(objects: StoreObjects, arguments: Arguments) -> Sequence
     order_input = arguments["input"]
     commands = await _field_commands(objects, order_input, "Order", _ORDER_FIELDS)
     order = await objects.order(order_input["id"])
-    if "note" in order_input:
-        commands.append(("order.set_note", SetNote(order, str(order_input["note"] or ""))))
-    if "tags" in order_input:
-        commands.append(("order.set_tags", SetOrderTags(order, tags_of(order_input["tags"]))))
-    return commands
+    return commands + _note_and_tags(order_input, order, partial(SetOrderTags, order))
 
 
 async def _customer_update(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
     customer_input = arguments["input"]
     commands = await _field_commands(objects, customer_input, "Customer", _CUSTOMER_FIELDS)
     customer = await objects.customer(customer_input["id"])
-    if "note" in customer_input:
-        commands.append(("customer.set_note", SetNote(customer, str(customer_input["note"] or ""))))
-    if "tags" in customer_input:
-        commands.append(("customer.set_tags", SetCustomerTags(customer, tags_of(customer_input["tags"]))))
+    return commands + _note_and_tags(customer_input, customer, partial(SetCustomerTags, customer))
+
+
+def _note_and_tags(
+    update: Arguments, subject: Order | Customer, set_tags: Callable[[tuple[str, ...]], object]
+) -> list[NamedCommand]:
+    """Returns the commands that set the note and the tags of an order or a customer."""
+    kind = "order" if isinstance(subject, Order) else "customer"
+    commands: list[NamedCommand] = []
+    if "note" in update:
+        commands.append((f"{kind}.set_note", SetNote(subject, str(update["note"] or ""))))
+    if "tags" in update:
+        commands.append((f"{kind}.set_tags", set_tags(tags_of(update["tags"]))))
     return commands
 
 

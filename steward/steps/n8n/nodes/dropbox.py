@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import AnyJson
-from steward.model.plan import PlanStep
 from steward.steps.n8n.calls.files import fetch_files, with_content
 from steward.steps.n8n.calls.tables import CallForm, get, parameters_of, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
@@ -13,7 +12,6 @@ from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    FieldUse,
     ItemFailed,
     NodeDefinition,
     NodeResult,
@@ -83,6 +81,8 @@ _OPERATIONS = {
 }  # fmt: skip
 _DEFAULTS = {"file": "upload", "folder": "create", "search": "query"}
 
+_DOWNLOAD = {"operation": "download"}
+
 
 class DropboxNode(HttpServiceNode):
     """Files and folders; the search is not."""
@@ -95,15 +95,7 @@ class DropboxNode(HttpServiceNode):
     default_resource = "file"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
-
-    def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that a fetched file is added to its item, and all else makes new items."""
-        is_download = step.config.get("operation") == "download"
-        return FieldUse.EXTENDS_ITEMS if is_download else FieldUse.REPLACES_ITEMS
-
-    def keeps_files(self, call: StepCall) -> bool:
-        """Returns false: a fetched file is added to those of its item, other items are new."""
-        return False
+    file_parameters = _DOWNLOAD
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.model.plan import PlanStep
 from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import file_of_run
@@ -17,7 +16,6 @@ from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort, parse
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
-    FieldUse,
     ItemFailed,
     NodeDefinition,
     NodeResult,
@@ -197,6 +195,7 @@ _DEFAULTS = {
     "review": "get",
 }
 _HEADERS = {"accept": "application/vnd.github+json"}
+_FETCH = {"resource": "file", "operation": "get"}
 
 
 class GithubNode(HttpServiceNode):
@@ -213,15 +212,7 @@ class GithubNode(HttpServiceNode):
     default_resource = "issue"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
-
-    def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that a fetched file is added to its item, and all else makes new items."""
-        is_fetched = (step.config.get("resource"), step.config.get("operation")) == ("file", "get")
-        return FieldUse.EXTENDS_ITEMS if is_fetched else FieldUse.REPLACES_ITEMS
-
-    def keeps_files(self, call: StepCall) -> bool:
-        """Returns false: a fetched file is added to those of its item, other items are new."""
-        return False
+    file_parameters = _FETCH
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.model.plan import PlanStep
 from steward.model.run import Counts
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
@@ -34,7 +33,6 @@ from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, Servi
 from steward.steps.workflow.effects import account_of, as_item_failure, convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
-    FieldUse,
     ItemFailed,
     NodeDefinition,
     NodeResult,
@@ -259,6 +257,7 @@ _OPERATIONS = {
         "drives", next_page=_next_page, limit=50, options="q useDomainAdminAccess",
     ),
 }  # fmt: skip
+_DOWNLOAD = {"operation": "download"}
 _DEFAULTS = {"file": "upload", "folder": "create", "fileFolder": "search", "drive": "create"}
 
 
@@ -274,6 +273,7 @@ class GoogleDriveNode(ServiceNode):
     operations = _OPERATIONS
     collections = _COLLECTIONS
     answer_parameters = ("fileId", "folderNoRootId")
+    file_parameters = _DOWNLOAD
     parameters = frozenset(
         [
             "authentication", "binaryData", "binaryPropertyName", "changeFileContent", "content", "driveId",
@@ -290,15 +290,6 @@ class GoogleDriveNode(ServiceNode):
         operation = self.operations.get(self.operation_key(node))
         if isinstance(operation, DriveOperation):
             yield from _option_problems(node, operation.options)
-
-    def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that a fetched file is added to its item, and all else makes new items."""
-        is_download = step.config.get("operation") == "download"
-        return FieldUse.EXTENDS_ITEMS if is_download else FieldUse.REPLACES_ITEMS
-
-    def keeps_files(self, call: StepCall) -> bool:
-        """Returns false: a fetched file is added to those of its item, other items are new."""
-        return False
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str

@@ -7,7 +7,6 @@ from steward.connectors.base.mail import SEND_MAIL
 from steward.connectors.base.service_calls import SendCall
 from steward.connectors.microsoft_outlook.messages import file_attachment
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.model.plan import PlanStep
 from steward.outbound.mail_message import InvalidMail
 from steward.steps.n8n.mail.attachments import attached_files
 from steward.steps.n8n.mail.mail_nodes import needed_problems, propose_mail
@@ -31,7 +30,6 @@ from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
 from steward.steps.workflow.effects import Effects, account_of
 from steward.steps.workflow.step_types import (
-    FieldUse,
     ItemFailed,
     NodeDefinition,
     NodeResult,
@@ -205,6 +203,7 @@ _OPERATIONS = {
         next_page=next_page,
     ),
 }  # fmt: skip
+_DOWNLOAD = {"operation": "download"}
 _DEFAULTS = {
     "message": "send",
     "draft": "create",
@@ -243,6 +242,7 @@ class MicrosoftOutlookNode(ServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
     answer_parameters = ("output",)
+    file_parameters = _DOWNLOAD
     collections = _COLLECTIONS
     parameters = frozenset(
         [
@@ -270,15 +270,6 @@ class MicrosoftOutlookNode(ServiceNode):
     def lacks_answer(self, node: NodeDefinition) -> bool:
         """Returns True for a reply, which Microsoft does not answer; n8n hands on the draft made before."""
         return self.operation_key(node) == "message.reply"
-
-    def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that a fetched attachment is added to its item, and all else makes new items."""
-        is_download = step.config.get("operation") == "download"
-        return FieldUse.EXTENDS_ITEMS if is_download else FieldUse.REPLACES_ITEMS
-
-    def keeps_files(self, call: StepCall) -> bool:
-        """Returns false: a fetched attachment is added to the files of its item, other items are new."""
-        return False
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
