@@ -66,11 +66,11 @@ def _setting(form: Form, default: str | None, meaning: str, *, secret: bool = Fa
 
 
 def _whole(lowest: int, highest: int, *, test_floor: int | None = None) -> Form:
-    words = f"a whole number from {lowest} to {highest}"
+    message = f"a whole number from {lowest} to {highest}"
     if test_floor is not None:
         in_test = _whole(test_floor, highest)
         return Form(
-            f"{words} (with STEWARD_ENV=test from {test_floor})", _whole(lowest, highest).read, in_test
+            f"{message} (with STEWARD_ENV=test from {test_floor})", _whole(lowest, highest).read, in_test
         )
 
     def read(text: str) -> int:
@@ -78,7 +78,7 @@ def _whole(lowest: int, highest: int, *, test_floor: int | None = None) -> Form:
             raise ValueError
         return int(text)
 
-    return Form(words, read)
+    return Form(message, read)
 
 
 def _choice(*words: str) -> Form:
@@ -528,8 +528,8 @@ def _rules(settings: Settings) -> list[str]:
     if settings.smtp_url is not None and settings.mail_from is None:
         problems.append("STEWARD_MAIL_FROM is required with STEWARD_SMTP_URL.")
     if settings.traces_url is not None and not _is_private_or_https(settings.traces_url, settings):
-        words = "must be https, unless loopback or among STEWARD_ALLOW_PRIVATE_HOSTS."
-        problems.append(f"STEWARD_TRACES_URL {words}")
+        message = "must be https, unless loopback or among STEWARD_ALLOW_PRIVATE_HOSTS."
+        problems.append(f"STEWARD_TRACES_URL {message}")
     if settings.processes > 1 and not settings.database_url.startswith("postgresql://"):
         problems.append("STEWARD_PROCESSES must be 1 on SQLite; more than 1 needs PostgreSQL.")
     return problems

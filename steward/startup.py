@@ -103,8 +103,8 @@ def open_traces(settings: Settings, on_drop: Callable[[int], None] = lambda coun
     try:
         from steward.telemetry.otlp import OtlpTraces
     except ImportError as error:
-        words = "STEWARD_TRACES_URL needs the extra `traces`: install steward-automations[traces]."
-        raise SettingsError([words]) from error
+        message = "STEWARD_TRACES_URL needs the extra `traces`: install steward-automations[traces]."
+        raise SettingsError([message]) from error
     return OtlpTraces(
         settings.traces_url,
         headers=dict(settings.traces_headers),

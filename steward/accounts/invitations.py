@@ -109,8 +109,8 @@ async def offer_membership(
     email_norm = folded(command.email)
     before = await members.by_email(tx, org, email_norm)
     if before is not None and before.has_joined:
-        words = "This person is a member already. Change their role or bring them back instead."
-        raise ValidationFailed(errors={"email": [words]})
+        message = "This person is a member already. Change their role or bring them back instead."
+        raise ValidationFailed(errors={"email": [message]})
     # Always a new person: the id of an existing account would reveal that there is one.
     person = (
         before.id

@@ -140,8 +140,8 @@ def _check_store(
             "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
         )
     elif (command.integration_id is not None) != needs_store:
-        words = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
-        faults.add("integration_id", words)
+        message = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
+        faults.add("integration_id", message)
     elif store is not None and store.kind in STORES and lacking(plan, store.kind):
         check_platform(faults, plan, store)
     else:

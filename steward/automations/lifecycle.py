@@ -120,8 +120,8 @@ async def resume(tx: Tx, actor: Actor, command: StateCommand, *, rules: Automati
         raise WrongState("Only a paused automation, or a draft with a schedule or an event, can be resumed.")
     tz = zone(before.timezone)
     if tz is not None and has_passed(before.schedule, tz, tx.now):
-        words = "This day and time have already passed. Give a later one, then resume."
-        raise ValidationFailed(errors={"schedule.date": [words]})
+        message = "This day and time have already passed. Give a later one, then resume."
+        raise ValidationFailed(errors={"schedule.date": [message]})
     await readiness.check(tx, before, templates=rules.templates)
     after = replace(
         before,

@@ -42,14 +42,14 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
     for step in _steps(plan):
         stores = _stores(step.origin.source_type) if step.origin is not None else None
         if stores is not None and platform not in stores:
-            words = f"It has no counterpart in {name}. Run it on another store, or remove the step."
-            findings.append(Finding(step.name, FindingLevel.ERROR, "node_type", words))
+            message = f"It has no counterpart in {name}. Run it on another store, or remove the step."
+            findings.append(Finding(step.name, FindingLevel.ERROR, "node_type", message))
     paths = _unread(plan, platform)
     if paths:
         named = ", ".join(f"“{path[:80]}”" for path in paths[:_MAX_NAMED])
         more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
-        words = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
-        findings.append(Finding(None, FindingLevel.ERROR, "parameter", words))
+        message = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
+        findings.append(Finding(None, FindingLevel.ERROR, "parameter", message))
     return findings
 
 
@@ -59,8 +59,8 @@ def check_platform(faults: RequestErrors, plan: Plan, store: Connection) -> None
     names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
         more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        words = f"These steps have no counterpart in {PLATFORM_NAMES.get(store.kind, store.kind)}: "
-        faults.add("integration_id", f"{words}{', '.join(names[:_MAX_NAMED])}{more}.")
+        message = f"These steps have no counterpart in {PLATFORM_NAMES.get(store.kind, store.kind)}: "
+        faults.add("integration_id", f"{message}{', '.join(names[:_MAX_NAMED])}{more}.")
     for finding in findings:
         if finding.step is None:
             faults.add("integration_id", finding.message)

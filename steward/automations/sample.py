@@ -156,8 +156,8 @@ class Sampler:
                 context = await self._context(automation, counter)
                 return await _walk(template, context, counter)
         except TimeoutError as error:
-            words = f"The account did not answer within {_SECONDS:.0f} s. Nothing was changed."
-            raise Unavailable(words, retry_after=10) from error
+            message = f"The account did not answer within {_SECONDS:.0f} s. Nothing was changed."
+            raise Unavailable(message, retry_after=10) from error
         except Unauthorized as error:
             raise NotConnected(error.message, errors={}) from error
         except CallError as error:

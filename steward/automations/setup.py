@@ -160,8 +160,8 @@ async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> CreatedAutoma
     if stored_key is None:
         return None
     if stored_key.request_sha256 != command.request_sha256():
-        words = "This idempotency key was used for another automation. Use a new one."
-        raise KeyReused(errors={"idempotency_key": [words]})
+        message = "This idempotency key was used for another automation. Use a new one."
+        raise KeyReused(errors={"idempotency_key": [message]})
     automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
     return CreatedAutomation(automation, replayed=True)
 

@@ -34,7 +34,7 @@ async def log_missing_isolation(settings: Settings, sandbox_pool: SandboxPool, l
         log.warning("foreign_code_unavailable", message=str(error))
         return
     if not isolation.is_confined:
-        words = f"{missing_isolation(settings)} {ISOLATION_REMEDY}"
-        log.warning("foreign_code_not_confined", message=words)
+        message = f"{missing_isolation(settings)} {ISOLATION_REMEDY}"
+        log.warning("foreign_code_not_confined", message=message)
     elif not isolation.system_calls:
         log.warning("foreign_code_calls_not_filtered", message=ISOLATION_REMEDY)

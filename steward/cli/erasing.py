@@ -59,24 +59,24 @@ async def _rewrite_file(args: CliArgs) -> Facts:
     """Rewrites the SQLite file, so that nothing removed is left in it."""
     settings = args.settings
     if not is_sqlite(settings.database_url):
-        words = "Only an SQLite file is rewritten. PostgreSQL reuses the space itself; see VACUUM FULL."
-        raise CommandFailed("wrong_engine", words)
+        message = "Only an SQLite file is rewritten. PostgreSQL reuses the space itself; see VACUUM FULL."
+        raise CommandFailed("wrong_engine", message)
     path = sqlite_path(settings.database_url)
     if not path.is_file():
         raise CommandFailed("not_found", f"There is no database at {path}.")
     try:
         await asyncio.to_thread(compact, path)
     except NotRewritten as error:
-        words = f"The file was not rewritten ({error}). End other commands, or make room for a copy."
-        raise CommandFailed("not_rewritten", words) from error
+        message = f"The file was not rewritten ({error}). End other commands, or make room for a copy."
+        raise CommandFailed("not_rewritten", message) from error
     return {"file": str(path), "bytes": path.stat().st_size}
 
 
 def _check_confirmed(args: CliArgs, names: tuple[str, ...], known_as: str) -> None:
     """Raises CommandFailed unless --confirm repeats one of the names."""
     if args.options.confirm not in names:
-        words = f"This cannot be undone. To erase {known_as}, repeat the name: --confirm '{names[0]}'."
-        raise CommandFailed("not_confirmed", words)
+        message = f"This cannot be undone. To erase {known_as}, repeat the name: --confirm '{names[0]}'."
+        raise CommandFailed("not_confirmed", message)
 
 
 async def _rewritten(settings: Settings) -> bool:

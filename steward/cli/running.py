@@ -61,8 +61,8 @@ async def _run_sandbox(args: CliArgs) -> None:
     except RuntimeError as error:
         raise CommandFailed("production", str(error)) from error
     except OSError as error:
-        words = f"{options.host}:{options.port} cannot be listened on: {error.strerror}."
-        raise CommandFailed("cannot_serve", words) from error
+        message = f"{options.host}:{options.port} cannot be listened on: {error.strerror}."
+        raise CommandFailed("cannot_serve", message) from error
     with bound:
         world = create(options.seed, sandbox.address(bound), slow=slow)
         stop = serve.stop_on_signals()
@@ -72,8 +72,8 @@ async def _run_sandbox(args: CliArgs) -> None:
 
 
 def _wrong_keys() -> CommandFailed:
-    words = "The database's keys were wrapped by a master key that STEWARD_MASTER_KEYS does not contain."
-    return CommandFailed("wrong_master_keys", words)
+    message = "The database's keys were wrapped by a master key that STEWARD_MASTER_KEYS does not contain."
+    return CommandFailed("wrong_master_keys", message)
 
 
 def _words_of_demo(facts: Facts) -> str:

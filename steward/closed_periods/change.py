@@ -252,11 +252,11 @@ async def _check_room(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
     """Raises ValidationFailed when the organization or the automation has as many periods as it may."""
     total, of_automation = await records.count_active(tx, actor.org, scope.automation)
     if total >= _MAX_PERIODS:
-        words = f"An organization has at most {_MAX_PERIODS} closed periods. End one you no longer need."
-        raise ValidationFailed(errors={"body": [words]})
+        message = f"An organization has at most {_MAX_PERIODS} closed periods. End one you no longer need."
+        raise ValidationFailed(errors={"body": [message]})
     if scope.automation is not None and of_automation >= _MAX_PERIODS_OF_AUTOMATION:
-        words = f"An automation has at most {_MAX_PERIODS_OF_AUTOMATION} closed periods of its own."
-        raise ValidationFailed(errors={"body": [words]})
+        message = f"An automation has at most {_MAX_PERIODS_OF_AUTOMATION} closed periods of its own."
+        raise ValidationFailed(errors={"body": [message]})
 
 
 async def _zone_of(
@@ -272,8 +272,8 @@ async def _zone_of(
     elif scope.kind is ClosedScopeKind.AUTOMATION:
         automation = await _automation_of(tx, actor, scope)
         if automation is None:
-            words = "There is no such automation. Take an id of the list of automations."
-            errors["scope.automation_id"] = [words]
+            message = "There is no such automation. Take an id of the list of automations."
+            errors["scope.automation_id"] = [message]
         default = None if automation is None else automation.timezone
     name = command.timezone or default
     local_zone = None if name is None else zone(name)

@@ -24,6 +24,6 @@ async def problems(tx: Tx, *, org: OrgId, now: datetime) -> list[str]:
         wrong.append(f"organization {org} is closed from {coming:%Y-%m-%d %H:%M} UTC and looks open")
     requested_at = await records.work_since(tx, org)
     if requested_at is not None and now - requested_at > _WORK_WITHIN:
-        words = f"next runs of organization {org} are not rewritten since {requested_at:%Y-%m-%d %H:%M} UTC"
-        wrong.append(f"{words}: is a worker running?")
+        message = f"next runs of organization {org} are not rewritten since {requested_at:%Y-%m-%d %H:%M} UTC"
+        wrong.append(f"{message}: is a worker running?")
     return wrong

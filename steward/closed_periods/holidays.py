@@ -161,8 +161,8 @@ def _calendar(region: HolidayRegion, year: int) -> holiday_library.HolidayCalend
     calendar = holiday_library.calendar(region.country, region.subdivision, year)
     if calendar is None:
         if region.country in holiday_library.countries():
-            words = "There is no such region. Take a code of the country's list."
-            raise ValidationFailed(errors={"subdivision": [words]})
+            message = "There is no such region. Take a code of the country's list."
+            raise ValidationFailed(errors={"subdivision": [message]})
         raise ValidationFailed(errors={"country": ["There is no such country. Take a code of the list."]})
     return calendar
 

@@ -154,12 +154,12 @@ async def connect(
     names = _names(tried.settings.subject, tried.health.facts)
     for other in await connections.find(tx, actor.org, kind=tried.kind):
         if names & _names(other.facts.get("subject"), other.facts):
-            words = (
+            message = (
                 f"This is connected already, as {other.name} (number {other.integration_id})."
                 if other.state is ConnectionState.CONNECTED
                 else f"This was {other.name} (number {other.integration_id}). Reconnect that one."
             )
-            raise _bad({next(iter(tried.settings.plain), ""): [words]})
+            raise _bad({next(iter(tried.settings.plain), ""): [message]})
     integration = await connections.new_integration_id(tx, actor.org)
     connector = vault.connectors[tried.kind]
     connection = _with_health(
@@ -188,8 +188,8 @@ async def connect(
     )
     subject = str(tried.health.facts.get(IDENTITY, tried.settings.subject))
     if not await connections.insert(tx, actor.org, connection, subject=subject):
-        words = "This was connected in the meantime. Reload the page."  # by another request, just now
-        raise _bad({next(iter(tried.settings.plain), ""): [words]})
+        message = "This was connected in the meantime. Reload the page."  # by another request, just now
+        raise _bad({next(iter(tried.settings.plain), ""): [message]})
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "connected", connection)
@@ -213,8 +213,8 @@ async def reconnect(
         raise WrongState("This connection is connected. Disconnect it first to give it other keys.")
     names = _names(tried.settings.subject, tried.health.facts)
     if not names & _names(before.facts.get("subject"), before.facts):
-        words = "This leads to another account than before. Connect that one as a new connection."
-        raise _bad({next(iter(tried.settings.plain), ""): [words]})
+        message = "This leads to another account than before. Connect that one as a new connection."
+        raise _bad({next(iter(tried.settings.plain), ""): [message]})
     version = before.version + 1
     after = _with_health(
         replace(before, state=ConnectionState.CONNECTED, connected_at=tx.now, version=version),

@@ -108,10 +108,10 @@ async def _opened(
     if connection is None:
         return None
     if connection.state is not ConnectionState.CONNECTED:
-        words = f"{connection.name} is not connected. Reconnect it in the web app."
-        raise NotConnected(words, errors={})
+        message = f"{connection.name} is not connected. Reconnect it in the web app."
+        raise NotConnected(message, errors={})
     try:
         return connection, await open_secrets(tx, vault, connection)
     except CannotOpen as error:
-        words = f"The keys of {connection.name} cannot be opened. Reconnect it in the web app."
-        raise NotConnected(words, errors={}) from error
+        message = f"The keys of {connection.name} cannot be opened. Reconnect it in the web app."
+        raise NotConnected(message, errors={}) from error

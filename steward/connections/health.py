@@ -103,8 +103,8 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
     refused = isinstance(health.error, Unauthorized | WrongAddress)
     if health.ok or health.error is None or refused or now - since < _SILENT_FOR:
         return health
-    words = f"It has not answered well since {since:%Y-%m-%d %H:%M} UTC. {health.error.message}"
-    return replace(health, error=PlatformUnavailable(words))
+    message = f"It has not answered well since {since:%Y-%m-%d %H:%M} UTC. {health.error.message}"
+    return replace(health, error=PlatformUnavailable(message))
 
 
 async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:

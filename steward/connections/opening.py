@@ -89,8 +89,8 @@ class RunAccess:
         try:
             secrets = await self.engine.read(self.clock.now(), load, org=org)
         except CannotOpen as error:
-            words = f"The keys of {connection.name} cannot be opened. Reconnect it in the web app."
-            raise NotConnected(words, errors={}) from error
+            message = f"The keys of {connection.name} cannot be opened. Reconnect it in the web app."
+            raise NotConnected(message, errors={}) from error
         return self.vault.connectors[connection.kind], secrets
 
 

@@ -45,8 +45,8 @@ class Floods:
         window.leave(now)
         if window.events >= _MAX_EVENTS or window.size >= _MAX_BYTES:
             wait = window.deliveries[0][0] + _SECONDS - now
-            words = "Too many events at the same time. Nothing was stored; send them again later."
-            raise Unavailable(words, retry_after=max(1, ceil(wait)))
+            message = "Too many events at the same time. Nothing was stored; send them again later."
+            raise Unavailable(message, retry_after=max(1, ceil(wait)))
         window.add(now, 1, 0)
 
     def weigh(self, address: str, now: float, *, size: int) -> None:

@@ -185,8 +185,8 @@ class FakeGoogle:
             or not issued - _SKEW_SECONDS <= now < ends + _SKEW_SECONDS
             or ends - issued > _TOKEN_SECONDS
         ):
-            words = "Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
-            raise _TokenError("invalid_grant", f"Invalid JWT: {words}")
+            message = "Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
+            raise _TokenError("invalid_grant", f"Invalid JWT: {message}")
         scopes = str(claims.get("scope", "")).split()
         if not any("/auth/spreadsheets" in scope or "/auth/drive" in scope for scope in scopes):
             raise _TokenError("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
@@ -223,8 +223,8 @@ class FakeGoogle:
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         token = self._tokens.get(text.strip()) if kind.lower() == "bearer" else None
         if token is None or token.until <= self._now():
-            words = "Request had invalid authentication credentials. Expected OAuth 2 access token."
-            raise SheetError(401, "UNAUTHENTICATED", words)
+            message = "Request had invalid authentication credentials. Expected OAuth 2 access token."
+            raise SheetError(401, "UNAUTHENTICATED", message)
         book = self.books.get(book_id)
         if book is None:
             raise SheetError(404, "NOT_FOUND", "Requested entity was not found.")

@@ -91,27 +91,27 @@ class ObjectStore:
         if match is None:
             raise _StoreError(400, "AuthorizationHeaderMalformed", "The authorization header is malformed.")
         if match["region"] != self._region:
-            words = f"The authorization header is malformed; the region '{match['region']}' is wrong; "
+            message = f"The authorization header is malformed; the region '{match['region']}' is wrong; "
             extra = f"<Region>{self._region}</Region>"
             raise _StoreError(
-                400, "AuthorizationHeaderMalformed", words + f"expecting '{self._region}'", extra
+                400, "AuthorizationHeaderMalformed", message + f"expecting '{self._region}'", extra
             )
         if match["key"] != self._access_key:
-            words = "The AWS Access Key Id you provided does not exist in our records."
-            raise _StoreError(403, "InvalidAccessKeyId", words)
+            message = "The AWS Access Key Id you provided does not exist in our records."
+            raise _StoreError(403, "InvalidAccessKeyId", message)
         timestamp = request.headers.get("x-amz-date", "")
         self._check_time(timestamp)
         payload = request.headers.get("x-amz-content-sha256", "")
         if payload not in ("UNSIGNED-PAYLOAD", _sha(request.body)):
-            words = "The provided 'x-amz-content-sha256' header does not match what was computed."
-            raise _StoreError(400, "XAmzContentSHA256Mismatch", words)
+            message = "The provided 'x-amz-content-sha256' header does not match what was computed."
+            raise _StoreError(400, "XAmzContentSHA256Mismatch", message)
         signed = match["signed"].split(";")
         scope = (match["day"], match["region"], match["service"])
         expected = sign(self._secret, scope, timestamp, _canonical_request(request, signed, payload))
         bound = {"host", "x-amz-date"} <= set(signed) and timestamp.startswith(match["day"])
         if not bound or not hmac.compare_digest(expected, match["mark"]):
-            words = "The request signature we calculated does not match the signature you provided."
-            raise _StoreError(403, "SignatureDoesNotMatch", words)
+            message = "The request signature we calculated does not match the signature you provided."
+            raise _StoreError(403, "SignatureDoesNotMatch", message)
 
     def _check_time(self, timestamp: str) -> None:
         try:
@@ -119,8 +119,8 @@ class ObjectStore:
         except ValueError:
             raise _StoreError(403, "AccessDenied", "AWS authentication requires a valid Date") from None
         if abs(request_time - self._now()) > _SKEW:
-            words = "The difference between the request time and the current time is too large."
-            raise _StoreError(403, "RequestTimeTooSkewed", words)
+            message = "The difference between the request time and the current time is too large."
+            raise _StoreError(403, "RequestTimeTooSkewed", message)
 
     def answer(self, request: FakeRequest) -> FakeResponse:
         """Serves one request below `/s3`."""
@@ -151,8 +151,8 @@ class ObjectStore:
             raise _StoreError(404, "NoSuchKey", "The specified key does not exist.")
         if_match = request.headers.get("if-match")
         if if_match not in (None, "*", stored.etag, stored.etag.strip('"')):
-            words = "At least one of the pre-conditions you specified did not hold"
-            raise _StoreError(412, "PreconditionFailed", words)
+            message = "At least one of the pre-conditions you specified did not hold"
+            raise _StoreError(412, "PreconditionFailed", message)
         headers = {
             "etag": stored.etag,
             "last-modified": format_datetime(stored.modified_at.astimezone(UTC), usegmt=True),

@@ -239,8 +239,8 @@ def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) ->
     start = last if last > area.first_row else area.first_row
     if start + len(rows) > tab.rows:
         if (start + len(rows)) * tab.columns > _MAX_CELLS:
-            words = "This action would increase the number of cells in the workbook above the limit of"
-            raise invalid(f"{words} {_MAX_CELLS} cells.")
+            message = "This action would increase the number of cells in the workbook above the limit of"
+            raise invalid(f"{message} {_MAX_CELLS} cells.")
         tab.rows = start + len(rows)
     tab.columns = max(tab.columns, area.first_column + _width(rows))
     target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.first_column)}{start + 1}"
@@ -431,8 +431,8 @@ def _request(book: FakeSpreadsheet, request: Any) -> Row:
             return _delete_rows(book, fields.get("range", {}))
         case "updateSheetProperties":
             return _rename_tab(book, fields.get("properties", {}))
-    words = f"Unknown name \"{kind}\" at 'requests[0]': Cannot find field."
-    raise invalid(f"Invalid JSON payload received. {words}")
+    message = f"Unknown name \"{kind}\" at 'requests[0]': Cannot find field."
+    raise invalid(f"Invalid JSON payload received. {message}")
 
 
 def _delete_tab(book: FakeSpreadsheet, sheet_id: Any) -> Row:
@@ -467,8 +467,8 @@ def _delete_rows(book: FakeSpreadsheet, span: Row) -> Row:
 def _add_tab(book: FakeSpreadsheet, properties: Row) -> Row:
     title = str(properties.get("title") or f"Sheet{len(book.tabs) + 1}")
     if any(tab.title.casefold() == title.casefold() for tab in book.tabs):
-        words = f'A sheet with the name "{title}" already exists. Please enter another name.'
-        raise invalid(f"Invalid requests[0].addSheet: {words}")
+        message = f'A sheet with the name "{title}" already exists. Please enter another name.'
+        raise invalid(f"Invalid requests[0].addSheet: {message}")
     number = properties.get("sheetId", max(tab.sheet_id for tab in book.tabs) + 1)
     grid = properties.get("gridProperties", {})
     tab = FakeTab(int(number), title, int(grid.get("rowCount", 1000)), int(grid.get("columnCount", 26)))

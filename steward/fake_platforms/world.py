@@ -240,17 +240,17 @@ def _faulty(fault: InjectedFault, service: str | None) -> FakeResponse:
         )
     if fault.body is not None:
         return json_response(status, fault.body, headers)
-    words = "Refused on request of a fault."
+    message = "Refused on request of a fault."
     if service == "sheets":
         words_by_status = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
         word = words_by_status.get(status, "INTERNAL")
-        return json_response(status, {"error": {"code": status, "message": words, "status": word}}, headers)
+        return json_response(status, {"error": {"code": status, "message": message, "status": word}}, headers)
     if service == "s3":
         code = "SlowDown" if status in (429, 503) else "InternalError"
-        text = f"<Error><Code>{code}</Code><Message>{words}</Message></Error>"
+        text = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
         return FakeResponse(status, text.encode(), {"content-type": "application/xml", **headers})
     return json_response(
-        status, {"code": "sandbox_fault", "message": words, "data": {"status": status}}, headers
+        status, {"code": "sandbox_fault", "message": message, "data": {"status": status}}, headers
     )
 
 

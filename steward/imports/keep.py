@@ -64,8 +64,8 @@ async def keep(
     if existing is not None:
         return StoredImport(existing, replayed=True)
     if await imports.count(tx, actor.org) >= max_imports:
-        words = f"{max_imports} imports are stored already. Delete one that you no longer need."
-        raise AllowanceSpent(words, errors={})
+        message = f"{max_imports} imports are stored already. Delete one that you no longer need."
+        raise AllowanceSpent(message, errors={})
     reading = prepared.reading
     plan = plan_json.to_json(reading.plan)
     record = Import(

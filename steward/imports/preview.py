@@ -78,9 +78,9 @@ def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[F
     if entry is None or entry.kind != "event" or query.topics_of is None:
         return []
     sent_topics = query.topics_of(store)
-    words = "{} cannot send {}, which starts it. Choose another start when you set it up."
+    message = "{} cannot send {}, which starts it. Choose another start when you set it up."
     return [
-        Finding(entry.name, FindingLevel.WARNING, "foreign_trigger", words.format(store.name, topic))
+        Finding(entry.name, FindingLevel.WARNING, "foreign_trigger", message.format(store.name, topic))
         for topic in entry.topics
         if topic not in sent_topics
     ]

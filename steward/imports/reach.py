@@ -41,13 +41,13 @@ def reach_findings(plan: Plan) -> list[Finding]:
     if not unreached:
         return []
     is_one = len(unreached) == 1
-    words = (
+    message = (
         f"{named(unreached)} {'does' if is_one else 'do'} not run: a run begins at “{entry.name}”, which "
         f"does not lead there. If you need {'this step' if is_one else 'these steps'}, connect "
         f"{'it' if is_one else 'them'} in {_tool(plan)}, or give {'it' if is_one else 'them'} a workflow "
         "apart."
     )
-    return [Finding(None, FindingLevel.WARNING, "parameter", words)]
+    return [Finding(None, FindingLevel.WARNING, "parameter", message)]
 
 
 def _never_runs(source: StepSource) -> bool:

@@ -181,8 +181,8 @@ async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
             )
         )
     except CodeStopped as stopped:
-        words = f"Its expressions could not be checked: {stopped.message}"
-        return [Finding(None, FindingLevel.ERROR, "expression_feature", words)]
+        message = f"Its expressions could not be checked: {stopped.message}"
+        return [Finding(None, FindingLevel.ERROR, "expression_feature", message)]
     code = [*templates, *liquid, *scripts]
     code_problems = [*checked.templates, *checked.liquid, *checked.scripts]
     findings: list[Finding] = []
@@ -236,8 +236,8 @@ def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
     ):
         level = FindingLevel.WARNING
     label = label_of(raw_parameters(step.config), f"parameters.{where}") if where else "Its code"
-    words = f"{problem.message} ({label}, from character {problem.column}.) {problem.what_to_do}"
-    return Finding(step.name, level, problem.code, words)
+    message = f"{problem.message} ({label}, from character {problem.column}.) {problem.what_to_do}"
+    return Finding(step.name, level, problem.code, message)
 
 
 __all__ = ["SOURCES", "ImportReading", "Unreadable", "read_export", "templates_of"]

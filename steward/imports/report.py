@@ -36,8 +36,8 @@ def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
     )
     if len(ordered) > _MAX_FINDINGS:
         rest = len(ordered) - _MAX_FINDINGS
-        words = f"{rest} more findings are not shown. Correct these first and import the workflow again."
-        ordered = [*ordered[:_MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
+        message = f"{rest} more findings are not shown. Correct these first and import the workflow again."
+        ordered = [*ordered[:_MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", message)]
     blocked = {finding.step for finding in ordered if finding.level is FindingLevel.ERROR}
     unsupported = sum(step.name in blocked for step in plan.steps)
     return ImportReport(tuple(ordered), len(plan.steps), unsupported, reach_of(plan))

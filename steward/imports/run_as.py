@@ -16,6 +16,8 @@ async def run_as(
     """Sets up the automation. Raises NotFound, ValidationFailed, KeyReused, NotConnected."""
     record = await imports.get(tx, actor.org, command.import_id)
     if not record.supported or record.plan is None:
-        words = "Some steps of this import cannot run. Correct them where it comes from and import it again."
-        raise ValidationFailed(errors={"import_id": [words]})
+        message = (
+            "Some steps of this import cannot run. Correct them where it comes from and import it again."
+        )
+        raise ValidationFailed(errors={"import_id": [message]})
     return await from_plan.create(tx, actor, command, source=record.source, plan=record.plan, rules=rules)

@@ -116,16 +116,16 @@ def called_name(step: PlanStep) -> str:
 def _check_no_wait(inside: Sequence[PlanStep]) -> None:
     for inner_step in inside:
         if inner_step.kind is StepKind.WAIT:
-            words = f"{inner_step.name}: a called workflow does not wait here."
-            raise CannotBeCalled(f"{words} Put its steps into this one.")
+            message = f"{inner_step.name}: a called workflow does not wait here."
+            raise CannotBeCalled(f"{message} Put its steps into this one.")
 
 
 def _check_nothing_follows(acting: Sequence[PlanStep], plan: Plan) -> None:
     for inner_step in acting:
         follower = next((edge.target for edge in plan.edges if edge.source == inner_step.name), None)
         if follower is not None:
-            words = f"{follower}: in a called workflow nothing comes after a step that changes or sends."
-            raise CannotBeCalled(f"{words} Put its steps into this one.")
+            message = f"{follower}: in a called workflow nothing comes after a step that changes or sends."
+            raise CannotBeCalled(f"{message} Put its steps into this one.")
 
 
 def _kind(inside: Sequence[PlanStep], plan: Plan) -> StepKind | None:
@@ -134,8 +134,10 @@ def _kind(inside: Sequence[PlanStep], plan: Plan) -> StepKind | None:
     kinds = {inner_step.kind for inner_step in acting}
     if len(kinds) > 1:
         names = f"{acting[0].name} and {acting[-1].name}"
-        words = f"{names}: a called workflow changes a store or sends, not both. Put its steps into this one."
-        raise CannotBeCalled(words)
+        message = (
+            f"{names}: a called workflow changes a store or sends, not both. Put its steps into this one."
+        )
+        raise CannotBeCalled(message)
     reads = StepKind.READ if any(inner_step.kind is StepKind.READ for inner_step in inside) else None
     return next(iter(kinds), reads)
 
@@ -150,8 +152,8 @@ def _needs(inside: Sequence[PlanStep]) -> tuple[str | None, str | None]:
     kinds = {inner_step.origin.needs for inner_step in needing if inner_step.origin is not None}
     platforms = {inner_step.operation.partition(".")[0] for inner_step in needing if "store" in kinds}
     if len(kinds) > 1 or len(platforms) > 1:
-        words = f"{needing[-1].name}: a called workflow uses one connection. Put its steps into this one."
-        raise CannotBeCalled(words)
+        message = f"{needing[-1].name}: a called workflow uses one connection. Put its steps into this one."
+        raise CannotBeCalled(message)
     return next(iter(kinds), None), next(iter(platforms), None)
 
 

@@ -25,8 +25,8 @@ async def send_test(tx: Tx, actor: Actor) -> None:
     """
     receiver = _receiver(actor)
     if await own_mail.count_tests(tx, actor.org, receiver, tx.now - _HOUR) >= _MAIL_TESTS_PER_HOUR:
-        words = f"{_MAIL_TESTS_PER_HOUR} test mails were sent to you within the last hour. Try again later."
-        raise RateLimited(words, retry_after=int(_HOUR.total_seconds()))
+        message = f"{_MAIL_TESTS_PER_HOUR} test mails were sent to you within the last hour. Try again later."
+        raise RateLimited(message, retry_after=int(_HOUR.total_seconds()))
     organization = await organizations.get(tx, actor.org)
     envelope = {"organization": organization.name}
     await messages.add_closed(tx, actor.org, receiver, count=0, envelope=envelope)

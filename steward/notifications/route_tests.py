@@ -83,6 +83,6 @@ async def _check(tx: Tx, *, org: OrgId, route: RouteId) -> NotificationRoute:
     if stored is None:
         raise NotFound
     if await rows.tests_since(tx, org, tx.now - _HOUR) >= _TESTS_PER_HOUR:
-        words = f"{_TESTS_PER_HOUR} test messages were sent within the last hour. Try again later."
-        raise RateLimited(words, retry_after=int(_HOUR.total_seconds()))
+        message = f"{_TESTS_PER_HOUR} test messages were sent within the last hour. Try again later."
+        raise RateLimited(message, retry_after=int(_HOUR.total_seconds()))
     return stored

@@ -65,8 +65,8 @@ async def create(tx: Tx, vault: Vault, actor: Actor, content: RouteContent) -> S
     """Creates a route. Raises ValidationFailed by field, and for the 21st route."""
     await organizations.lock(tx, actor.org)
     if len(await rows.every(tx, actor.org)) >= MAX_ROUTES:
-        words = f"There are {MAX_ROUTES} routes already. Delete one that you no longer need."
-        raise ValidationFailed(words, errors={"name": [words]})
+        message = f"There are {MAX_ROUTES} routes already. Delete one that you no longer need."
+        raise ValidationFailed(message, errors={"name": [message]})
     await _check(tx, vault, actor.org, content)
     route_id = RouteId(new_id(tx.now))
     secret = new_webhook_secret() if content.url is not None else None

@@ -56,8 +56,8 @@ def row_error(error: BaseException) -> Exception:
 
 async def defer_row(ctx: NotificationContext, task: str, org: OrgId, key: str, error: Exception) -> None:
     """Defers a row that failed because of a defect, so that it does not stop others."""
-    words = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {error}"
     failures = await ctx.engine.write(
-        ctx.clock.now(), partial(due_rows.defer, tick=task, key=key, message=words)
+        ctx.clock.now(), partial(due_rows.defer, tick=task, key=key, message=message)
     )
     ctx.log.error("row_deferred", error, task=task, org=org, key=key, failures=failures)

@@ -121,12 +121,12 @@ class WebhookChannel:
         status = response.status
         if response.ok:
             return DeliveryOutcome(DeliveryResult.ACCEPTED, status)
-        words = f"The receiver answered with status {status}."
+        message = f"The receiver answered with status {status}."
         if 400 <= status < 500 and status not in _TRIED_AGAIN:
-            return DeliveryOutcome(DeliveryResult.REFUSED, status, words, is_gone=status == _GONE)
+            return DeliveryOutcome(DeliveryResult.REFUSED, status, message, is_gone=status == _GONE)
         wait = retry_after(response.headers.get("retry-after"), self.clock.now())
         pause = None if wait is None else min(timedelta(seconds=wait), LONGEST_RETRY_AFTER)
-        return DeliveryOutcome(DeliveryResult.TRY_AGAIN, status, words, retry_after=pause)
+        return DeliveryOutcome(DeliveryResult.TRY_AGAIN, status, message, retry_after=pause)
 
 
 def outcome_of_error(error: CallError) -> DeliveryOutcome:

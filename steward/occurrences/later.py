@@ -142,8 +142,8 @@ def _check_free(slot: LockedSlot, rows: _Rows, run_at: datetime) -> None:
     """Raises ValidationFailed when another pending run that stays is planned at that instant."""
     stays = rows.earlier() + _between(slot.locked, rows, slot.row.slot_at)
     if any(row.run_at == run_at and row.state is OccurrenceState.PENDING for row in stays):
-        words = "Another run of this automation is planned then. Choose another time."
-        raise ValidationFailed(errors={"run_at": [words]})
+        message = "Another run of this automation is planned then. Choose another time."
+        raise ValidationFailed(errors={"run_at": [message]})
 
 
 def _between(locked: LockedAutomation, rows: _Rows, chosen: datetime) -> list[StoredSlot]:

@@ -88,8 +88,8 @@ async def find(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
             }
         )
     if current_slot is None:
-        words = "This automation has no run planned then. Read the calendar again."
-        raise ValidationFailed(errors={"slot_at": [words]})
+        message = "This automation has no run planned then. Read the calendar again."
+        raise ValidationFailed(errors={"slot_at": [message]})
     return current_slot
 
 
@@ -176,8 +176,8 @@ def is_exempt_at(slot: LockedSlot, run_at: datetime) -> bool:
     until = "until it is ended"
     if closing.end is not None:
         until = f"until {closing.end.astimezone(zone_of(slot.automation)):%a %d %b %H:%M}"
-    words = f"This is in the closed period {closing.period.name}, {until}. Choose another time."
-    raise ValidationFailed(errors={"run_at": [words]})
+    message = f"This is in the closed period {closing.period.name}, {until}. Choose another time."
+    raise ValidationFailed(errors={"run_at": [message]})
 
 
 def _closings_at(slot: LockedSlot, instant: datetime) -> set[tuple[str, datetime]]:

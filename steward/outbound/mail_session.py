@@ -149,19 +149,19 @@ class MailDialer:
                     )
                 await smtp.ehlo()
             elif origin.entry not in self._private_hosts:
-                words = f"{origin.host} offers no encryption (STARTTLS), so nothing was sent to it."
-                raise MailFailed(MailResult.DEFERRED, BadCertificate(words))
+                message = f"{origin.host} offers no encryption (STARTTLS), so nothing was sent to it."
+                raise MailFailed(MailResult.DEFERRED, BadCertificate(message))
         if server.user is not None and server.password is not None:
             await self._sign_in(smtp, server.user, server.password)
 
     async def _sign_in(self, smtp: aiosmtplib.SMTP, user: str, password: Secret) -> None:
         self._register.add(password.reveal())
         if not smtp.supports_extension("auth"):
-            words = (
+            message = (
                 "The mail server offers no sign-in on this port. Check the port, or leave user and password"
                 " out."
             )
-            raise MailFailed(MailResult.DEFERRED, Unauthorized(words))
+            raise MailFailed(MailResult.DEFERRED, Unauthorized(message))
         try:
             await smtp.login(user, password.reveal())
         except aiosmtplib.SMTPAuthenticationError as error:
@@ -169,9 +169,9 @@ class MailDialer:
             if error.code < 500:
                 later = PlatformUnavailable("The mail server takes no sign-ins now.", wait_s=DEFER_S)
                 raise MailFailed(MailResult.DEFERRED, later, error.code, text) from None
-            words = "The mail server did not accept user and password. Reconnect it."
+            message = "The mail server did not accept user and password. Reconnect it."
             raise MailFailed(
-                MailResult.DEFERRED, Unauthorized(words, platform_text=text), error.code, text
+                MailResult.DEFERRED, Unauthorized(message, platform_text=text), error.code, text
             ) from None
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -211,16 +211,16 @@ class MailDialer:
         """Raises MailFailed with why a connection could not be opened."""
         why = certificate_problem(error)
         if why is not None:
-            words = f"The certificate of {host} was not accepted: {why}."
-            raise MailFailed(MailResult.DEFERRED, BadCertificate(words)) from None
+            message = f"The certificate of {host} was not accepted: {why}."
+            raise MailFailed(MailResult.DEFERRED, BadCertificate(message)) from None
         if isinstance(error, aiosmtplib.SMTPResponseException):
             text = self._register.clean(error.message)
-            words = f"The mail server refused the connection (code {error.code})."
-            cause: CallError = PlatformUnavailable(words, wait_s=DEFER_S, platform_text=text)
+            message = f"The mail server refused the connection (code {error.code})."
+            cause: CallError = PlatformUnavailable(message, wait_s=DEFER_S, platform_text=text)
             raise MailFailed(MailResult.DEFERRED, cause, error.code, text) from None
         if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
-            words = f"{host} does not encrypt on this port. Check the port and the kind of encryption."
-            raise MailFailed(MailResult.DEFERRED, BadCertificate(words)) from None
+            message = f"{host} does not encrypt on this port. Check the port and the kind of encryption."
+            raise MailFailed(MailResult.DEFERRED, BadCertificate(message)) from None
         timed_out = isinstance(error, TimeoutError)
         raise MailFailed(
             MailResult.DEFERRED,

@@ -42,11 +42,11 @@ def body_with(credentials: Credentials, body: bytes, headers: Mapping[str, str])
     secrets = credentials.body if isinstance(credentials, PlacedSecrets) else ()
     markers = list(dict.fromkeys(match[0] for match in _MARKER.finditer(body)))
     if len(markers) > len(secrets):
-        words = (
+        message = (
             "The body holds a key that was removed at import, and the account does not put it back. "
             "Choose an account with a key for the body."
         )
-        raise CallRefused("a body is sent with its keys or not at all", words)
+        raise CallRefused("a body is sent with its keys or not at all", message)
     content_type = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
     texts = {
         marker: _written(secret.reveal(), content_type).encode()
@@ -61,11 +61,11 @@ def refuse_markers_in(url: str, headers: Mapping[str, str]) -> None:
         "address" if MARKER.search(url) else "header" if any(map(MARKER.search, headers.values())) else None
     )
     if place is not None:
-        words = (
+        message = (
             f"The {place} of the request holds the mark of a key that was removed at import, and the account "
             "does not put that key back. Choose an account that has it."
         )
-        raise CallRefused("a mark of a removed key is not sent", words)
+        raise CallRefused("a mark of a removed key is not sent", message)
 
 
 def _written(secret: str, content_type: str) -> str:

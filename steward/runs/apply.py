@@ -178,8 +178,8 @@ async def _handle_read_error(
         applying.unavailable += 1
         if applying.unavailable >= _MAX_UNAVAILABLE:
             pending_parts = applying.next_of(pending_parts[0].part.integration_id)
-    words = f"It could not be read again before the change, so nothing was sent. {error.message}"
-    await ledger.settle_unsent(applying, [(pending, Outcome.FAILED, words) for pending in pending_parts])
+    message = f"It could not be read again before the change, so nothing was sent. {error.message}"
+    await ledger.settle_unsent(applying, [(pending, Outcome.FAILED, message) for pending in pending_parts])
 
 
 async def _schedule_check(

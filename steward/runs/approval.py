@@ -176,11 +176,11 @@ async def approve(tx: Tx, actor: Actor, command: ApproveCommand, *, not_starter:
     items = await changes.of_round(tx, actor.org, current.run_id, round_=current.round)
     unknown_ids = set(command.except_) - {item.id for item in items}
     if unknown_ids:
-        words = f"{len(unknown_ids)} of these are not changes of this approval. Load it again."
-        raise ValidationFailed(errors={"except": [words]})
+        message = f"{len(unknown_ids)} of these are not changes of this approval. Load it again."
+        raise ValidationFailed(errors={"except": [message]})
     if command.write_now and run.undo_of is None:
-        words = "Only an undo may write while changes are stopped. Leave this out."
-        raise ValidationFailed(errors={"write_now": [words]})
+        message = "Only an undo may write while changes are stopped. Leave this out."
+        raise ValidationFailed(errors={"write_now": [message]})
     if not_starter and run.maker.created_by == actor.person:
         raise Forbidden("You started this run. Somebody else has to decide on its changes.")
     if len(set(command.except_)) == len(items):
@@ -310,13 +310,13 @@ def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:
     warnings: list[JsonObject] = []
     large = sum(_is_large(item) for item in items)
     if large:
-        words = "1 price changes" if large == 1 else f"{large} prices change"
+        message = "1 price changes" if large == 1 else f"{large} prices change"
         warnings.append(
-            {"code": "large_change_percent", "message": f"{words} by more than {_LARGE_PERCENT} %."}
+            {"code": "large_change_percent", "message": f"{message} by more than {_LARGE_PERCENT} %."}
         )
     if irreversible:
-        words = "1 change" if irreversible == 1 else f"{irreversible} changes"
-        warnings.append({"code": "irreversible", "message": f"{words} cannot be taken back."})
+        message = "1 change" if irreversible == 1 else f"{irreversible} changes"
+        warnings.append({"code": "irreversible", "message": f"{message} cannot be taken back."})
         warnings.append({"code": "not_undoable", "message": _not_undoable(items, irreversible)})
     if len(items) >= _MANY_OBJECTS:
         warnings.append({"code": "many_objects", "message": f"{len(items):,} changes at once."})

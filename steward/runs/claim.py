@@ -217,8 +217,8 @@ async def _refusal(tx: Tx, templates: Templates, automation: Automation, run: Ru
     if obstacle is not None and obstacle.code == "switched_off":
         return finish.RunEnd(RunStatus.REFUSED, obstacle.code, obstacle.message)
     if run.plan_version is not None and run.plan_version != automation.plan_version:
-        words = "The automation's steps were changed after this run was queued. Run it again."
-        return finish.RunEnd(RunStatus.REFUSED, "superseded", words)
+        message = "The automation's steps were changed after this run was queued. Run it again."
+        return finish.RunEnd(RunStatus.REFUSED, "superseded", message)
     return finish.RunEnd(RunStatus.REFUSED, obstacle.code, obstacle.message) if obstacle is not None else None
 
 
@@ -226,8 +226,8 @@ async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
     """Returns why an undo may not start; automations are off, or a connection is not usable."""
     organization = await organizations.get(tx, run.org)
     if organization is None or not organization.automations_on:
-        words = "Automations are switched off for this organisation."
-        return finish.RunEnd(RunStatus.REFUSED, "switched_off", words)
+        message = "Automations are switched off for this organisation."
+        return finish.RunEnd(RunStatus.REFUSED, "switched_off", message)
     stored = await undos.get(tx, run.org, run.id)
     why = await undo.why_not_connected(tx, run.org, stored.of_run, stored.chosen)
     return None if why is None else finish.RunEnd(RunStatus.REFUSED, "not_connected", why)
@@ -242,10 +242,10 @@ async def _is_held(tx: Tx, rules: AutomationRules, lease: Lease, run: Run, autom
     if closing is None or await runs.is_exempt(tx, lease.org, lease.run):
         return False
     if run.started_by is StartedBy.SCHEDULE:
-        words = (
+        message = (
             f"It would have begun in the closed period {closing.period.name}. Run it again if it is needed."
         )
-        end = finish.RunEnd(RunStatus.REFUSED, "closed_period", words)
+        end = finish.RunEnd(RunStatus.REFUSED, "closed_period", message)
         await finish.finish(
             tx, lease, end, automation=automation.id, mode=run.mode, rules=rules, is_undo=False
         )

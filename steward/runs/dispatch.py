@@ -231,8 +231,8 @@ async def _pause_withdrawn(tx: Tx, *, org: OrgId, automation: AutomationId, rule
     """Pauses an automation whose template is no longer offered, unless another release may offer it."""
     if await workers.is_other_release_alive(tx, __version__):
         return
-    words = "Its template is no longer part of the service."
-    await lifecycle.pause_by_service(tx, org, automation, reason=words, rules=rules)
+    message = "Its template is no longer part of the service."
+    await lifecycle.pause_by_service(tx, org, automation, reason=message, rules=rules)
 
 
 async def _one_by_one(

@@ -495,18 +495,18 @@ def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatu
         (cancelled, "cancelled"),
     )
     phrases = [f"{number} {phrase}" for number, phrase in numbers if number]
-    words = ", ".join([f"{counts.applied + counts.sent} of {total} done", *phrases]) + "."
+    message = ", ".join([f"{counts.applied + counts.sent} of {total} done", *phrases]) + "."
     if counts.unknown:
-        return StepStatus.FAILED, "outcome_unknown", words
+        return StepStatus.FAILED, "outcome_unknown", message
     if counts.failed:
-        return StepStatus.FAILED, "some_changes_failed", words
+        return StepStatus.FAILED, "some_changes_failed", message
     if cancelled:
-        return StepStatus.FAILED, "cancelled", words
+        return StepStatus.FAILED, "cancelled", message
     if done:
-        return StepStatus.SUCCEEDED, None, words if done < total else None
+        return StepStatus.SUCCEEDED, None, message if done < total else None
     if counts.declined == total:
-        return StepStatus.REFUSED, "not_approved", words
-    return StepStatus.FAILED, "nothing_applied", words
+        return StepStatus.REFUSED, "not_approved", message
+    return StepStatus.FAILED, "nothing_applied", message
 
 
 def _sheet_verdict(items: Sequence[Change], words: str | None) -> tuple[str, str] | None:

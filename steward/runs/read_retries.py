@@ -38,8 +38,8 @@ async def wait_for(
         return None
     current_step = None
     if step is not None:
-        words = f"{step.title}. Waiting: {error.message} It is tried again in {_in_words(pause)}."
-        current_step = {**Progress(walk.lease, step, started_at).wire(), "title": words}
+        message = f"{step.title}. Waiting: {error.message} It is tried again in {_in_words(pause)}."
+        current_step = {**Progress(walk.lease, step, started_at).wire(), "title": message}
     return MustWait(pause.total_seconds(), reading=execution, current_step=current_step)
 
 

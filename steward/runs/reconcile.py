@@ -348,8 +348,8 @@ async def settle_finished(ctx: WriteContext, org: OrgId, run: RunId) -> None:
         if not _is_unsettled(effect) or ledger.now - effect.intent_at > _GIVE_UP:
             verdict = Verdict(effect, None, retry_at=ledger.now + timedelta(days=36_500))
         elif verdict.state is EffectState.NOT_SENT:  # no worker will send it any more
-            words = "It did not take effect. Run the automation again to repeat it."
-            verdict = Verdict(effect, EffectState.REFUSED, message=words)
+            message = "It did not take effect. Run the automation again to repeat it."
+            verdict = Verdict(effect, EffectState.REFUSED, message=message)
         await engine.write(
             now, partial(_store_late_verdict, org=org, ledger=ledger, verdict=verdict), org=org
         )

@@ -158,8 +158,8 @@ async def _replay(tx: Tx, actor: Actor, command: UndoCommand) -> StartedRun | No
         return None
     run = await runs.get(tx, actor.org, RunId(stored_key.object_id))
     if run.undo_of != command.run:
-        words = "This key already started an undo of another run. Use a new one."
-        raise KeyReused(errors={"idempotency_key": [words]})
+        message = "This key already started an undo of another run. Use a new one."
+        raise KeyReused(errors={"idempotency_key": [message]})
     return StartedRun(run, replayed=True)
 
 
@@ -181,8 +181,8 @@ async def _checked_changes(tx: Tx, org: OrgId, command: UndoCommand) -> Sequence
     undoable = await undos.undoable_ids(tx, org, command.run)
     unknown = next((change for change in command.changes if change not in undoable), None)
     if unknown is not None:
-        words = f"{unknown} is no change of this run that can be undone. Leave it out."
-        raise ValidationFailed(errors={"changes": [words]})
+        message = f"{unknown} is no change of this run that can be undone. Leave it out."
+        raise ValidationFailed(errors={"changes": [message]})
     return command.changes
 
 

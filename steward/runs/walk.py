@@ -135,8 +135,8 @@ def _end_at_start(claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
     if claimed.lease.attempt > _ATTEMPTS:
         return partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, _INTERRUPTED_WORDS))
     if claimed.is_past_longest:
-        words = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
-        return partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", words))
+        message = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
+        return partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", message))
     return None
 
 
@@ -198,15 +198,15 @@ async def _walk_to_pause(walk: Walk) -> None:
         await _close(walk, _cancelled(cancel.code))
     except ApprovalMismatch:
         walk.ctx.log.error("approval_mismatch", run=walk.run.id, org=walk.lease.org)
-        words = "What was approved and what would be done differ. Nothing more was changed; run it again."
-        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "approval_mismatch", words)))
+        message = "What was approved and what would be done differ. Nothing more was changed; run it again."
+        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "approval_mismatch", message)))
     except RunTimedOut:
         limit = int(walk.ctx.rules.time_limit.total_seconds())
-        words = f"The run took longer than {limit} seconds and was stopped."
-        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", words)))
+        message = f"The run took longer than {limit} seconds and was stopped."
+        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", message)))
     except TooMuchData:
-        words = "A step returned more data than a run may store. Narrow down what the automation reads."
-        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "too_much_data", words)))
+        message = "A step returned more data than a run may store. Narrow down what the automation reads."
+        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "too_much_data", message)))
 
 
 async def _take_steps_and_end(walk: Walk) -> None:
@@ -573,13 +573,15 @@ async def _fail_crashed_run(ctx: RunContext, lease: Lease) -> None:
         state = await transitions.read_state(tx, lease.org, lease.run)
         if state is None:
             return
-        words = "A defect of the service stopped this run. Its operator finds it in the log by the run's id."
+        message = (
+            "A defect of the service stopped this run. Its operator finds it in the log by the run's id."
+        )
         summary: JsonObject | None = None
         if state.started_at is not None:
             await change_outcomes.drop_open(tx, lease.org, lease.run, to=Outcome.CANCELLED)
             record = await summaries.of_run(tx, lease.org, lease.run, without_template=True)
-            summary = record.summary(RunStatus.FAILED, "step_failed", words)
-        end = RunEnd(RunStatus.FAILED, "step_failed", words, summary)
+            summary = record.summary(RunStatus.FAILED, "step_failed", message)
+        end = RunEnd(RunStatus.FAILED, "step_failed", message, summary)
         rules = ctx.automation_rules
         await finish.finish(
             tx,

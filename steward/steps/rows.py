@@ -33,8 +33,8 @@ async def read_table(
             return page.items[0]
     except RemoteNotFound as error:
         if tab is not None:
-            words = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."
-            raise StepFailed("tab_missing", words) from error
+            message = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."
+            raise StepFailed("tab_missing", message) from error
         raise
     raise StepFailed("sheet_empty", "The sheet is empty. Its first row must name the columns.")
 
@@ -50,8 +50,8 @@ def named_rows(
     header = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
     heads = [key_of(cell).casefold() for cell in header]
     if not any(heads):
-        words = f"The {what} has no header. Its first row must name the columns."
-        raise StepFailed("sheet_empty", words)
+        message = f"The {what} has no header. Its first row must name the columns."
+        raise StepFailed("sheet_empty", message)
     indexes = [None if name is None else _column_index(heads, name, what) for name in columns]
     return tuple(
         NamedRow(row.number, tuple(_cell(row.cells, index) for index in indexes))

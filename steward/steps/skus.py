@@ -58,12 +58,12 @@ class Skus:
         """
         exact = self._exact.get(key, [])
         if len(exact) > 1:
-            words = f"{len(exact)} variants of the store have the SKU {display_text(key)}."
-            raise RowRefused("sku_ambiguous", f"{words} None of them was changed.")
+            message = f"{len(exact)} variants of the store have the SKU {display_text(key)}."
+            raise RowRefused("sku_ambiguous", f"{message} None of them was changed.")
         if exact:
             return exact[0]
         similar = self._folded.get(key.casefold(), [])
         if len(similar) == 1:
-            words = f"The store has this SKU as {display_text(similar[0].sku)}. Write it the same way."
-            raise RowRefused("sku_case_differs", words)
+            message = f"The store has this SKU as {display_text(similar[0].sku)}. Write it the same way."
+            raise RowRefused("sku_case_differs", message)
         return None

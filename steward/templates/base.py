@@ -494,8 +494,8 @@ def _target_errors(
     if named.kind == "teams":
         channel, labels = target.get("channel"), {connection.name, connection.account_label}
         if channel is not None and channel not in labels:
-            words = f"This connection is the channel {connection.account_label or connection.name}."
-            return {named.path.replace("integration_id", "channel"): [words]}
+            message = f"This connection is the channel {connection.account_label or connection.name}."
+            return {named.path.replace("integration_id", "channel"): [message]}
     return {}
 
 

@@ -174,13 +174,13 @@ def _plan(context: StepContext, orders: Sequence[Order]) -> PlannedChanges:
 
 def _message(context: StepContext, order: Order, *, restock: bool) -> str:
     hours = counted(_hours(context, order), "hour")
-    words = f"Total {total_text(order)} {order.currency}, unpaid for {hours}."
+    message = f"Total {total_text(order)} {order.currency}, unpaid for {hours}."
     if context.home.platform == "woocommerce":
-        words += " The shop itself decides whether it puts the items back in stock and sends e-mails."
+        message += " The shop itself decides whether it puts the items back in stock and sends e-mails."
     removed = [line.title for line in order.lines if line.variant_id is None]
     if removed and restock:
-        words += f" Not put back in stock, since no longer in the store: {', '.join(removed[:10])}."
-    return words
+        message += f" Not put back in stock, since no longer in the store: {', '.join(removed[:10])}."
+    return message
 
 
 def _hours(context: StepContext, order: Order) -> int:

@@ -67,8 +67,8 @@ async def _read_audited(context: StepContext) -> StepResult:
     options = _AuditInputs.from_json(context.inputs)
     unsupported = UNSUPPORTED.get(context.home.platform, frozenset()).intersection(options.checks)
     if unsupported:
-        words = f"The store's platform has no field for {WORDS[min(unsupported)]}. Take it off the list."
-        raise StepFailed("field_missing", words)
+        message = f"The store's platform has no field for {WORDS[min(unsupported)]}. Take it off the list."
+        raise StepFailed("field_missing", message)
     products = await read_products(context, published_only=options.published_only)
     rows: list[_AuditedProduct] = []
     for product in products:

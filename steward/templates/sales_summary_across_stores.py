@@ -49,10 +49,10 @@ class _StoreFigures(JsonRecord, frozen=True):
     @property
     def words(self) -> str:
         """The figures in words, refunds only where there are any."""
-        words = f"{counted(self.orders, 'order')}, sales {f'{self.sales} {self.currency}'.rstrip()}"
+        message = f"{counted(self.orders, 'order')}, sales {f'{self.sales} {self.currency}'.rstrip()}"
         if self.refunds.strip("0.") == "":
-            return words
-        return f"{words}, refunds {f'{self.refunds} {self.currency}'.rstrip()}"
+            return message
+        return f"{message}, refunds {f'{self.refunds} {self.currency}'.rstrip()}"
 
 
 class _SummedSales(StepOutput, frozen=True):
@@ -123,8 +123,8 @@ async def send_summary(context: StepContext) -> StepResult:
     if summed.without_rate:
         text.append(f"Not in the sum, because there is no exchange rate: {', '.join(summed.without_rate)}.")
     if summed.other_currencies:
-        words = "Orders in other currencies are counted and not in the sums"
-        text.append(f"{words}: {'; '.join(summed.other_currencies)}.")
+        message = "Orders in other currencies are counted and not in the sums"
+        text.append(f"{message}: {'; '.join(summed.other_currencies)}.")
     return post_card(context, PostCard(f"Sales of {summed.day}", text=tuple(text), facts=tuple(facts)))
 
 

@@ -243,8 +243,8 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     if store is not None and store.kind == "shopify" and days > ORDER_DAYS:
         rights = store.facts.get("rights", [])
         if not isinstance(rights, Sequence) or WIDER_PERMISSION not in rights:
-            words = f"The app may read orders of {ORDER_DAYS} days."
-            errors["inputs.no_sale_days"] = [f"{words} Give it {WIDER_PERMISSION}, or name fewer days."]
+            message = f"The app may read orders of {ORDER_DAYS} days."
+            errors["inputs.no_sale_days"] = [f"{message} Give it {WIDER_PERMISSION}, or name fewer days."]
     return errors
 
 
@@ -348,11 +348,11 @@ def _first_price(variant: Variant, markdown: _RememberedMarkdown | None) -> str 
 def _message(context: StepContext, variant: Variant, price: str) -> str:
     days = _SlowStockInputs.from_json(context.inputs).no_sale_days
     cost, new = amount_of(variant.cost), Decimal(price)
-    words = f"Not sold for {days} days or more. Stock {variant.stock}."
+    message = f"Not sold for {days} days or more. Stock {variant.stock}."
     if cost is None:
-        return f"{words} Cost not known."
+        return f"{message} Cost not known."
     margin = ((new - cost) / new * 100).quantize(Decimal("0.1"))
-    return f"{words} Cost {money_text(cost, variant.currency)}. Margin after {margin} %."
+    return f"{message} Cost {money_text(cost, variant.currency)}. Margin after {margin} %."
 
 
 def _text(value: object) -> str | None:

@@ -351,9 +351,9 @@ def _missing(
     missing, total = missing_variants(variants, supplied, file.keys, prefix=context.memory_key(""))
     max_percent = _FeedInputs.from_json(context.inputs).max_missing_percent
     if Decimal(len(missing)) * 100 > max_percent * total:
-        words = f"{len(missing)} of the supplier's {counted(total, 'variant')} are not in the file,"
-        words += f" more than {max_percent.normalize():f} %. Nothing was changed. Check the file first."
-        raise StepFailed("too_many_missing", words)
+        message = f"{len(missing)} of the supplier's {counted(total, 'variant')} are not in the file,"
+        message += f" more than {max_percent.normalize():f} %. Nothing was changed. Check the file first."
+        raise StepFailed("too_many_missing", message)
     return missing
 
 

@@ -239,9 +239,9 @@ async def _checked_size(context: StepContext, source: AccountAccess, count: int)
     remembered = (await context.memory.all(_SOURCE_SIZE)).get(key)
     before = remembered if isinstance(remembered, int) else 0
     if count == 0 or count * 2 < before:
-        words = f"{source.connection.name} has {counted(count, 'variant')}"
-        words += f", where it had {before} before." if before else "."
-        raise StepFailed("source_too_small", f"{words} Nothing was changed. Check that store first.")
+        message = f"{source.connection.name} has {counted(count, 'variant')}"
+        message += f", where it had {before} before." if before else "."
+        raise StepFailed("source_too_small", f"{message} Nothing was changed. Check that store first.")
     return MemoryWrite(_SOURCE_SIZE, key, count)
 
 

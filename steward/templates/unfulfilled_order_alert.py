@@ -53,10 +53,10 @@ class _WaitingOrder(JsonRecord, frozen=True):
     @property
     def state(self) -> str:
         """How long it waits, over how much, and how far it is."""
-        words = f"{counted(self.days, 'day')}, {self.total} {self.currency}"
+        message = f"{counted(self.days, 'day')}, {self.total} {self.currency}"
         if self.on_hold:
-            return f"{words}, on hold"
-        return f"{words}, sent in part" if self.partly_sent else words
+            return f"{message}, on hold"
+        return f"{message}, sent in part" if self.partly_sent else message
 
 
 class _WaitingOrders(StepOutput, frozen=True):

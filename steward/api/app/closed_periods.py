@@ -290,8 +290,8 @@ def scope_of(body: ClosedScopeBody) -> ClosedScope:
 
 def _when(body: ClosedWhenBody) -> SentWhen:
     if body.kind is ClosedKind.FREEZE:
-        words = "Choose once, weekly or yearly. To stop all changes now, use the button for it."
-        raise ValidationFailed(errors={"when.kind": [words]})
+        message = "Choose once, weekly or yearly. To stop all changes now, use the button for it."
+        raise ValidationFailed(errors={"when.kind": [message]})
     return SentWhen(body.kind, body.model_dump(by_alias=True, exclude={"kind"}))
 
 

@@ -70,8 +70,8 @@ async def start(tx: Tx, call: ApiCall) -> Answer:
     body: AccountSignInBody = call.body
     kinds = kinds_with_sign_in(call.context.vault.connectors)
     if body.kind not in kinds:
-        words = f"Connected by sign-in are: {', '.join(kinds)}."
-        raise ValidationFailed(errors={"kind": [words]})
+        message = f"Connected by sign-in are: {', '.join(kinds)}."
+        raise ValidationFailed(errors={"kind": [message]})
     number = None if body.integration_id is None else IntegrationId(body.integration_id)
     address = await sign_in.start_sign_in(
         tx,

@@ -130,8 +130,8 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
     warnings = list(approval.warnings)
     pending = approval.status is ApprovalStatus.PENDING
     if pending and now - approval.created_at > _STALE_AFTER:
-        words = "These changes were worked out over an hour ago. What has changed since is left alone."
-        warnings.append({"code": "stale_over_1h", "message": words})
+        message = "These changes were worked out over an hour ago. What has changed since is left alone."
+        warnings.append({"code": "stale_over_1h", "message": message})
     return ApprovalRecord(
         id=approval.id,
         run_id=approval.run_id,

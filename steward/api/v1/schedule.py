@@ -110,8 +110,8 @@ async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple
     if automation is not None:
         stored_automation = (await automations.among(tx, call.actor.org, [automation])).get(automation)
         if stored_automation is None:
-            words = "There is no such automation. Take an id of the list of automations."
-            errors["automation_id"] = [words]
+            message = "There is no such automation. Take an id of the list of automations."
+            errors["automation_id"] = [message]
         elif integration is None:
             integration = stored_automation.integration_id
     return (await acting.read(tx, call.actor.org, since=tx.now)).on_runs_of(automation, integration)

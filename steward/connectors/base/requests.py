@@ -127,7 +127,7 @@ def _web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False
     answer = WriteAnswer.of_body(response.status, response.headers, response.body)
     if response.ok or accepts_any_status:
         return WriteOutcome(WriteState.APPLIED, answer=answer)
-    words = f"The address refused the request (status {response.status})."
+    message = f"The address refused the request (status {response.status})."
     if response.status < 500:
-        return WriteOutcome.of_error(WriteState.REFUSED, Invalid([], words), answer)
-    return WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(words), answer)
+        return WriteOutcome.of_error(WriteState.REFUSED, Invalid([], message), answer)
+    return WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(message), answer)

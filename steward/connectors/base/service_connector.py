@@ -233,10 +233,10 @@ class ServiceConnector(ABC):
         if response.ok:
             return None
         try:
-            words = self.reason(answer_of(response))
+            message = self.reason(answer_of(response))
         except UnusableResponse:
-            words = ""
-        return failure_of_status(self.title, response, words)
+            message = ""
+        return failure_of_status(self.title, response, message)
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
         """Returns the service's own words for a refusal; an empty text when it gives none."""

@@ -48,8 +48,8 @@ class SignedInServiceConnector(ServiceConnector):
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Raises BadSettings: there is no form, the account is connected by signing in."""
-        words = f"Connect {self.title} by signing in to {self.provider.capitalize()}."
-        raise BadSettings({name: [words] for name in form} or {"": [words]})
+        message = f"Connect {self.title} by signing in to {self.provider.capitalize()}."
+        raise BadSettings({name: [message] for name in form} or {"": [message]})
 
     def address(self, secrets: ConnectionSecrets) -> str:
         """Returns the address of the API."""
@@ -59,6 +59,6 @@ class SignedInServiceConnector(ServiceConnector):
         """Returns the person's sign-in. Raises BadSettings without the operator's app."""
         refresh, client = secrets.sealed.get("refresh_token"), self._client
         if client.id is None or client.secret is None or refresh is None:
-            words = f"The operator has taken the sign-in to {self.provider.capitalize()} out of use."
-            raise BadSettings({"": [words]})
+            message = f"The operator has taken the sign-in to {self.provider.capitalize()} out of use."
+            raise BadSettings({"": [message]})
         return UserSignIn(client.id, Secret(client.secret), refresh, client.token_url)

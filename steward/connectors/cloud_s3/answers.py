@@ -134,8 +134,8 @@ def error_of(answer: PlatformResponse) -> CallError:
 def _error_by_code(code: str, status: int, text: str) -> CallError:
     match code, status:
         case "RequestTimeTooSkewed", _:
-            words = "The clock of this machine differs too much from the storage's."
-            return PlatformUnavailable(words, platform_text=text)
+            message = "The clock of this machine differs too much from the storage's."
+            return PlatformUnavailable(message, platform_text=text)
         case _, 403:
             return MissingRight("list and read this bucket", platform_text=text)
         case "NoSuchBucket", _:
@@ -153,8 +153,8 @@ def _error_by_code(code: str, status: int, text: str) -> CallError:
 
 def _moved(region: str, text: str) -> CallError:
     where = f" It is in the region {region}." if _REGION.fullmatch(region) else ""
-    words = f"The bucket is not at this address and region.{where}"
-    return WrongAddress(words, field="region", platform_text=text)
+    message = f"The bucket is not at this address and region.{where}"
+    return WrongAddress(message, field="region", platform_text=text)
 
 
 def _error_elements(answer: PlatformResponse) -> dict[str, str]:

@@ -217,9 +217,11 @@ def placed(text: str) -> PlacedSecrets:
     except (ValueError, RecursionError):
         raise ValueError("This is not JSON.") from None
     if not isinstance(fields, dict) or not set(fields) <= _IN_CUSTOM or not any(fields.values()):
-        words = 'Give an object with "headers" and "qs", each an object of names and texts,'
-        words += ' "auth", an object with "username" and "password", "path", an object with what comes before'
-        raise ValueError(f'{words} the key and the key, and "body", a list of texts.')
+        message = 'Give an object with "headers" and "qs", each an object of names and texts,'
+        message += (
+            ' "auth", an object with "username" and "password", "path", an object with what comes before'
+        )
+        raise ValueError(f'{message} the key and the key, and "body", a list of texts.')
     headers, query = _pairs(fields, "headers"), _pairs(fields, "qs")
     if any(not _is_header(name) for name, _ in headers):
         raise ValueError("One of the headers has a name that cannot be sent.")

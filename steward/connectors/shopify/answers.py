@@ -185,8 +185,8 @@ class UserError:
         if self.code in _NOT_FOUND_CODES or (not self.code and "does not exist" in self.message.lower()):
             return RemoteNotFound(platform_text=self.message)
         field = next((segment for segment in reversed(self.path) if not segment.isdigit()), "")
-        words = f"The store refused it ({self.code or 'no code'})."
-        return Invalid([field] if field else [], words, platform_text=self.message)
+        message = f"The store refused it ({self.code or 'no code'})."
+        return Invalid([field] if field else [], message, platform_text=self.message)
 
 
 def user_errors(payload: Row, name: str = "userErrors") -> list[UserError]:

@@ -88,8 +88,8 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
         after: dict[str, JsonValue] = {}
         for name, value in command.values.items():
             if name not in allowed or name not in subject.values:
-                words = f"The field “{name[:60]}” is not changed here."
-                return ItemProblem(subject.id, "not_a_field", words, name[:60])
+                message = f"The field “{name[:60]}” is not changed here."
+                return ItemProblem(subject.id, "not_a_field", message, name[:60])
             new_value = _unset_as_empty(name, value)
             problem = _wrong(name, new_value)
             if problem is not None:
@@ -218,8 +218,8 @@ class _SetRedirectOperation(ShopifyOperation[SetRedirect]):
     def _plan_one(self, command: SetRedirect, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         present, target = command.present, command.target.strip()
         if not is_redirect_target(target):
-            words = "A redirect leads to a path or a web address."
-            return ItemProblem(present.path, "not_a_target", words, "target")
+            message = "A redirect leads to a path or a web address."
+            return ItemProblem(present.path, "not_a_target", message, "target")
         if present.target == target:
             return present.path
         arguments: JsonObject = {"id": present.id, "target": target}

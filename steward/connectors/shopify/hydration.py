@@ -121,8 +121,8 @@ def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = (
     """
     sorted_paths = sorted(set(paths))
     if root not in OBJECTS and root not in FETCHED:
-        words = f"“{root[:60]}” is nothing that can be read of a Shopify store."
-        return _Compiled("", 0, tuple((path, words) for path in sorted_paths), (), {}, FieldTree(""), ())
+        message = f"“{root[:60]}” is nothing that can be read of a Shopify store."
+        return _Compiled("", 0, tuple((path, message) for path in sorted_paths), (), {}, FieldTree(""), ())
     return compiled(recipe_of(root, sorted_paths, patched))
 
 
@@ -136,8 +136,8 @@ def compiled(recipe: Recipe) -> _Compiled:
         if cost <= MAX_QUERY_COST:
             break
     else:
-        words = "Too much is read at once. Use fewer fields of objects within lists."
-        builder.problems.append((recipe.root, words))
+        message = "Too much is read at once. Use fewer fields of objects within lists."
+        builder.problems.append((recipe.root, message))
     return _Compiled(
         _query_text(recipe, builder, lengths),
         cost,

@@ -165,8 +165,8 @@ class _StatusOperation(ShopifyOperation[SetStatus]):
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product, status = command.product, command.status.strip().lower()
         if status not in _STATUSES:
-            words = f"A product's status is one of {', '.join(_STATUSES)}."
-            return ItemProblem(product.id, "not_a_status", words, "status")
+            message = f"A product's status is one of {', '.join(_STATUSES)}."
+            return ItemProblem(product.id, "not_a_status", message, "status")
         if status == product.status:
             return product.id
         before, after = {"status": product.status}, {"status": status}
@@ -212,8 +212,8 @@ class _PublishedOperation(ShopifyOperation[SetPublished]):
         if not command.channels or not all(
             channel.isascii() and channel.isdigit() for channel in command.channels
         ):
-            words = "A sales channel is named by its number in the store."
-            return ItemProblem(product.id, "not_a_channel", words, "visible")
+            message = "A sales channel is named by its number in the store."
+            return ItemProblem(product.id, "not_a_channel", message, "visible")
         touched = sorted(
             {
                 channel
@@ -333,8 +333,8 @@ def _price_problem(command: SetPrice, compare: str | None) -> ItemProblem | None
         return ItemProblem(item, "price_zero", "A price of 0 is not set.", "price")
     keeps_compare_at = command.compare_at is Keep.KEEP and command.variant.compare_at is not None
     if compare is not None and not keeps_compare_at and Decimal(compare) <= Decimal(command.price):
-        words = "The compare-at price is not above the price."
-        return ItemProblem(item, "compare_at_not_above", words, "compare_at_price")
+        message = "The compare-at price is not above the price."
+        return ItemProblem(item, "compare_at_not_above", message, "compare_at_price")
     return None
 
 
@@ -343,19 +343,19 @@ def _amount_problem(variant: Variant, name: str, text: str) -> ItemProblem | Non
         return ItemProblem(variant.id, "not_a_number", "A price is a number from 0 to 999999999.", name)
     decimals = currency_decimals(variant.currency)
     if len(text.partition(".")[2].rstrip("0")) > decimals:
-        words = f"A price in {variant.currency or 'this currency'} has at most {decimals} decimals."
-        return ItemProblem(variant.id, "too_many_decimals", words, name)
+        message = f"A price in {variant.currency or 'this currency'} has at most {decimals} decimals."
+        return ItemProblem(variant.id, "too_many_decimals", message, name)
     return None
 
 
 def _stock_problem(command: SetStock) -> ItemProblem | None:
     variant = command.variant
     if not variant.tracked:
-        words = "Its stock is not tracked, so a number would be ignored."
-        return ItemProblem(variant.id, "not_tracked", words, "stock")
+        message = "Its stock is not tracked, so a number would be ignored."
+        return ItemProblem(variant.id, "not_tracked", message, "stock")
     if variant.location_id is None:
-        words = "Stock is written at one location, and none was named."
-        return ItemProblem(variant.id, "location_needed", words, "stock")
+        message = "Stock is written at one location, and none was named."
+        return ItemProblem(variant.id, "location_needed", message, "stock")
     if variant.stock is None:
         return ItemProblem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
     if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:

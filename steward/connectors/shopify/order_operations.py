@@ -88,13 +88,13 @@ class _CancelOperation(ShopifyOperation[CancelOrder]):
     def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, reason = command.order, (command.reason or "other").lower()
         if reason not in _CANCEL_REASONS:
-            words = f"The reason is one of {', '.join(_CANCEL_REASONS)}."
-            return ItemProblem(order.id, "not_a_reason", words, "reason")
+            message = f"The reason is one of {', '.join(_CANCEL_REASONS)}."
+            return ItemProblem(order.id, "not_a_reason", message, "reason")
         if order.cancelled_at is not None:
             return order.id
         if order.payment not in _UNPAID:
-            words = "It is paid, at least in part. Refund it in Shopify, where it can be cancelled with it."
-            return ItemProblem(order.id, "paid", words, "status")
+            message = "It is paid, at least in part. Refund it in Shopify, where it can be cancelled with it."
+            return ItemProblem(order.id, "paid", message, "status")
         if order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL):
             return ItemProblem(order.id, "fulfilled", "It is sent, at least in part.", "status")
         arguments: JsonObject = {"reason": reason, "restock": command.restock, "notify": command.notify}
@@ -154,8 +154,8 @@ class _HoldOperation(ShopifyOperation[HoldFulfilment]):
     ) -> Proposal | ItemProblem | str:
         order, sending, reason = command.order, command.fulfilment, (command.reason or "other").lower()
         if reason not in _HOLD_REASONS:
-            words = f"The reason is one of {', '.join(_HOLD_REASONS)}."
-            return ItemProblem(order.id, "not_a_reason", words, "reason")
+            message = f"The reason is one of {', '.join(_HOLD_REASONS)}."
+            return ItemProblem(order.id, "not_a_reason", message, "reason")
         if sending.status == "on_hold":
             return order.id
         if sending.status not in ("open", "scheduled"):
@@ -186,8 +186,8 @@ class _CaptureOperation(ShopifyOperation[CapturePayment]):
         if order.payment in (Payment.PAID, Payment.REFUNDED, Payment.PARTLY_REFUNDED):
             return order.id
         if len(order.authorizations) != 1:
-            words = "It has no payment, or more than one, that is reserved and not taken yet."
-            return ItemProblem(order.id, "nothing_reserved", words, "payment")
+            message = "It has no payment, or more than one, that is reserved and not taken yet."
+            return ItemProblem(order.id, "nothing_reserved", message, "payment")
         [authorization] = order.authorizations
         arguments: JsonObject = {
             "transaction": authorization.id, "amount": authorization.amount, "currency": order.currency
@@ -277,10 +277,10 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
         owner, ref = command.owner, _owner_ref(command.owner)
         names = f"{command.namespace}.{command.key}"
         if not _NAMESPACE.fullmatch(command.namespace) or not _KEY.fullmatch(command.key):
-            words = (
+            message = (
                 "A metafield is named by a namespace and a key of letters, digits, dashes and underscores."
             )
-            return ItemProblem(owner.id, "not_a_metafield", words, names)
+            return ItemProblem(owner.id, "not_a_metafield", message, names)
         if not _TYPE.fullmatch(command.type):
             return ItemProblem(owner.id, "not_a_type", "This is no type of a metafield.", names)
         if not 1 <= len(command.value.encode("utf-8")) <= 65_536:
@@ -379,12 +379,12 @@ def _refund_problem(command: CreateRefund) -> ItemProblem | None:
             order.id, "nothing_refunded", "Neither goods nor money are given back.", "refunded"
         )
     if len(order.refunds) >= _MAX_REFUNDS_SHOWN:
-        words = "It was refunded so often that another refund is left to people."
-        return ItemProblem(order.id, "refunded_often", words, "refunded")
+        message = "It was refunded so often that another refund is left to people."
+        return ItemProblem(order.id, "refunded_often", message, "refunded")
     for line, quantity in command.lines:
         if line not in quantities or not 1 <= quantity <= quantities[line]:
-            words = "It has no such line, or not so many of it."
-            return ItemProblem(order.id, "not_a_line", words, "refunded")
+            message = "It has no such line, or not so many of it."
+            return ItemProblem(order.id, "not_a_line", message, "refunded")
     return None if command.amount is None else _refund_amount_problem(command, command.amount)
 
 

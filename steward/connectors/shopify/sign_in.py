@@ -159,8 +159,8 @@ async def check_store(http: ManagementClient, *, domain: str, version: str, veri
         return Health(ok=False, domain=domain, error=error)
     actual_domain = text(shop, "myshopifyDomain").lower()
     if actual_domain and actual_domain != domain:
-        words = f"This key is for another store, {actual_domain}."
-        return Health(ok=False, domain=domain, error=WrongAddress(words), error_field="shop_domain")
+        message = f"This key is for another store, {actual_domain}."
+        return Health(ok=False, domain=domain, error=WrongAddress(message), error_field="shop_domain")
     missing = _missing(state.rights)
     _warn(state, missing, version=version, verifies=verifies)
     zone = text(shop, "ianaTimezone")
@@ -184,18 +184,18 @@ async def check_store(http: ManagementClient, *, domain: str, version: str, veri
 def _warn(state: _CheckState, missing: Sequence[str], *, version: str, verifies: bool) -> None:
     lacking = [right for right in missing if right not in _OPTIONAL]
     if lacking:
-        words = f"The app lacks rights: {', '.join(lacking)}. Automations that need them will fail."
-        state.warnings.append(HealthWarning("missing_rights", words))
+        message = f"The app lacks rights: {', '.join(lacking)}. Automations that need them will fail."
+        state.warnings.append(HealthWarning("missing_rights", message))
     if "read_all_orders" not in state.rights and "read_orders" in state.rights:
-        words = "Only orders of the last 60 days can be read: the app lacks the right read_all_orders."
-        state.warnings.append(HealthWarning("recent_orders_only", words))
+        message = "Only orders of the last 60 days can be read: the app lacks the right read_all_orders."
+        state.warnings.append(HealthWarning("recent_orders_only", message))
     other = sorted(state.versions - {version})
     if other:
-        words = f"The store answers with version {other[0]} of its interface, not with {version}."
-        state.warnings.append(HealthWarning("other_version", words))
+        message = f"The store answers with version {other[0]} of its interface, not with {version}."
+        state.warnings.append(HealthWarning("other_version", message))
     if not verifies:
-        words = "Without the secret that its events are signed with, the store's events start nothing."
-        state.warnings.append(HealthWarning("events_unverified", words))
+        message = "Without the secret that its events are signed with, the store's events start nothing."
+        state.warnings.append(HealthWarning("events_unverified", message))
 
 
 async def _shop(http: ManagementClient, state: _CheckState) -> Row:

@@ -222,8 +222,8 @@ def _problem(tab: str, rows: Sequence[Sequence[Cell]]) -> ItemProblem | None:
             return ItemProblem(tab, "too_many_columns", f"A row has at most {_COLUMNS} cells.", "rows")
         for cell in row:
             if isinstance(cell, str) and len(cell) > CELL_CHARACTERS:
-                words = f"A cell holds at most {CELL_CHARACTERS} characters."
-                return ItemProblem(tab, "cell_too_long", words, "rows")
+                message = f"A cell holds at most {CELL_CHARACTERS} characters."
+                return ItemProblem(tab, "cell_too_long", message, "rows")
     return None
 
 

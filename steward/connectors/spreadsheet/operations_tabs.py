@@ -34,8 +34,8 @@ class ClearCellsOperation(SheetOperation[ClearCells]):
         unchanged: list[str] = []
         for command in commands:
             if not _is_tab(command.tab) or (command.area is not None and not AREA.fullmatch(command.area)):
-                words = "Name a tab and a range as in A1:D20."
-                problems.append(ItemProblem(command.tab, "not_a_range", words, "area"))
+                message = "Name a tab and a range as in A1:D20."
+                problems.append(ItemProblem(command.tab, "not_a_range", message, "area"))
                 continue
             target = area_range(command.tab, command.area)
             before: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in command.before]}
@@ -86,8 +86,8 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
                 or not command.tab_id.isdigit()
                 or not 1 <= command.first <= last <= command.used
             ):
-                words = "Only rows that are used can be taken out."
-                problems.append(ItemProblem(command.tab, "not_rows", words, "first"))
+                message = "Only rows that are used can be taken out."
+                problems.append(ItemProblem(command.tab, "not_rows", message, "first"))
                 continue
             target = area_range(command.tab, f"{command.first}:{last}")
             rows: JsonValue = [[stored_cell(cell) for cell in row] for row in command.before]
@@ -132,8 +132,8 @@ class AddTabOperation(SheetOperation[AddTab]):
         unchanged: list[str] = []
         for command in commands:
             if not _is_tab(command.title):
-                words = f"A tab has a title of 1 to {_TAB_CHARACTERS} characters."
-                problems.append(ItemProblem(command.title, "not_a_title", words, "title"))
+                message = f"A tab has a title of 1 to {_TAB_CHARACTERS} characters."
+                problems.append(ItemProblem(command.title, "not_a_title", message, "title"))
                 continue
             if command.title in command.present:
                 unchanged.append(command.title)

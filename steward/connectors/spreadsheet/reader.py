@@ -261,8 +261,8 @@ def error_of(answer: PlatformResponse) -> CallError:
 def range_error(text: str | None) -> CallError:
     """Returns the error of a refused range: the tab ends before it, or does not exist."""
     if re.search(r"exceeds grid limits", text or "", re.IGNORECASE):
-        words = "The tab has no such column or row. Add empty columns or rows to it, then run this again."
-        return Invalid([], words, platform_text=text or "")
+        message = "The tab has no such column or row. Add empty columns or rows to it, then run this again."
+        return Invalid([], message, platform_text=text or "")
     return RemoteNotFound("The tab is gone or was renamed.")
 
 

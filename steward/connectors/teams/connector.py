@@ -41,10 +41,10 @@ class TeamsConnector(MessageConnector):
         """Returns the origin of an address that may be a workflow's. Raises BadSettings."""
         origin = super().allowed_origin(url)
         if origin.host.endswith(_RETIRED):
-            words = (
+            message = (
                 "Addresses of the old connectors are retired. Make a workflow in Teams and give its address."
             )
-            raise BadSettings({"webhook_url": [words]})
+            raise BadSettings({"webhook_url": [message]})
         suffixes = tuple(host for host in self._hosts if host.startswith("."))
         if not origin.host.endswith(suffixes) and origin.entry not in self._hosts:
             raise BadSettings({"webhook_url": ["This is not the address of a Teams workflow."]})

@@ -63,8 +63,8 @@ def _refusal(answer: PlatformResponse, code: str, text: str, body: Row | None) -
     if is_gone(code) or answer.status == 404:
         return RemoteNotFound(platform_text=text)
     too_many = answer.status == 413
-    words = "The shop takes at most 100 items in one call." if too_many else None
-    return Invalid([] if too_many else _params(body), words, platform_text=text)
+    message = "The shop takes at most 100 items in one call." if too_many else None
+    return Invalid([] if too_many else _params(body), message, platform_text=text)
 
 
 def _message(answer: PlatformResponse, body: Row | None) -> str:

@@ -176,8 +176,10 @@ async def _rights(http: ManagementClient, report: _CheckReport) -> None:
         report.rights.append("write")
     elif write.status in (401, 403):
         report.missing.append("write")
-        words = "This key can read, but cannot change the shop. Automations that change something will fail."
-        report.warnings.append(HealthWarning("read_only", words))
+        message = (
+            "This key can read, but cannot change the shop. Automations that change something will fail."
+        )
+        report.warnings.append(HealthWarning("read_only", message))
     else:
         raise error_of(write, write=True)
 
@@ -207,6 +209,6 @@ def _zone(index: Row, report: _CheckReport) -> str | None:
     if whole == int(whole) and -12 <= whole <= 14:
         # The names of these zones have the sign turned round.
         return f"Etc/GMT{-int(whole):+d}" if whole else "Etc/GMT"
-    words = "The shop does not name its time zone. Set one in WordPress under Settings, General."
-    report.warnings.append(HealthWarning("zone_missing", words))
+    message = "The shop does not name its time zone. Set one in WordPress under Settings, General."
+    report.warnings.append(HealthWarning("zone_missing", message))
     return None

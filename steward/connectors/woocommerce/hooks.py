@@ -144,10 +144,10 @@ class WooCommerceWebhooks:
         except CallError as error:
             return Subscription(native, subscribed_id, SubscriptionOutcome.FAILED, reason=error.message)
         if saved.topic != native or saved.status != "active":
-            words = "The shop did not save the webhook as requested."
+            message = "The shop did not save the webhook as requested."
             if saved.status == "disabled":
-                words = "The shop has switched the webhook off: it could not reach Steward."
-            return Subscription(native, saved.id, SubscriptionOutcome.FAILED, reason=words)
+                message = "The shop has switched the webhook off: it could not reach Steward."
+            return Subscription(native, saved.id, SubscriptionOutcome.FAILED, reason=message)
         return Subscription(native, saved.id, SubscriptionOutcome.ACTIVE, repaired=subscribed_id is not None)
 
     async def _remove(self, http: ManagementClient, hook: _Hook) -> None:

@@ -95,8 +95,8 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
         for command in commands:
             target = command.variant.stock_target
             if len(by_target[target]) > 1:
-                words = "Its stock is shared with other variants, which command for another number."
-                problems.append(ItemProblem(command.variant.id, "stock_shared", words, "stock_quantity"))
+                message = "Its stock is shared with other variants, which command for another number."
+                problems.append(ItemProblem(command.variant.id, "stock_shared", message, "stock_quantity"))
             elif target not in seen:
                 seen.add(target)
                 unique_asks.append(command)
@@ -110,12 +110,12 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
     def _plan_one(self, command: SetStock, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         variant = command.variant
         if not variant.tracked or variant.stock is None:
-            words = "Its stock is not tracked, so a number would be ignored."
-            return ItemProblem(variant.id, "not_tracked", words, "stock_quantity")
+            message = "Its stock is not tracked, so a number would be ignored."
+            return ItemProblem(variant.id, "not_tracked", message, "stock_quantity")
         if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:
-            words = f"A stock is written from 0 to {MAX_STOCK}."
+            message = f"A stock is written from 0 to {MAX_STOCK}."
             return ItemProblem(
-                variant.id, "negative" if command.quantity < 0 else "out_of_range", words, "stock_quantity"
+                variant.id, "negative" if command.quantity < 0 else "out_of_range", message, "stock_quantity"
             )
         if command.quantity == variant.stock:
             return variant.id
@@ -141,13 +141,13 @@ class _WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
     def _plan_one(self, command: SetVisible, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
         if command.restore is not None and command.restore not in _VISIBLE_WORDS:
-            words = "It can only be put back to visible, catalog or search."
-            return ItemProblem(product.id, "not_a_visibility", words, "catalog_visibility")
+            message = "It can only be put back to visible, catalog or search."
+            return ItemProblem(product.id, "not_a_visibility", message, "catalog_visibility")
         if command.visible == product.visible:
             return product.id
         if command.visible and product.status != "publish":
-            words = "It is not published, so it cannot be made visible."
-            return ItemProblem(product.id, "not_published", words, "catalog_visibility")
+            message = "It is not published, so it cannot be made visible."
+            return ItemProblem(product.id, "not_published", message, "catalog_visibility")
         visibility = (command.restore or _VISIBLE_WORDS[0]) if command.visible else "hidden"
         before, after = {"catalog_visibility": product.visibility}, {"catalog_visibility": visibility}
         part = Part(self.name, integration_id, product.id, after, before, after)
@@ -233,15 +233,15 @@ def _price_problem(command: SetPrice, compare: str | None) -> ItemProblem | None
         if not _PRICE.fullmatch(text):
             return ItemProblem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
         if len(text.partition(".")[2].rstrip("0")) > decimals:
-            words = (
+            message = (
                 f"A price in {command.variant.currency or 'this currency'} has at most {decimals} decimals."
             )
-            return ItemProblem(item, "too_many_decimals", words, name)
+            return ItemProblem(item, "too_many_decimals", message, name)
     if Decimal(command.price) == 0 and not command.allow_zero:
         return ItemProblem(item, "price_zero", "A price of 0 is not set.", "regular_price")
     if compare is not None and Decimal(compare) <= Decimal(command.price):
-        words = "The compare-at price is not above the price."
-        return ItemProblem(item, "compare_at_not_above", words, "compare_at")
+        message = "The compare-at price is not above the price."
+        return ItemProblem(item, "compare_at_not_above", message, "compare_at")
     return None
 
 
@@ -263,8 +263,8 @@ def _price_message(command: SetPrice, compare: str | None) -> str | None:
     if not has_dates or (compare is None and not variant.sale_price):
         return command.message
     dates = f"{_minute(variant.sale_from)} to {_minute(variant.sale_to)}"
-    words = f"The sale dates stay: {dates}." if compare else f"Its sale of {dates} is taken back."
-    return f"{command.message} {words}" if command.message else words
+    message = f"The sale dates stay: {dates}." if compare else f"Its sale of {dates} is taken back."
+    return f"{command.message} {message}" if command.message else message
 
 
 def _money(variant: Variant, name: str, label: str, before: str | None, after: str | None) -> FieldChange:
@@ -306,8 +306,8 @@ def tag_problem(item: str, tag: str) -> ItemProblem | None:
     """Returns why a text cannot be a tag, or null."""
     if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and stored_name(tag):
         return None
-    words = "A tag has 1 to 255 characters, no comma and no blanks around it."
-    return ItemProblem(item, "not_a_tag", words, "tags")
+    message = "A tag has 1 to 255 characters, no comma and no blanks around it."
+    return ItemProblem(item, "not_a_tag", message, "tags")
 
 
 def _tags(value: JsonValue) -> list[str] | None:

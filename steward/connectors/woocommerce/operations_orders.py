@@ -39,11 +39,11 @@ class _WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
         if command.status not in _PRODUCT_STATES:
-            words = f"A product is one of {', '.join(_PRODUCT_STATES)}."
-            return ItemProblem(product.id, "not_a_status", words, "status")
+            message = f"A product is one of {', '.join(_PRODUCT_STATES)}."
+            return ItemProblem(product.id, "not_a_status", message, "status")
         if product.status not in _PRODUCT_STATES:
-            words = f"It is {product.status} and has to be taken out of that in the shop first."
-            return ItemProblem(product.id, "not_changeable", words, "status")
+            message = f"It is {product.status} and has to be taken out of that in the shop first."
+            return ItemProblem(product.id, "not_changeable", message, "status")
         if command.status == product.status:
             return product.id
         before, after = {"status": product.status}, {"status": command.status}
@@ -135,8 +135,8 @@ class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]
     ) -> Proposal | ItemProblem | str:
         order = command.order
         if command.status not in _ORDER_STATES:
-            words = f"An order is set to one of {', '.join(_ORDER_STATES)}."
-            return ItemProblem(order.id, "not_a_status", words, "status")
+            message = f"An order is set to one of {', '.join(_ORDER_STATES)}."
+            return ItemProblem(order.id, "not_a_status", message, "status")
         if command.status == order.status:
             return order.id
         before, after = {"status": order.status}, {"status": command.status}
@@ -168,8 +168,8 @@ class _WooCommerceCancelOperation(StoreOperation[CancelOrder]):
         if order.status == CANCELLED:
             return order.id
         if order.status in ("refunded", "completed"):
-            words = f"It is {order.status}, so it is not cancelled."
-            return ItemProblem(order.id, "not_cancellable", words, "status")
+            message = f"It is {order.status}, so it is not cancelled."
+            return ItemProblem(order.id, "not_cancellable", message, "status")
         before: JsonObject = {"status": order.status, "paid": order.paid}
         after = {"status": CANCELLED}
         part = Part(self.name, integration_id, order.id, after, before, after)
@@ -192,8 +192,8 @@ class _WooCommerceNoteOperation(StoreOperation[AddNote]):
     def _plan_one(self, command: AddNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, text = command.order, command.text.strip()
         if not 1 <= len(text) <= _NOTE_CHARACTERS:
-            words = f"A note has 1 to {_NOTE_CHARACTERS} characters."
-            return ItemProblem(order.id, "not_a_note", words, "note")
+            message = f"A note has 1 to {_NOTE_CHARACTERS} characters."
+            return ItemProblem(order.id, "not_a_note", message, "note")
         arguments: JsonObject = {"note": text, "customer_note": command.for_customer}
         part = Part(self.name, integration_id, order.id, arguments, None, {"note": text})
         label = "Note to the customer" if command.for_customer else "Note"

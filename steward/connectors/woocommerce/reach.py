@@ -14,11 +14,11 @@ def unreachable_reason(address: str) -> str | None:
     parts = urlsplit(address)
     host = (parts.hostname or "").rstrip(".").lower()
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    words = f"This shop cannot tell what happens in it: it does not deliver to {parts.netloc}, since"
+    message = f"This shop cannot tell what happens in it: it does not deliver to {parts.netloc}, since"
     if _is_private(host):
-        return f"{words} that is an address within a network. Give Steward a public address."
+        return f"{message} that is an address within a network. Give Steward a public address."
     if port not in PORTS:
-        return f"{words} WordPress uses the ports 80, 443 and 8080 alone. Put Steward behind one of them."
+        return f"{message} WordPress uses the ports 80, 443 and 8080 alone. Put Steward behind one of them."
     return None
 
 

@@ -147,8 +147,8 @@ class WooCommerceWriter:
         value_now: JsonValue = {"name": name, "id": number}
         if self._changes[part.operation].same(part.after, value_now):
             return WriteOutcome(WriteState.APPLIED, seen=value_now)
-        words = f"The shop made “{name[:80]}” of the tag “{part.target[:80]}”. Choose another tag."
-        return WriteOutcome(WriteState.REFUSED, seen=value_now, reason=words, error=Invalid.kind)
+        message = f"The shop made “{name[:80]}” of the tag “{part.target[:80]}”. Choose another tag."
+        return WriteOutcome(WriteState.REFUSED, seen=value_now, reason=message, error=Invalid.kind)
 
     def _echo(self, part: Part, row: Row) -> WriteOutcome:
         """Returns applied only when the shop's answer has the expected value.
@@ -163,8 +163,8 @@ class WooCommerceWriter:
                 modified_at=instant_of(row),
                 answer_maker=lambda: WriteAnswer.of_value(raw_object(row)),
             )
-        words = "The shop answered with another value than the one sent."
-        return WriteOutcome(WriteState.UNKNOWN, seen=value_now, reason=words, modified_at=instant_of(row))
+        message = "The shop answered with another value than the one sent."
+        return WriteOutcome(WriteState.UNKNOWN, seen=value_now, reason=message, modified_at=instant_of(row))
 
 
 def _term(tag: str, number: JsonValue) -> JsonValue:

@@ -249,8 +249,8 @@ def _refuse(shop: FakeShop, request: FakeRequest, *, single: bool) -> None:
 def _denial(method: str, *, single: bool) -> tuple[str, str]:
     """Returns code and words for a caller who may not use the method."""
     if method in _READS:
-        words = "Sorry, you cannot view this resource." if single else "Sorry, you cannot list resources."
-        return "woocommerce_rest_cannot_view", words
+        message = "Sorry, you cannot view this resource." if single else "Sorry, you cannot list resources."
+        return "woocommerce_rest_cannot_view", message
     verb = _VERBS[method]
     return f"woocommerce_rest_cannot_{verb}", f"Sorry, you are not allowed to {verb} resources."
 

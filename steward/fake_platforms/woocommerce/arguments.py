@@ -76,8 +76,8 @@ def _integer(name: str, value: Any) -> int:
 def _bounded(name: str, value: int, arg: Arg) -> int:
     minimum, maximum = arg.minimum, arg.maximum
     if minimum is not None and maximum is not None and not minimum <= value <= maximum:
-        words = f"{name} must be between {minimum} (inclusive) and {maximum} (inclusive)"
-        raise _Problem("rest_out_of_bounds", words)
+        message = f"{name} must be between {minimum} (inclusive) and {maximum} (inclusive)"
+        raise _Problem("rest_out_of_bounds", message)
     if minimum is not None and value < minimum:
         raise _Problem("rest_out_of_bounds", f"{name} must be greater than or equal to {minimum}")
     return value
@@ -181,8 +181,8 @@ def validated(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = 
     """Returns the known arguments, converted. Raises ShopError naming all missing or wrong ones."""
     missing = [name for name in required if values.get(name) is None]
     if missing:
-        words = "Missing parameter(s): " + ", ".join(missing)
-        raise ShopError(400, "rest_missing_callback_param", words, {"params": missing})
+        message = "Missing parameter(s): " + ", ".join(missing)
+        raise ShopError(400, "rest_missing_callback_param", message, {"params": missing})
     converted: Row = {}
     problems: dict[str, _Problem] = {}
     for name, arg in args.items():
@@ -201,8 +201,8 @@ def validated(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = 
 def _invalid_parameters(problems: dict[str, _Problem]) -> ShopError:
     details = {n: {"code": p.code, "message": p.message, "data": p.data} for n, p in problems.items()}
     params = {name: problem.message for name, problem in problems.items()}
-    words = "Invalid parameter(s): " + ", ".join(problems)
-    return ShopError(400, "rest_invalid_param", words, {"params": params, "details": details})
+    message = "Invalid parameter(s): " + ", ".join(problems)
+    return ShopError(400, "rest_invalid_param", message, {"params": params, "details": details})
 
 
 def coerced(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:

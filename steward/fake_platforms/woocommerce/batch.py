@@ -33,8 +33,8 @@ def batch(
     """
     requested = {name: _items(body, name) for name in ("create", "update", "delete")}
     if sum(len(items) for items in requested.values()) > _LIMIT:
-        words = f"Unable to accept more than {_LIMIT} items for this request."
-        raise ShopError(413, "woocommerce_rest_request_entity_too_large", words)
+        message = f"Unable to accept more than {_LIMIT} items for this request."
+        raise ShopError(413, "woocommerce_rest_request_entity_too_large", message)
 
     def one_update(item: Any) -> Row:
         fields = item if isinstance(item, dict) else {}

@@ -65,8 +65,8 @@ def _refuse_registration(shop: FakeShop, values: Row) -> None:
     if not is_email(email):
         refusal = "invalid-email", "Please provide a valid email address."
     elif _is_taken(shop, "email", email):
-        words = f"An account is already registered with {email}. Please log in or use a different address."
-        refusal = "email-exists", words
+        message = f"An account is already registered with {email}. Please log in or use a different address."
+        refusal = "email-exists", message
     elif username and not re.sub(r"[^\w @.*+-]", "", username, flags=re.ASCII).strip():
         refusal = "invalid-username", "Please provide a valid account username."
     elif username and _is_taken(shop, "username", username):

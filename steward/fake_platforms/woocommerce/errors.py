@@ -28,8 +28,8 @@ class _ShopFailure(ShopError):
 
 def critical() -> ShopError:
     """Returns an error the shop's program does not handle."""
-    words = "<p>There has been a critical error on this website.</p>"
-    return _ShopFailure(500, "internal_server_error", words)
+    message = "<p>There has been a critical error on this website.</p>"
+    return _ShopFailure(500, "internal_server_error", message)
 
 
 def refund_refused(code: str, message: str, data: int) -> ShopError:
@@ -50,14 +50,14 @@ def invalid_id(kind: str, status: int) -> ShopError:
     if kind == "customer":
         return ShopError(status, "wc_user_invalid_id", "Invalid user ID.")
     code = f"woocommerce_rest_{kind}_invalid_id"
-    words = "ID is invalid." if kind.startswith("shop_") and status == 400 else "Invalid ID."
-    return ShopError(status, code, words)
+    message = "ID is invalid." if kind.startswith("shop_") and status == 400 else "Invalid ID."
+    return ShopError(status, code, message)
 
 
 def trash_unsupported(plural: str) -> ShopError:
     """Returns the refusal to delete without `force` an object that has no trash."""
-    words = f"{plural} do not support trashing."
-    return ShopError(501, "woocommerce_rest_trash_not_supported", words)
+    message = f"{plural} do not support trashing."
+    return ShopError(501, "woocommerce_rest_trash_not_supported", message)
 
 
 def already_trashed(kind: str) -> ShopError:

@@ -131,8 +131,8 @@ def create_refund(shop: FakeShop, order_id: int, body: Row) -> Row:
     amount = stock.number(values.get("amount", "")) or 0.0
     refundable = float(order["total"]) + sum(float(held["total"]) for held in order["refunds"])
     if amount < 0:
-        words = "Refund amount must be greater than zero."
-        raise errors.refund_refused("invalid_order_refund", words, 400)
+        message = "Refund amount must be greater than zero."
+        raise errors.refund_refused("invalid_order_refund", message, 400)
     if amount > round(refundable, 2):
         ghost = _refund_row(shop, order_id, "0.00", {})
         _noted_on_order(order, ghost, 0.0)

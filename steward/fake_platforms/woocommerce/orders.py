@@ -133,8 +133,8 @@ def _product_meant(shop: FakeShop, fields: Row) -> Row | None:
         return next(shop.with_sku(str(fields["sku"])), None)
     number = fields.get("variation_id") or fields.get("product_id")
     if not number:
-        words = "Product ID or SKU is required."
-        raise errors.ShopError(400, "woocommerce_rest_required_product_reference", words)
+        message = "Product ID or SKU is required."
+        raise errors.ShopError(400, "woocommerce_rest_required_product_reference", message)
     key = int(number) if isinstance(number, int | float) or str(number).isdigit() else 0
     return shop.variations.get(key) or shop.products.get(key)
 
@@ -198,8 +198,8 @@ def _set_lines(shop: FakeShop, row: Row, requested: list[Row]) -> None:
         is_removed = _is_removal(fields)
         current_line = next((existing for existing in lines if existing["id"] == fields.get("id")), None)
         if current_line is None and (fields.get("id") or is_removed):
-            words = "Order item ID provided is not associated with order."
-            raise errors.ShopError(400, "woocommerce_rest_invalid_item_id", words)
+            message = "Order item ID provided is not associated with order."
+            raise errors.ShopError(400, "woocommerce_rest_invalid_item_id", message)
         if current_line is None:
             lines.append(line(shop, fields))
         elif is_removed:

@@ -248,8 +248,8 @@ def _set_sale_dates(shop: FakeShop, row: Row, values: Row) -> None:
 def _with_defaults(values: Row) -> Row:
     """Returns the values with defaults for emptied choices. Raises ShopError for an emptied visibility."""
     if values.get("catalog_visibility") == "":
-        words = "Invalid catalog visibility option."
-        raise errors.ShopError(400, "product_invalid_catalog_visibility", words)
+        message = "Invalid catalog visibility option."
+        raise errors.ShopError(400, "product_invalid_catalog_visibility", message)
     defaults = {name: _DEFAULTS[name] for name in _DEFAULTS.keys() & values.keys() if values[name] == ""}
     return {**values, **defaults}
 
@@ -320,9 +320,9 @@ def update(shop: FakeShop, product_id: int, body: Row, *, loose: bool = False) -
     """Changes a product. Raises ShopError."""
     values = _values(body, loose=loose)
     if product_id in shop.variations:
-        words = "To manipulate product variations you should use the "
-        words += "/products/&lt;product_id&gt;/variations/&lt;id&gt; endpoint."
-        raise errors.ShopError(404, "woocommerce_rest_invalid_product_id", words)
+        message = "To manipulate product variations you should use the "
+        message += "/products/&lt;product_id&gt;/variations/&lt;id&gt; endpoint."
+        raise errors.ShopError(404, "woocommerce_rest_invalid_product_id", message)
     row = find(shop, product_id, 400)
     shop.refuse_taken_sku(values.get("sku", ""), product_id)
     before, draft = dict(row), dict(row)

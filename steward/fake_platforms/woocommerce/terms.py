@@ -120,8 +120,8 @@ def _refuse_empty(shop: FakeShop, name: str) -> None:
 
 
 def _exists(term: Row) -> ShopError:
-    words = "A term with the name provided already exists in this taxonomy."
-    return ShopError(400, "term_exists", words, {"resource_id": term["id"]})
+    message = "A term with the name provided already exists in this taxonomy."
+    return ShopError(400, "term_exists", message, {"resource_id": term["id"]})
 
 
 def add(shop: FakeShop, kind: str, values: Row) -> Row:

@@ -125,8 +125,8 @@ def create(shop: FakeShop, parent_id: int, body: Row, *, loose: bool = False) ->
         # The shop looks for the parent where it sets attributes, and nowhere else: without them it fails.
         if "attributes" not in values:
             raise errors.critical()
-        words = "Cannot set attributes due to invalid parent product."
-        raise errors.ShopError(404, "woocommerce_rest_product_variation_invalid_parent", words)
+        message = "Cannot set attributes due to invalid parent product."
+        raise errors.ShopError(404, "woocommerce_rest_product_variation_invalid_parent", message)
     shop.refuse_taken_sku(values.get("sku", ""), 0)
     row = blank.variation()
     row["id"], row["parent_id"] = shop.next_id("post"), parent_id

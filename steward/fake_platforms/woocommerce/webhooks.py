@@ -84,8 +84,8 @@ def _refuse_bad(values: Row, *, new: bool) -> None:
         raise errors.ShopError(400, code, "Webhook topic is required and must be valid.")
     is_address = re.match(r"https?://[^/\s\[\]]+", values.get("delivery_url", ""))
     if (new or values.get("delivery_url")) and not is_address:
-        words = "Webhook delivery URL must be a valid URL starting with http:// or https://."
-        raise errors.ShopError(400, "woocommerce_rest_shop_webhook_invalid_delivery_url", words)
+        message = "Webhook delivery URL must be a valid URL starting with http:// or https://."
+        raise errors.ShopError(400, "woocommerce_rest_shop_webhook_invalid_delivery_url", message)
     if not new and values.get("status") and values["status"] not in _STATES:
         code = "woocommerce_rest_shop_webhook_invalid_status"
         raise errors.ShopError(400, code, "Webhook status must be valid.")

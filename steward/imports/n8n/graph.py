@@ -194,9 +194,9 @@ def reads_beside(plan: Plan) -> list[Finding]:
             and change.name not in reach(read.name)
         ]
         if beside:
-            words = f"It reads the store while the changes of “{beside[0]}” still wait for approval. "
-            words += f"If it should see them, place it behind “{beside[0]}”."
-            notes.append(Finding(read.name, FindingLevel.NOTE, "reads_before_approval", words))
+            message = f"It reads the store while the changes of “{beside[0]}” still wait for approval. "
+            message += f"If it should see them, place it behind “{beside[0]}”."
+            notes.append(Finding(read.name, FindingLevel.NOTE, "reads_before_approval", message))
     return notes
 
 

@@ -127,5 +127,5 @@ def _lacking(read: FieldRead, known: KnownFields) -> str | None:
 def _finding(step: PlanStep, source: str, fields: list[str], todo: str) -> Finding:
     named = ", ".join(f"“{name[:60]}”" for name in fields[:_MAX_NAMED])
     named += f" and {len(fields) - _MAX_NAMED} more" if len(fields) > _MAX_NAMED else ""
-    words = f"It reads {named} of what “{source[:80]}” hands on in n8n, which is not there here. {todo}"
-    return Finding(step.name, FindingLevel.ERROR, "parameter", words)
+    message = f"It reads {named} of what “{source[:80]}” hands on in n8n, which is not there here. {todo}"
+    return Finding(step.name, FindingLevel.ERROR, "parameter", message)

@@ -61,11 +61,11 @@ def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
     label = _label(flow, secret)
     if secret.step not in flow.steps:
         return _unused(secret, label)
-    words = (
+    message = (
         f"{label} held a secret, which was removed, and a step may need it. "
         "Use saved credentials in n8n instead, and import the workflow again."
     )
-    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", words)
+    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", message)
 
 
 def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list[KeyReads]]) -> Finding:
@@ -89,22 +89,24 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
         for reader, added in replaced.items():
             reads.setdefault(reader, []).extend([added] if added is not None else [])
         replacement = f"The account you choose for {named(readers)} replaces it."
-        words = f"{label} held a secret, which was removed. {replacement}"
-        return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
+        message = f"{label} held a secret, which was removed. {replacement}"
+        return Finding(step.name, FindingLevel.NOTE, "secret_removed", message)
     if _is_replaced(step, step.origin, parameter):
-        words = f"{label} held a secret, which was removed. The account you choose for this step replaces it."
-        return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
+        message = (
+            f"{label} held a secret, which was removed. The account you choose for this step replaces it."
+        )
+        return Finding(step.name, FindingLevel.NOTE, "secret_removed", message)
     if step.origin.source_type in SCRIPTS:
-        words = (
+        message = (
             "Its code held a secret, which was removed, so it would not run as in n8n. "
             "Use an HTTP Request step with a saved credential instead, and import the workflow again."
         )
-        return Finding(step.name, FindingLevel.ERROR, "secret_removed", words)
-    words = (
+        return Finding(step.name, FindingLevel.ERROR, "secret_removed", message)
+    message = (
         f"{label} held a secret, which was removed, and the step needs it. "
         "Use a saved credential in n8n instead, and import the workflow again."
     )
-    return Finding(step.name, FindingLevel.ERROR, "secret_removed", words)
+    return Finding(step.name, FindingLevel.ERROR, "secret_removed", message)
 
 
 def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool:
@@ -132,20 +134,20 @@ def _cannot_run(step: PlanStep) -> bool:
 
 def _read_later(secret: RemovedSecret, label: str, readers: list[str]) -> Finding:
     is_one = len(readers) == 1
-    words = (
+    message = (
         f"{label} held a secret, which was removed, and {named(readers)} {'needs' if is_one else 'need'} it. "
         f"Let {'that step' if is_one else 'those steps'} sign in with a saved credential in n8n, and import "
         "the workflow again."
     )
-    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", words)
+    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", message)
 
 
 def _unused(secret: RemovedSecret, label: str) -> Finding:
     if secret.step is None:
-        words = "The file held a secret beside its steps, which was removed. No step that runs uses it."
+        message = "The file held a secret beside its steps, which was removed. No step that runs uses it."
     else:
-        words = f"{label} held a secret, which was removed. No step that runs uses it."
-    return Finding(secret.step, FindingLevel.NOTE, "secret_removed", words)
+        message = f"{label} held a secret, which was removed. No step that runs uses it."
+    return Finding(secret.step, FindingLevel.NOTE, "secret_removed", message)
 
 
 def _label(flow: DataFlow, secret: RemovedSecret) -> str:
@@ -188,9 +190,9 @@ def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
         if not step_type.lacks_answer(definition):
             continue
         for reader in flow.readers(node.name, WHOLE):
-            words = (
+            message = (
                 f"It reads what “{node.name[:80]}” hands on in n8n, which that step does not get here. "
                 "Take the value from a step before it."
             )
-            findings.append(Finding(reader, FindingLevel.ERROR, "parameter", words))
+            findings.append(Finding(reader, FindingLevel.ERROR, "parameter", message))
     return findings

@@ -38,8 +38,8 @@ def _with_one_for_reads(running_steps: Set[str], findings: Sequence[Finding]) ->
         return others
     if len(names) == 1:
         return [*others, Finding(names[0], FindingLevel.WARNING, "parameter", RUN_DATA_IN_READ)]
-    words = (
+    message = (
         f"{named(names)} send data of the run when they read, and a test run makes these requests too. "
         "Check that none of them changes anything at its address."
     )
-    return [*others, Finding(None, FindingLevel.WARNING, "parameter", words)]
+    return [*others, Finding(None, FindingLevel.WARNING, "parameter", message)]

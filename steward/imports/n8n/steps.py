@@ -49,8 +49,8 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
     try:
         return _supported(node, kind, targets)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        words = "Its settings cannot be read. Open it in n8n, save the workflow and export it again."
-        return _unsupported(node, ("parameter", words))
+        message = "Its settings cannot be read. Open it in n8n, save the workflow and export it again."
+        return _unsupported(node, ("parameter", message))
 
 
 def _unknown_major(kind: StepType, version: float) -> str:
@@ -80,17 +80,17 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     step_kind = kind.kind_of(definition)
     retry = _retry(node)
     if retry is not None and step_kind in (StepKind.CHANGE, StepKind.SEND):
-        words = (
+        message = (
             "In n8n it tries again when it fails; here a change or send is repeated only when that is safe."
         )
-        step_findings.add(FindingLevel.WARNING, "parameter", f"{words} Nothing to do.")
+        step_findings.add(FindingLevel.WARNING, "parameter", f"{message} Nothing to do.")
         retry = None
     if on_error is OnError.ERROR_OUTPUT and _fails_as_a_whole(kind):
-        words = (
+        message = (
             "When it fails as a whole, its input goes on at the first output and nothing at the error output."
         )
         step_findings.add(
-            FindingLevel.WARNING, "parameter", f"{words} n8n does the same; check what follows."
+            FindingLevel.WARNING, "parameter", f"{message} n8n does the same; check what follows."
         )
     needs = kind.required_connection(definition)
     if needs in BOUND_KINDS:
@@ -98,8 +98,8 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Choose one for this step."
         )
     elif needs not in (None, "store"):
-        words = account_words(needs, kind.account(definition))
-        step_findings.add(FindingLevel.WARNING, "credential", words)
+        message = account_words(needs, kind.account(definition))
+        step_findings.add(FindingLevel.WARNING, "credential", message)
     if node.disabled:
         step_findings.add(
             FindingLevel.NOTE, "disabled_step", "It is switched off: items pass it unchanged. Nothing to do."
@@ -164,14 +164,16 @@ def _why(node: Node) -> tuple[str, str]:
     if node.type.startswith(AI):
         return "ai_node", f"AI steps cannot run here. {todo}"
     if node.type in _DATABASES:
-        words = "It calls a database by the database's own protocol, and here only web addresses are called."
-        return "node_type", f"{words} Use a spreadsheet step, or an HTTP Request to an API of the database."
+        message = (
+            "It calls a database by the database's own protocol, and here only web addresses are called."
+        )
+        return "node_type", f"{message} Use a spreadsheet step, or an HTTP Request to an API of the database."
     if node.type in _SERVERS:
-        words = "It calls a server by a protocol of its own, and here only web addresses are called."
-        return "node_type", f"{words} Use an HTTP Request step, or remove it."
+        message = "It calls a server by a protocol of its own, and here only web addresses are called."
+        return "node_type", f"{message} Use an HTTP Request step, or remove it."
     if node.type in _COMMANDS:
-        words = "It runs a command on a computer, which is never done here. Use a code step, or remove it."
-        return "node_type", words
+        message = "It runs a command on a computer, which is never done here. Use a code step, or remove it."
+        return "node_type", message
     if node.type in _FILES_AT_WORK:
         return "binary", f"“{words_of(node.type)}” works on files of a kind that is not changed here. {todo}"
     if "." in node.type or not node.type:
@@ -194,8 +196,8 @@ def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Findi
     step = PlanStep(node.name, _title(node.name, node), StepKind.DECIDE, UNSUPPORTED, {}, origin)
     findings = [Finding(node.name, FindingLevel.ERROR, *why)]
     if node.disabled:
-        words = "It is switched off: items pass it unchanged. Nothing to do."
-        findings.append(Finding(node.name, FindingLevel.NOTE, "disabled_step", words))
+        message = "It is switched off: items pass it unchanged. Nothing to do."
+        findings.append(Finding(node.name, FindingLevel.NOTE, "disabled_step", message))
     return step, findings
 
 
@@ -218,18 +220,18 @@ class _StepFindings:
     def unlisted_version(self, kind: StepType) -> None:
         """Adds a finding that an unlisted minor version runs as the nearest older one."""
         if self.node.version not in kind.versions:
-            words = (
+            message = (
                 f"Version {self.node.version:g} is not known. It runs like the version before it;"
                 " compare its result in a test run."
             )
-            self.add(FindingLevel.WARNING, "node_version", words)
+            self.add(FindingLevel.WARNING, "node_version", message)
 
     def unstorable_texts(self, parameters: JsonObject) -> None:
         """Adds a finding for each text that is too long or looks like a stored expression."""
         for path, value in _leaves(parameters, ""):
             if isinstance(value, Mapping):
-                words = f"{_label(parameters, path)} cannot be stored. Change the names of its fields."
-                self.add(FindingLevel.ERROR, "parameter", words)
+                message = f"{_label(parameters, path)} cannot be stored. Change the names of its fields."
+                self.add(FindingLevel.ERROR, "parameter", message)
             elif isinstance(value, str) and len(value) > _MAX_TEXT:
                 self.add(
                     FindingLevel.ERROR,
@@ -247,17 +249,17 @@ class _StepFindings:
         """Parameters the type does not name: what they would change is not known."""
         for name, value in definition.parameters.items():
             if name not in kind.parameters and not _is_harmless(name) and value not in ({}, []):
-                words = (
+                message = (
                     f"Its setting “{words_of(name)[:80]}” does not run here. Remove the setting or the step."
                 )
-                self.add(FindingLevel.ERROR, "parameter", words)
+                self.add(FindingLevel.ERROR, "parameter", message)
         options = definition.get("options")
         for name in options if kind.options is not None and isinstance(options, Mapping) else ():
             if kind.options is not None and name not in kind.options:
-                words = (
+                message = (
                     f"Its option “{words_of(name)[:80]}” does not run here. Remove the option or the step."
                 )
-                self.add(FindingLevel.ERROR, "parameter", words)
+                self.add(FindingLevel.ERROR, "parameter", message)
 
     def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> None:
         """Choices that are none of those the type has."""
@@ -265,8 +267,8 @@ class _StepFindings:
             choice = definition.literal(path)
             if choice not in (None, "") and choice not in allowed:
                 label = words_of(path.rpartition(".")[2])
-                words = f"“{str(choice)[:80]}” as its “{label}” does not run here. Choose another one."
-                self.add(FindingLevel.ERROR, "parameter", words)
+                message = f"“{str(choice)[:80]}” as its “{label}” does not run here. Choose another one."
+                self.add(FindingLevel.ERROR, "parameter", message)
 
 
 # Remains of n8n's editor that change nothing.

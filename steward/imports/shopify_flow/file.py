@@ -110,8 +110,8 @@ def _trigger_and_tasks(steps: list[Task]) -> tuple[Task, list[Task]]:
     """Returns the trigger and the tasks. Raises Unreadable without exactly one trigger or any known task."""
     triggers = [step for step in steps if step.type == TRIGGER]
     if len(triggers) != 1:
-        words = "no trigger" if not triggers else f"{len(triggers)} triggers"
-        raise Unreadable(f"This export has {words}; a flow has exactly one. Export it again.")
+        message = "no trigger" if not triggers else f"{len(triggers)} triggers"
+        raise Unreadable(f"This export has {message}; a flow has exactly one. Export it again.")
     tasks = [step for step in steps if step.type != TRIGGER]
     if not tasks:
         raise Unreadable("This export has only a trigger. Add a step in Shopify Flow and export it again.")

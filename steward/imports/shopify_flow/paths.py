@@ -78,13 +78,13 @@ def _asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedP
         try:
             read = liquid_paths.paths_of(text, names)
         except liquid_paths.TooManyMeanings:
-            words = "A text of it gives its names too many meanings to be followed. Make it simpler."
-            used_paths.error(step.name, words, "expression_feature")
+            message = "A text of it gives its names too many meanings to be followed. Make it simpler."
+            used_paths.error(step.name, message, "expression_feature")
             continue
         paths += [".".join(liquid_path) for liquid_path in read.paths]
         for liquid_path in read.unclear:
-            words = f"It asks “{liquid_path[:80]}” for a field whose name it works out. Name the field."
-            used_paths.error(step.name, words, "expression_feature")
+            message = f"It asks “{liquid_path[:80]}” for a field whose name it works out. Name the field."
+            used_paths.error(step.name, message, "expression_feature")
     return list(dict.fromkeys(paths))
 
 
@@ -110,33 +110,33 @@ def _assign_path(
     if other is not None:
         _of_step(used_paths, step, by_name[other], rest, scopes)
     elif head in loops:
-        words = f"“{head[:80]}” is there only within its for-each. Use it in the loop's own steps."
-        used_paths.error(step, words, "expression_feature")
+        message = f"“{head[:80]}” is there only within its for-each. Use it in the loop's own steps."
+        used_paths.error(step, message, "expression_feature")
     elif head == _SECRETS:
-        words = "It uses a secret of Shopify Flow, which no connection holds here. Remove the step."
-        used_paths.error(step, words, "credential")
+        message = "It uses a secret of Shopify Flow, which no connection holds here. Remove the step."
+        used_paths.error(step, message, "credential")
     elif head in inputs.lost:
-        words = f"“{head[:80]}” is not told by any event of the store. Do without it."
-        used_paths.error(step, words)
+        message = f"“{head[:80]}” is not told by any event of the store. Do without it."
+        used_paths.error(step, message)
     else:
-        words = f"“{whole[:120]}” is nothing this flow has, no object of its trigger and no step’s output."
-        words += " Do without it."
-        used_paths.error(step, words)
+        message = f"“{whole[:120]}” is nothing this flow has, no object of its trigger and no step’s output."
+        message += " Do without it."
+        used_paths.error(step, message)
 
 
 def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scopes: Scopes) -> None:
     """Checks a path below an earlier step's output, and records it if that step fetches objects."""
     if not scopes.ran(step, other.name):
-        words = (
+        message = (
             f"It uses what “{other.name[:80]}” gives, which has not run by then. Place it after that step."
         )
-        used_paths.error(step, words, "expression_feature")
+        used_paths.error(step, message, "expression_feature")
     elif not scopes.lasts(step, other.name):
-        words = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
-        used_paths.error(step, words, "expression_feature")
+        message = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
+        used_paths.error(step, message, "expression_feature")
     if not _gives(other, rest):
-        words = f"“{rest[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
-        used_paths.error(step, words, "expression_feature")
+        message = f"“{rest[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
+        used_paths.error(step, message, "expression_feature")
     task = other.origin.source_type if other.origin is not None else ""
     if _FETCH in task and other.origin is not None:
         alias = str(other.origin.alias)

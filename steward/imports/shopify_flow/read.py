@@ -31,9 +31,9 @@ def read(content: Content, name: str | None = None) -> ReadExport:
     text, fits = file.split(content.text)
     export = read_value(parsed(text), content.sha256, name)
     if fits is not True:
-        words = "Its checksum does not fit its text" if fits is False else "It has no checksum"
-        words += ": it was changed after it was exported, or cut. Look at every step, or export it again."
-        export.findings.insert(0, Finding(None, FindingLevel.WARNING, "checksum_mismatch", words))
+        message = "Its checksum does not fit its text" if fits is False else "It has no checksum"
+        message += ": it was changed after it was exported, or cut. Look at every step, or export it again."
+        export.findings.insert(0, Finding(None, FindingLevel.WARNING, "checksum_mismatch", message))
     return export
 
 
@@ -109,11 +109,11 @@ class _FlowReader:
         started = started_by(task.task)
         self.trigger_name = self.names.name(task.name or (started.label if started else label_of(task.task)))
         if started is None:
-            words = (
+            message = (
                 f"It starts by “{task.task[:80]}”, which starts nothing here. The automation's own trigger "
             )
-            words += "replaces it: choose a schedule, a store event or start it by hand."
-            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", words)
+            message += "replaces it: choose a schedule, a store event or start it by hand."
+            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
             return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.position)
         self.roots, self.lost, self.same = started.roots, started.lost, started.paths_by_value
         self._strict(task, started)
@@ -122,17 +122,17 @@ class _FlowReader:
     def _strict(self, task: Task, started: FlowTrigger) -> None:
         """Adds findings for what differs at a trigger: settings, version, a topic that is sent more often."""
         if started.wider:
-            words = f"No event of the store is the same. {started.wider} Look whether that is right."
-            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", words)
+            message = f"No event of the store is the same. {started.wider} Look whether that is right."
+            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
         if task.version != file.VERSION:
-            words = (
+            message = (
                 f"Version {task.version:g} of this trigger is not known. Look whether it starts as it did."
             )
-            self.find(self.trigger_name, FindingLevel.WARNING, "node_version", words)
+            self.find(self.trigger_name, FindingLevel.WARNING, "node_version", message)
         for name, text in task.fields.items():
             if text.strip():
-                words = f"Its setting “{name[:80]}” does not narrow what starts it here. Add a condition."
-                self.find(self.trigger_name, FindingLevel.WARNING, "parameter", words)
+                message = f"Its setting “{name[:80]}” does not narrow what starts it here. Add a condition."
+                self.find(self.trigger_name, FindingLevel.WARNING, "parameter", message)
 
     def _scheduled(self, task: Task) -> PlanTrigger:
         self.trigger_name = self.names.name(task.name or "Scheduled time")
@@ -141,10 +141,10 @@ class _FlowReader:
         self.timezone = recurrence.zone
         schedule: JsonObject | None = recurrence.schedule
         if schedule is None:
-            words = (
+            message = (
                 f"No cadence equals its schedule. The nearest is {recurrence.nearest}; choose one at set-up."
             )
-            self.find(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", words)
+            self.find(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", message)
             schedule = wire(cadence="manual")
         return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.position)
 
@@ -162,9 +162,9 @@ class _FlowReader:
             self.order.append(step.name)
             self.findings += findings
             if task.id in self.steps_by_id or task.id == self.flow.trigger.id:
-                words = "Another step of the file has the same id, so what leads to it is not clear. "
-                words += "Export it again."
-                self.find(step.name, FindingLevel.ERROR, "parameter", words)
+                message = "Another step of the file has the same id, so what leads to it is not clear. "
+                message += "Export it again."
+                self.find(step.name, FindingLevel.ERROR, "parameter", message)
             self.steps_by_id.setdefault(task.id, step)
             self._numbered(step)
         return steps_
@@ -173,11 +173,11 @@ class _FlowReader:
         """Adds a finding for a variable that several steps of a kind share."""
         alias = step.origin.alias if step.origin is not None else None
         if alias in self.names.numbered and alias in self.names.used:
-            words = (
+            message = (
                 f"Several steps could be what the flow calls “{alias[:80]}”. Here it is this one, which is "
             )
-            words += "told by the order of the file alone. Look whether it is the one that is meant."
-            self.find(step.name, FindingLevel.WARNING, "parameter", words)
+            message += "told by the order of the file alone. Look whether it is the one that is meant."
+            self.find(step.name, FindingLevel.WARNING, "parameter", message)
 
     def edges(self, trigger: str) -> list[PlanEdge]:
         """Returns the links; reports and leaves out those that lead nowhere."""
@@ -185,30 +185,34 @@ class _FlowReader:
         for link in self.flow.links:
             target = self.steps_by_id.get(link.target)
             if target is None or link.target == self.flow.trigger.id:
-                words = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
-                self.find(None, FindingLevel.WARNING, "parameter", words)
+                message = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
+                self.find(None, FindingLevel.WARNING, "parameter", message)
             elif link.input not in ("", "input"):
-                words = f"A connection leads to its input “{link.input[:40]}”, which it does not have here. "
+                message = (
+                    f"A connection leads to its input “{link.input[:40]}”, which it does not have here. "
+                )
                 self.find(
                     target.name,
                     FindingLevel.ERROR,
                     "parameter",
-                    words + "Build the step again in Shopify Flow.",
+                    message + "Build the step again in Shopify Flow.",
                 )
             elif link.source == self.flow.trigger.id:
                 edges.append(PlanEdge(trigger, ONWARD, target.name))
             elif (source := self.steps_by_id.get(link.source)) is None:
-                words = f"A connection comes from “{link.source[:80]}”, which is not there. It was left out."
-                self.find(None, FindingLevel.WARNING, "parameter", words)
+                message = (
+                    f"A connection comes from “{link.source[:80]}”, which is not there. It was left out."
+                )
+                self.find(None, FindingLevel.WARNING, "parameter", message)
             elif (port := port_of(source, link.port)) is None:
-                words = (
+                message = (
                     f"A connection leaves from its output “{link.port[:40]}”, which it does not have here. "
                 )
                 self.find(
                     source.name,
                     FindingLevel.ERROR,
                     "parameter",
-                    words + "Build the step again in Shopify Flow.",
+                    message + "Build the step again in Shopify Flow.",
                 )
             else:
                 edges.append(PlanEdge(source.name, port, target.name))
@@ -219,14 +223,14 @@ class _FlowReader:
         by_place = self._by_place(cleaned)
         for index, where in places:
             step = by_place.get(index) if index is not None else None
-            words = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
-            self.find(step, FindingLevel.WARNING, "secret_removed", words)
+            message = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
+            self.find(step, FindingLevel.WARNING, "secret_removed", message)
             is_reported = any(
                 (finding.step, finding.code) == (step, "credential") for finding in self.findings
             )
             if where == "url" and step is not None and not is_reported:
-                words = "Its address was a key itself, which is not taken from a file. Remove the step."
-                self.find(step, FindingLevel.ERROR, "credential", words)
+                message = "Its address was a key itself, which is not taken from a file. Remove the step."
+                self.find(step, FindingLevel.ERROR, "credential", message)
 
     def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
         """Names by place in the file's own list."""
@@ -241,8 +245,8 @@ class _FlowReader:
     def circles(self, scopes: scope.Scopes) -> None:
         """Steps that lead back to themselves, which no flow of the product does."""
         for name in scopes.circles:
-            words = "What follows it leads back to it, which a flow cannot. Export it again."
-            self.find(name, FindingLevel.ERROR, "parameter", words)
+            message = "What follows it leads back to it, which a flow cannot. Export it again."
+            self.find(name, FindingLevel.ERROR, "parameter", message)
 
 
 def _words(flow: Flow) -> frozenset[str]:

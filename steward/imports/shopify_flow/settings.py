@@ -64,8 +64,8 @@ def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
     else:
         _plain(settings, frozenset(fields))
     for name in settings.unread():
-        words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
-        settings.error(words)
+        message = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
+        settings.error(message)
     return settings
 
 
@@ -142,8 +142,10 @@ def _liquid(settings: TaskSettings, name: str, text: str) -> JsonValue:
     if read.lang is not Lang.LIQUID:
         return text
     if NO_KEY.search(text):
-        words = f"It signs with a key at {name[:80]}, which is not taken from a file. Remove it or the step."
-        settings.error(words, "credential")
+        message = (
+            f"It signs with a key at {name[:80]}, which is not taken from a file. Remove it or the step."
+        )
+        settings.error(message, "credential")
     if len(text) > _MAX_LIQUID:
         settings.error(f"The Liquid at {name[:80]} is over 64 KiB. Shorten it.")
         return None

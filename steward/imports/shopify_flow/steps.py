@@ -77,23 +77,23 @@ def step_of(task: Task, names: StepNames, ports: Iterable[str]) -> tuple[PlanSte
     name = names.name(_name_of(task))
     kind = FLOW_TYPES.get(task.task)
     if task.wrong is not None:
-        words = f"{task.wrong} Open the flow in Shopify Flow and export it again."
-        return _unsupported(task, name, ports, ("parameter", words))
+        message = f"{task.wrong} Open the flow in Shopify Flow and export it again."
+        return _unsupported(task, name, ports, ("parameter", message))
     if kind is None:
         return _unsupported(task, name, ports, _why(task))
     if task.version not in kind.versions:
         versions = " and ".join(f"{version:g}" for version in kind.versions)
-        words = (
+        message = (
             f"Version {task.version:g} of this step is not known; known is {versions}. Build the step again."
         )
-        return _unsupported(task, name, ports, ("node_version", words))
+        return _unsupported(task, name, ports, ("node_version", message))
     try:
         return _supported(task, name, kind, names)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        words = (
+        message = (
             "Its settings are not of the shape Shopify Flow writes. Build the step again and export again."
         )
-        return _unsupported(task, name, ports, ("parameter", words))
+        return _unsupported(task, name, ports, ("parameter", message))
 
 
 _KIND_WORDS = {"teams": "Teams", "smtp": "a mail server (SMTP)", "gmail": "Gmail"}
@@ -111,8 +111,8 @@ def _supported(task: Task, name: str, kind: FlowType, names: StepNames) -> tuple
     needs = kind.required_connection(definition)
     if needs in BOUND_KINDS:
         kinds = [_KIND_WORDS.get(name, name) for name in kind.connection_kinds or (needs,)]
-        words = f"It needs a connection: {' or '.join(kinds)}. Choose one for this step."
-        findings.append(Finding(name, FindingLevel.WARNING, "credential", words))
+        message = f"It needs a connection: {' or '.join(kinds)}. Choose one for this step."
+        findings.append(Finding(name, FindingLevel.WARNING, "credential", message))
     findings += [
         Finding(
             name, FindingLevel.WARNING, "store_specific_value", f"{what} Confirm that it is of your store."
@@ -154,11 +154,11 @@ def _unsupported(
 def _why(task: Task) -> tuple[str, str]:
     """Returns the finding's code and words for a task that cannot run here."""
     if is_message(task.task):
-        words = (
+        message = (
             "It sends a message, and no kind of connection here does that. Replace it by an internal email, "
         )
-        words += "whose text goes to a Teams channel here, or remove it."
-        return "credential", words
+        message += "whose text goes to a Teams channel here, or remove it."
+        return "credential", message
     task_id = task.task[:80]
     if not task.task.startswith("shopify::"):
         return "node_type", f"“{task_id}” is a task of an app and cannot run here. Remove the step."

@@ -64,8 +64,8 @@ def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, room: int, max_b
 
 def _too_large(max_bytes: int) -> FileProblem:
     size = f"{max_bytes // MIB} MiB"
-    words = f"The archive unpacks to more than {size}. Unpack it outside, and use its files one by one."
-    return FileProblem(words)
+    message = f"The archive unpacks to more than {size}. Unpack it outside, and use its files one by one."
+    return FileProblem(message)
 
 
 def gunzip(content: bytes, options: dict[str, Any]) -> object:

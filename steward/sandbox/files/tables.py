@@ -52,16 +52,16 @@ def _rows_of(reader: Any, options: dict[str, Any]) -> list[Row]:
                 return rows
             row = row or [""]
             if rows and len(row) != len(rows[0]):
-                words = f"Line {reader.line_num} has {len(row)} fields; the first line has {len(rows[0])}"
-                raise FileProblem(f"{words}. Check the delimiter and the quotes of the file.")
+                message = f"Line {reader.line_num} has {len(row)} fields; the first line has {len(rows[0])}"
+                raise FileProblem(f"{message}. Check the delimiter and the quotes of the file.")
             rows.append(row)
         except (csv.Error, FileProblem) as error:
             skipped += 1
             if skipped > (options.get("max_skipped") or 0):
                 if isinstance(error, FileProblem):
                     raise
-                words = f"Line {reader.line_num} is not CSV: {error}"
-                raise FileProblem(f"{words}. Check the delimiter and the quotes of the file.") from error
+                message = f"Line {reader.line_num} is not CSV: {error}"
+                raise FileProblem(f"{message}. Check the delimiter and the quotes of the file.") from error
     return rows
 
 

@@ -55,8 +55,10 @@ def decoded(content: bytes, options: dict[str, Any]) -> str:
     try:
         return content.decode(codec)
     except UnicodeDecodeError as error:
-        words = f"The file is not text in the encoding {codec.upper()}: byte {error.start + 1} does not fit."
-        raise FileProblem(f"{words} Choose the file's own encoding.") from error
+        message = (
+            f"The file is not text in the encoding {codec.upper()}: byte {error.start + 1} does not fit."
+        )
+        raise FileProblem(f"{message} Choose the file's own encoding.") from error
 
 
 def read_text(content: bytes, options: dict[str, Any]) -> object:
@@ -85,8 +87,8 @@ def write_text(text: Any, options: dict[str, Any]) -> bytes:
         encoded = str(text).encode(codec)
     except UnicodeEncodeError as error:
         sign = str(text)[error.start]
-        words = f"“{sign}” cannot be written in the encoding {codec.upper()}. Choose UTF-8."
-        raise FileProblem(words) from error
+        message = f"“{sign}” cannot be written in the encoding {codec.upper()}. Choose UTF-8."
+        raise FileProblem(message) from error
     return _BOMS.get(codec, b"") + encoded if options.get("bom") else encoded
 
 

@@ -46,8 +46,8 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         if has_file and str(node.get("method", "GET")).upper() in ("GET", "HEAD"):
             yield StepProblem("error", "binary", _FILE_IN_READ)
     if kind not in content_types:
-        words = f"The kind of its body, “{str(kind)[:60]}”, is not known. Choose another one."
-        yield StepProblem("error", "parameter", words)
+        message = f"The kind of its body, “{str(kind)[:60]}”, is not known. Choose another one."
+        yield StepProblem("error", "parameter", message)
 
 
 def _has_files(node: NodeDefinition) -> bool:

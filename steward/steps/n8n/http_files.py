@@ -34,11 +34,11 @@ def asks_file(params: Params) -> bool:
 def file_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     """Yields what cannot be fetched as a file."""
     if not reads:
-        words = "It sends and takes the response as a file, which is not done here. Fetch the file by GET."
-        yield StepProblem("error", "binary", words)
+        message = "It sends and takes the response as a file, which is not done here. Fetch the file by GET."
+        yield StepProblem("error", "binary", message)
     elif node.get("options.pagination.pagination.paginationMode", "off") != "off":
-        words = "It fetches files page by page, which is not done here. Switch the pagination off."
-        yield StepProblem("error", "binary", words)
+        message = "It fetches files page by page, which is not done here. Switch the pagination off."
+        yield StepProblem("error", "binary", message)
 
 
 async def read_files(

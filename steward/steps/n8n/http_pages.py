@@ -73,14 +73,16 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
             "error", "parameter", "How it goes from page to page is not known. Choose it again."
         )
     if mode == _MODES[2] and not is_expression(pagination.get("nextURL")):
-        words = "The address of its next page is no expression, so it would ask for one page again and again."
-        yield StepProblem("error", "parameter", f"{words} Take it from the answer.")
+        message = (
+            "The address of its next page is no expression, so it would ask for one page again and again."
+        )
+        yield StepProblem("error", "parameter", f"{message} Take it from the answer.")
     for row in _parameters(pagination):
         if str(row.get("type", "qs")) not in ("qs", "headers"):
-            words = "It changes the body from page to page, which a read does not send. Change the query."
-            yield StepProblem("error", "parameter", words)
-    words = f"It asks for at most {_MAX_PAGES} pages; the step fails where there are more. Check how many."
-    yield StepProblem("warning", "parameter", words)
+            message = "It changes the body from page to page, which a read does not send. Change the query."
+            yield StepProblem("error", "parameter", message)
+    message = f"It asks for at most {_MAX_PAGES} pages; the step fails where there are more. Check how many."
+    yield StepProblem("warning", "parameter", message)
 
 
 def _parameters(pagination: JsonObject) -> list[JsonObject]:

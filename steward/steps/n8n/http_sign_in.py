@@ -156,12 +156,14 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
         yield StepProblem("error", "credential", "It signs in to the store itself. Use a store step instead.")
         return
     if credential in _NOT_OFFERED:
-        words = f"It signs in with {_NOT_OFFERED[credential]}, which is not offered here."
-        yield StepProblem("error", "credential", f"{words} Use another sign-in of the service.")
+        message = f"It signs in with {_NOT_OFFERED[credential]}, which is not offered here."
+        yield StepProblem("error", "credential", f"{message} Use another sign-in of the service.")
         return
     if credential == _SERVICE_ACCOUNT:
-        words = "In n8n it signs in with the key of a Google service account, here with another sign-in."
-        yield StepProblem("warning", "credential", f"{words} Check that it reaches the same data at Google.")
+        message = "In n8n it signs in with the key of a Google service account, here with another sign-in."
+        yield StepProblem(
+            "warning", "credential", f"{message} Check that it reaches the same data at Google."
+        )
     credential_type = CREDENTIAL_TYPES.get(credential)
     host = _literal_host(str(node.get("url", node.get("endpoint", ""))))
     if (
@@ -170,8 +172,8 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
         and host is not None
         and not is_among(host, credential_type.hosts)
     ):
-        words = f"Its address is on {host[:100]}, which is not known as a host of its sign-in."
-        yield StepProblem("warning", "credential", f"{words} Check where the key is sent.")
+        message = f"Its address is on {host[:100]}, which is not known as a host of its sign-in."
+        yield StepProblem("warning", "credential", f"{message} Check where the key is sent.")
 
 
 def uses_account(node: NodeDefinition) -> str | None:
@@ -183,15 +185,17 @@ def uses_account(node: NodeDefinition) -> str | None:
 
 def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     if not reads or str(node.get("method", "GET")).upper() == "HEAD":
-        words = "It changes the store with its own request. Use a store step instead."
-        yield StepProblem("error", "parameter", words)
+        message = "It changes the store with its own request. Use a store step instead."
+        yield StepProblem("error", "parameter", message)
     if node.get("options.pagination.pagination") is not None:
-        words = "It asks the store for page after page. Use a store step that gets all instead."
-        yield StepProblem("error", "parameter", words)
+        message = "It asks the store for page after page. Use a store step that gets all instead."
+        yield StepProblem("error", "parameter", message)
     if node.get("sendHeaders"):
         yield StepProblem("error", "parameter", "It sends its own headers to the store. Remove them.")
-    words = "It reads the store the automation runs on, with its connection. Look whether the address is its."
-    yield StepProblem("warning", "credential", words)
+    message = (
+        "It reads the store the automation runs on, with its connection. Look whether the address is its."
+    )
+    yield StepProblem("warning", "credential", message)
 
 
 async def store_answer(call: StepCall, url: str, query: JsonObject) -> PlatformResponse:

@@ -64,11 +64,11 @@ def extra_problems(format_: object, *, writes: bool = False) -> Iterable[StepPro
     """Yields a problem for a format whose library is not installed."""
     module = (_WRITING if writes else _MODULES).get(str(format_))
     if module is not None and importlib.util.find_spec(module) is None:
-        words = (
+        message = (
             f"Files of the format {str(format_).upper()} need an extra that is not installed here."
             " Ask the operator to install Steward with its extra “files”."
         )
-        yield StepProblem("error", "binary", words)
+        yield StepProblem("error", "binary", message)
 
 
 def _storage_of(call: StepCall) -> RunFiles:
@@ -83,10 +83,10 @@ def file_of(item: Item, name: str) -> BinaryReference:
     """Returns a file of the item. Raises ItemFailed."""
     file = item.binary.get(name)
     if file is None:
-        words = (
+        message = (
             f"The item has no file “{name}”. Check what comes before this step, and the name of its field."
         )
-        raise ItemFailed(words)
+        raise ItemFailed(message)
     return file
 
 

@@ -46,8 +46,8 @@ class OptionTable:
         names = self.known
         for name in collection if isinstance(collection, Mapping) else ():
             if name not in names and name not in self.shapes:
-                words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
-                yield StepProblem("error", "parameter", words)
+                message = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+                yield StepProblem("error", "parameter", message)
 
 
 def joined(name: str) -> Shape:

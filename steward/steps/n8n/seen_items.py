@@ -51,10 +51,12 @@ def history_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         return
     name = _VALUES[str(logic)]
     if not is_expression(node.get(name)):
-        words = "It does not say which value of an item it compares. Fill it in in n8n and import it again."
-        yield StepProblem("error", "parameter", words)
-    words = "It compares with the runs that succeeded here; what n8n has seen before is new to the first run."
-    yield StepProblem("warning", "parameter", f"{words} Check what the first run does.")
+        message = "It does not say which value of an item it compares. Fill it in in n8n and import it again."
+        yield StepProblem("error", "parameter", message)
+    message = (
+        "It compares with the runs that succeeded here; what n8n has seen before is new to the first run."
+    )
+    yield StepProblem("warning", "parameter", f"{message} Check what the first run does.")
 
 
 async def compared(call: StepCall) -> NodeResult:
@@ -139,7 +141,7 @@ async def _keep(call: StepCall, history: JsonObject) -> None:
     try:
         await call.environment.static_data.write(_owner(call), {"node": history})
     except StaticDataTooLarge:
-        words = (
+        message = (
             "What this workflow keeps from run to run is larger than 1 MiB. Choose a smaller history size."
         )
-        raise WorkflowStepFailed(words) from None
+        raise WorkflowStepFailed(message) from None

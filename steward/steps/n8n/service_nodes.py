@@ -213,16 +213,16 @@ class ServiceNode(StepType):
                 f"It waits for an answer in {self.service}, which nobody can give here."
                 " Send a message instead, and let a step wait for approval."
             )
-        words = f"“{_in_words(name)}” ({_in_words(resource)}) of {self.service} is not carried out here."
-        return f"{words} Remove the step, or call the service by an HTTP Request step."
+        message = f"“{_in_words(name)}” ({_in_words(resource)}) of {self.service} is not carried out here."
+        return f"{message} Remove the step, or call the service by an HTTP Request step."
 
     def _unknown_options(self, node: NodeDefinition) -> Iterable[StepProblem]:
         for path, names in self.collections.items():
             collection = node.get(path)
             for name in collection if isinstance(collection, Mapping) else ():
                 if name not in names:
-                    words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
-                    yield StepProblem("error", "parameter", words)
+                    message = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+                    yield StepProblem("error", "parameter", message)
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the items that the recorded answer of the service puts out. Raises ItemFailed."""

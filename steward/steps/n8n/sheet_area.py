@@ -126,11 +126,11 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
             yield StepProblem("error", "parameter", _PART)
     rendering = node.get("options.outputFormatting.values.general", node.get("options.valueRenderMode"))
     if rendering == "FORMULA":
-        words = "It reads formulas; here values are read. Choose unformatted values."
-        yield StepProblem("error", "parameter", words)
+        message = "It reads formulas; here values are read. Choose unformatted values."
+        yield StepProblem("error", "parameter", message)
     elif rendering == "FORMATTED_VALUE":
-        words = "It reads values as the sheet shows them; here numbers come without their format. Check it."
-        yield StepProblem("warning", "parameter", words)
+        message = "It reads values as the sheet shows them; here numbers come without their format. Check it."
+        yield StepProblem("warning", "parameter", message)
 
 
 def _read_problems(location: JsonObject) -> Iterable[StepProblem]:
@@ -151,8 +151,10 @@ def _range_problems(text: object, *, numbers_rows: bool) -> Iterable[StepProblem
         yield StepProblem("error", "parameter", _NO_RANGE)
         return
     if numbers_rows and _first_row(area) > 1:
-        words = "“row_number” counts from the top of the tab here, not of the range. Check steps that use it."
-        yield StepProblem("warning", "parameter", words)
+        message = (
+            "“row_number” counts from the top of the tab here, not of the range. Check steps that use it."
+        )
+        yield StepProblem("warning", "parameter", message)
 
 
 def _older_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
@@ -164,5 +166,5 @@ def _older_problems(node: NodeDefinition, operation: str) -> Iterable[StepProble
     if not is_whole or node.get("keyRow", 0) != 0 or node.get("dataStartRow", 1) != 1:
         yield StepProblem("error", "parameter", _PART)
     elif area:
-        words = "It names the columns it works on; here all columns are used. Check later steps."
-        yield StepProblem("warning", "parameter", words)
+        message = "It names the columns it works on; here all columns are used. Check later steps."
+        yield StepProblem("warning", "parameter", message)

@@ -33,15 +33,17 @@ def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepP
     if is_expression(choice):
         return
     if choice is None and operation == "update":
-        words = "A field without a column is left out here. Add its column to the tab, or remove the field."
-        yield StepProblem("warning", "parameter", words)
+        message = "A field without a column is left out here. Add its column to the tab, or remove the field."
+        yield StepProblem("warning", "parameter", message)
     elif choice not in (None, INSERT, IGNORE, ERROR):
-        words = "What it does with fields without a column is not known. Choose it again in n8n."
-        yield StepProblem("error", "parameter", words)
+        message = "What it does with fields without a column is not known. Choose it again in n8n."
+        yield StepProblem("error", "parameter", message)
     elif choice in (None, INSERT):
-        words = "A field without a column adds one, which the approval shows. The columns are written at the"
-        words += " right of the tab’s data, where the tab must have empty columns. Look whether it has."
-        yield StepProblem("note", "parameter", words)
+        message = (
+            "A field without a column adds one, which the approval shows. The columns are written at the"
+        )
+        message += " right of the tab’s data, where the tab must have empty columns. Look whether it has."
+        yield StepProblem("note", "parameter", message)
 
 
 def _without(row: JsonObject, names: Collection[str]) -> JsonObject:
@@ -95,8 +97,8 @@ class SheetColumns:
             if choice == IGNORE:
                 return _without(row, extra)
             if choice != INSERT:
-                words = f"The sheet has no column “{extra[0][:80]}”. Add the column, or remove the field."
-                raise ItemFailed(words)
+                message = f"The sheet has no column “{extra[0][:80]}”. Add the column, or remove the field."
+                raise ItemFailed(message)
             self._add(extra)
         return fields
 

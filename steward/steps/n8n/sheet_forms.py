@@ -26,13 +26,13 @@ _CLEARS = ("wholeSheet", "specificRows", "specificColumns", "specificRange")
 def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
     """Yields problems of steps that clear, delete or add."""
     if node.version < 3:
-        words = f"“{operation}” of this older version is not supported. Add the step again in n8n."
-        yield StepProblem("error", "parameter", words)
+        message = f"“{operation}” of this older version is not supported. Add the step again in n8n."
+        yield StepProblem("error", "parameter", message)
     elif operation == "clear" and node.get("clear", "wholeSheet") not in _CLEARS:
         yield StepProblem("error", "parameter", "What it clears is not known. Choose it again.")
     elif operation == "delete" and node.get("toDelete", "rows") != "rows":
-        words = "It takes out columns; only rows are taken out here. Clear the columns, or remove the step."
-        yield StepProblem("error", "parameter", words)
+        message = "It takes out columns; only rows are taken out here. Clear the columns, or remove the step."
+        yield StepProblem("error", "parameter", message)
     elif operation == "create":
         yield from _added_tab_problems(node)
 
@@ -40,8 +40,8 @@ def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]
 def _added_tab_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     options = node.get("options", {})
     for name in options if isinstance(options, dict) else ():
-        words = f"Its option “{str(name)[:60]}” is not supported: tabs only get a title. Remove it."
-        yield StepProblem("error", "parameter", words)
+        message = f"Its option “{str(name)[:60]}” is not supported: tabs only get a title. Remove it."
+        yield StepProblem("error", "parameter", message)
     if not str(node.get("title") or "").removeprefix("=").strip():
         yield StepProblem("error", "parameter", "The tab it adds has no title. Give it one.")
 

@@ -145,11 +145,11 @@ class _StoreAction(FlowType):
 def _switch_problems(config: JsonObject) -> Iterable[StepProblem]:
     for name in _SWITCHES:
         if not (is_liquid(config.get(name)) or _is_switch(config.get(name))):
-            words = f"Its setting “{name}” is neither on nor off. Set it again in Shopify Flow."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its setting “{name}” is neither on nor off. Set it again in Shopify Flow."
+            yield StepProblem("error", "parameter", message)
     if _may_be_on(config.get("refund")):
-        words = "It also gives the money back, which is not done here. Refund it in the store, and switch"
-        yield StepProblem("error", "parameter", f"{words} the refund of this step off.")
+        message = "It also gives the money back, which is not done here. Refund it in the store, and switch"
+        yield StepProblem("error", "parameter", f"{message} the refund of this step off.")
 
 
 def _may_be_on(value: JsonValue) -> bool:
@@ -307,9 +307,9 @@ async def _cancel(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComman
 
 def cancel_command(order: Order, restock: bool, notify: bool, reason: str) -> NamedCommand:
     """Returns the command that cancels an order; the approver sees its reason and whether a mail is sent."""
-    words = f"Reason: {reason.lower() or 'other'}."
-    words += " The store notifies the customer by email." if notify else ""
-    return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, words)
+    message = f"Reason: {reason.lower() or 'other'}."
+    message += " The store notifies the customer by email." if notify else ""
+    return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, message)
 
 
 def _close(reopen: bool) -> _PlanChanges:

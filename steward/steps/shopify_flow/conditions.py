@@ -208,8 +208,8 @@ def _text(value: JsonValue, path: str) -> str:
     if isinstance(value, Mapping):
         raise ItemFailed(f"It compares an object{_where(path)}. Compare one of its fields.")
     if _is_list(value):
-        words = f"It compares a list{_where(path)}. Say whether any, all or none of it is meant."
-        raise ItemFailed(words)
+        message = f"It compares a list{_where(path)}. Say whether any, all or none of it is meant."
+        raise ItemFailed(message)
     return str(value).casefold()
 
 

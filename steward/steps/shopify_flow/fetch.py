@@ -44,8 +44,8 @@ class Fetch(FlowType):
             )
         sort = definition.config.get("sort")
         if isinstance(sort, str) and sort_of(self.root, sort) is None:
-            words = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order again."
-            yield StepProblem("error", "parameter", words)
+            message = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order again."
+            yield StepProblem("error", "parameter", message)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """Returns the list. Raises ItemFailed, or CallError for a read to retry later."""

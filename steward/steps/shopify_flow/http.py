@@ -101,17 +101,17 @@ def _address_problems(url: JsonValue) -> Iterable[StepProblem]:
 def _send_problems(definition: TaskDefinition) -> Iterable[StepProblem]:
     error_settings = [definition.config.get(name) for name in ("on_client_error", "on_server_error")]
     if "retry" in error_settings:
-        words = (
+        message = (
             "It is not sent again automatically after an error, because it is unknown whether"
             " the first one took effect."
         )
-        yield StepProblem("warning", "parameter", f"{words} Run the flow again if it must be.")
+        yield StepProblem("warning", "parameter", f"{message} Run the flow again if it must be.")
     if error_settings.count("ignore") == 1:
-        words = (
+        message = (
             "It ignores only some errors. Here a request that is refused ends the run as failed, unless both"
             " client and server errors are ignored. Ignore both, or neither."
         )
-        yield StepProblem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", message)
 
 
 def _method(value: JsonValue) -> str:

@@ -89,14 +89,16 @@ async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
     """Reads the newest object for a test run by hand, which has no object of its own."""
     root = variable.root
     if call.scene.mode is not Mode.TEST:
-        words = (
+        message = (
             f"This flow begins with a {_object_name(root)} of the store, and no event told this run of one."
         )
-        raise WorkflowStepFailed(f"{words} Let the store's event start it, or make a test run.")
+        raise WorkflowStepFailed(f"{message} Let the store's event start it, or make a test run.")
     fetched = _FETCHED.get(root)
     if fetched is None:
-        words = f"This flow begins with a {_object_name(root)} of the store, and a test run by hand has none."
-        raise WorkflowStepFailed(f"{words} Wait for one that the store's event starts.")
+        message = (
+            f"This flow begins with a {_object_name(root)} of the store, and a test run by hand has none."
+        )
+        raise WorkflowStepFailed(f"{message} Wait for one that the store's event starts.")
     paths = tuple(fetched + path.removeprefix(root) for path in variable.paths)
     query = FlowObjectsQuery(fetched, paths, sort="ID desc", limit=1, patched=variable.patched)
     async for page in call.store.reader.read(FLOW_OBJECTS, query):

@@ -156,8 +156,8 @@ class RunCode(FlowType):
         try:
             selection.read_selection(str(definition.config.get("input") or ""))
         except selection.UnreadableSelection as fault:
-            words = f"Its input cannot be read: {fault.message} Select fields without arguments."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its input cannot be read: {fault.message} Select fields without arguments."
+            yield StepProblem("error", "parameter", message)
         try:
             if str(definition.config.get("output_schema") or "").strip():
                 selection.read_schema(str(definition.config["output_schema"]))

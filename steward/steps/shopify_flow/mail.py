@@ -51,11 +51,11 @@ class SendEmail(FlowType):
         """Yields an error without a text, and a warning that only a mail account reaches the addresses."""
         if not definition.config.get("subject") and not definition.config.get("message"):
             yield StepProblem("error", "parameter", "It has neither subject nor message. Remove the step.")
-        words = (
+        message = (
             "It is sent as e-mail when a mail account is bound to it. A Teams channel or a sheet gets its"
             " text instead, and the addresses in the file get nothing. Choose which of them it is."
         )
-        yield StepProblem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", message)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """Proposes one message."""

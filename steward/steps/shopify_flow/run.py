@@ -84,9 +84,9 @@ def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> Executi
     )
     maker = next(named, "The step before")
     if context.scene.mode is not Mode.TEST:
-        words = f"It uses “{path[:80]}”, which “{maker[:80]}” does not hand on. Remove that from this step."
-        return ExecutionResult(None, error=words, code="step_failed")
-    words = (
+        message = f"It uses “{path[:80]}”, which “{maker[:80]}” does not hand on. Remove that from this step."
+        return ExecutionResult(None, error=message, code="step_failed")
+    message = (
         f"“{maker[:80]}” was not really done in this test run, and only then is it known what it hands on. "
         f"This step reads “{path[:80]}”, so it was left out."
     )
@@ -94,7 +94,7 @@ def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> Executi
     # Neither branch of a condition, and no element of a list, can be told; what only comes after goes on.
     is_branch = step.kind is StepKind.DECIDE and "true" in origin_of(step).ports
     outputs = [[] if is_branch or port == LOOP else [lost] for port in origin_of(step).ports]
-    return ExecutionResult(outputs, error=words, code=UNKNOWN_IN_TEST)
+    return ExecutionResult(outputs, error=message, code=UNKNOWN_IN_TEST)
 
 
 def _outputs(step: PlanStep, result: FlowResult) -> Outputs:

@@ -56,26 +56,26 @@ def uncalled_address_problems(
     allow a private host to it, and else an error.
     """
     if not isinstance(address, str) or not address.removeprefix("=").strip():
-        words = "It does not say which address it calls, so it would fail. Fill it in and import it again."
-        yield StepProblem("warning", "parameter", words)
+        message = "It does not say which address it calls, so it would fail. Fill it in and import it again."
+        yield StepProblem("warning", "parameter", message)
         return
     user_part = user_part_of(address)
     if user_part and not MARKER.search(user_part):
-        words = "It signs in with a user name before the “@” of its address, which is not done here."
-        yield StepProblem("error", "credential", f"{words} Use a saved Basic Auth credential in n8n.")
+        message = "It signs in with a user name before the “@” of its address, which is not done here."
+        yield StepProblem("error", "credential", f"{message} Use a saved Basic Auth credential in n8n.")
     literal = _LITERAL_ORIGIN.match(address)
     if literal is None:
         return
     scheme, host_and_port = literal[1].lower(), literal[2].rpartition("@")[2].lower()
     if scheme != "https" and not (allows_http and scheme == "http"):
         called = "https and http are" if allows_http else "https is"
-        words = f"It calls an address that begins with {scheme[:30]}://; only {called} called. Change it."
-        yield StepProblem("error", "parameter", words)
+        message = f"It calls an address that begins with {scheme[:30]}://; only {called} called. Change it."
+        yield StepProblem("error", "parameter", message)
         scheme = "https"
     host_words = _uncalled_host_words(scheme, host_and_port)
     if host_words:
-        words = f"It calls {host_and_port[:100]}{host_words}"
-        yield StepProblem("warning" if has_account else "error", "parameter", words)
+        message = f"It calls {host_and_port[:100]}{host_words}"
+        yield StepProblem("warning" if has_account else "error", "parameter", message)
 
 
 def _uncalled_host_words(scheme: str, host_and_port: str) -> str:
@@ -161,15 +161,15 @@ def _removed_in_address(url: str) -> list[str]:
 def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
     """Yields a problem for a secret in a header or in the query, whose value was not imported."""
     if is_removed_key(name, value):
-        words = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
-        yield StepProblem("error", "credential", words)
+        message = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
+        yield StepProblem("error", "credential", message)
 
 
 def removed_address_problems(url: str) -> Iterable[StepProblem]:
     """Yields a problem for each secret in an address, whose value was not imported."""
     if MARKER.search(url.partition("?")[0]):
-        words = "Its address holds a key, which is not taken from a file. Remove it or the step."
-        yield StepProblem("error", "credential", words)
+        message = "Its address holds a key, which is not taken from a file. Remove it or the step."
+        yield StepProblem("error", "credential", message)
     for part in _removed_in_address(url):
-        words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
-        yield StepProblem("error", "credential", words)
+        message = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
+        yield StepProblem("error", "credential", message)

@@ -162,8 +162,8 @@ def _check_done(changes: Iterable[DoneChange]) -> None:
         if change.outcome is Outcome.FAILED:
             raise ItemFailed(change.message or "It was refused.")
         if change.outcome is Outcome.UNKNOWN and change.answer is not None:
-            words = f"The answer was the status {change.answer.status}: whether it was done is not known."
-            raise ItemFailed(words)
+            message = f"The answer was the status {change.answer.status}: whether it was done is not known."
+            raise ItemFailed(message)
 
 
 def _answered_items(

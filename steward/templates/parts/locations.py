@@ -38,10 +38,10 @@ def _location_id(name: JsonValue, store: Connection) -> str:
     if name is not None:
         if name in ids:
             return ids[str(name)]
-        words = f"The store has no active location named {name}. Choose another."
-        raise StepFailed("location_missing", words)
+        message = f"The store has no active location named {name}. Choose another."
+        raise StepFailed("location_missing", message)
     active = [str(location_id) for location_id, _, is_active in locations if is_active]
     if len(active) == 1:
         return active[0]
-    words = f"The store has {len(active)} active locations. Name the one stock is written at."
-    raise StepFailed("location_needed", words)
+    message = f"The store has {len(active)} active locations. Name the one stock is written at."
+    raise StepFailed("location_needed", message)

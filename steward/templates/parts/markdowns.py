@@ -47,8 +47,8 @@ def marked_down(variant: Variant, options: MarkdownInputs) -> str:
     if not 0 < new < present:
         down = f", down to {ending}," if has_ending else ""
         leaves = "no price above 0" if new <= 0 else f"{new:f}, which is not lower"
-        words = f"{options.percent.normalize():f} % off {variant.price}{down} leaves {leaves}."
-        raise RowRefused("no_sensible_price", words)
+        message = f"{options.percent.normalize():f} % off {variant.price}{down} leaves {leaves}."
+        raise RowRefused("no_sensible_price", message)
     return money_text(new, currency)
 
 

@@ -55,10 +55,10 @@ def read_price(cell: Cell, *, form: str, currency: str | None) -> Decimal:
         raise RowRefused("negative", f"{display_text(cell)} is below 0.")
     decimals = currency_decimals(currency)
     if number != round_to(number, decimals):
-        words = (
+        message = (
             f"{display_text(cell)} has more decimals than the {decimals} of {currency or 'this currency'}."
         )
-        raise RowRefused("too_many_decimals", words)
+        raise RowRefused("too_many_decimals", message)
     return number
 
 
@@ -94,8 +94,8 @@ def _check_currency(sign: str, text: str, currency: str | None) -> None:
     if currencies is None:
         raise _not_a_number(text)
     if currency not in (*currencies, ANY):
-        words = f"{display_text(text)} is not in the store's currency{f', {currency}' if currency else ''}."
-        raise RowRefused("currency_differs", words)
+        message = f"{display_text(text)} is not in the store's currency{f', {currency}' if currency else ''}."
+        raise RowRefused("currency_differs", message)
 
 
 def _plain(digits: str, text: str, form: str) -> str:
@@ -132,8 +132,8 @@ def _is_decimal(digits: str, last: int, text: str, form: str) -> bool:
     if not re.fullmatch(r"[0-9]{3}", digits[last + 1 :]):
         return True
     if form == "auto":
-        words = f"{display_text(text)} can be read in two ways. Say how numbers are written in this sheet."
-        raise RowRefused("number_ambiguous", words)
+        message = f"{display_text(text)} can be read in two ways. Say how numbers are written in this sheet."
+        raise RowRefused("number_ambiguous", message)
     return sign == ("." if form == "point" else ",")
 
 

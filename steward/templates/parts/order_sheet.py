@@ -88,11 +88,11 @@ def _check_header(header: Sequence[str], title: str) -> None:
 
 
 def _wrong_header(title: str) -> StepFailed:
-    words = (
+    message = (
         f"The tab {title} does not begin with a column named {ORDER_ID}, so nothing was written to it."
         " Name an empty tab, or one this automation began."
     )
-    return StepFailed("wrong_header", words)
+    return StepFailed("wrong_header", message)
 
 
 def header_of(columns: Sequence[str], *, lines: bool) -> tuple[str, ...]:
@@ -169,6 +169,6 @@ async def _area(
     except RemoteNotFound as error:
         if tab is None:
             raise
-        words = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."
-        raise StepFailed("tab_missing", words) from error
+        message = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."
+        raise StepFailed("tab_missing", message) from error
     raise StepFailed("tab_missing", "The spreadsheet has no tab to write to.")

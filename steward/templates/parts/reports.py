@@ -73,11 +73,11 @@ async def _replace(
     key = _digest([int(account.connection.integration_id), table.spreadsheet_id, table.tab])
     present, header = _header(table), _digest([key_of(name) for name in report.header])
     if any(present) and _digest(present) not in (header, (await context.memory.all(_HEADER)).get(key)):
-        words = (
+        message = (
             f"The tab {table.tab} holds something else than an earlier list of this automation, so it was"
             " left as it is. Name an empty tab."
         )
-        raise StepFailed("wrong_header", words)
+        raise StepFailed("wrong_header", message)
     proposals = _plan(account, sheet.spreadsheet_id, table, report.lines)
     if _digest(present) == header:
         return proposals, (MemoryWrite(_HEADER, key, header),)

@@ -87,8 +87,8 @@ def _usable(rows: Sequence[K], values_of: Callable[[K], tuple[object, ...]]) -> 
     """Returns the row to use of those with one SKU: the first, when all have the same values."""
     if len({_values_or_code(row, values_of) for row in rows}) > 1:
         numbers = ", ".join(str(row.number) for row in rows[:10])
-        words = f"Rows {numbers} name this SKU with different values. None of them was used."
-        raise RowRefused("sku_repeated", words)
+        message = f"Rows {numbers} name this SKU with different values. None of them was used."
+        raise RowRefused("sku_repeated", message)
     return rows[0]
 
 

@@ -90,21 +90,21 @@ def _source_row(
     """Raises RowRefused `sku_ambiguous` and `sku_case_differs`."""
     rows = exact.get(key, [])
     if len(rows) > 1:
-        words = f"{display_text(key)} stands on {len(rows)} variants of the source."
-        raise RowRefused("sku_ambiguous", words)
+        message = f"{display_text(key)} stands on {len(rows)} variants of the source."
+        raise RowRefused("sku_ambiguous", message)
     if rows:
         return rows[0]
     similar = folded.get(key.casefold(), [])
     if len(similar) == 1:
-        words = f"The source has it as {display_text(similar[0].key)}. Write it the same way."
-        raise RowRefused("sku_case_differs", words)
+        message = f"The source has it as {display_text(similar[0].key)}. Write it the same way."
+        raise RowRefused("sku_case_differs", message)
     return None
 
 
 def _single(key: str, variants: Sequence[Variant]) -> Variant:
     if len(variants) > 1:
-        words = f"{display_text(key)} stands on {len(variants)} variants of this store."
-        raise RowRefused("sku_ambiguous", words)
+        message = f"{display_text(key)} stands on {len(variants)} variants of this store."
+        raise RowRefused("sku_ambiguous", message)
     return variants[0]
 
 

@@ -58,9 +58,9 @@ def table_of(body: bytes, *, encoding: str, delimiter: str, columns: Sequence[st
         if len(cells) == len(header):
             complete.append(SheetRow(number, tuple(cells)))
         else:
-            words = f"This row has {len(cells)} cells, the header {len(header)}."
+            message = f"This row has {len(cells)} cells, the header {len(header)}."
             key = _key_of_broken(cells, header, columns[0])
-            table.broken.append(RefusedRow(number, key, "row_broken", words))
+            table.broken.append(RefusedRow(number, key, "row_broken", message))
     if not table.count or not any(cell.strip() for cell in header):
         raise StepFailed("file_empty", "The file has no rows. Nothing was changed.")
     table.rows = named_rows(SheetTable("", "", tuple(complete)), columns, what="file")
@@ -72,20 +72,20 @@ def _records(body: bytes, encoding: str, delimiter: str) -> list[list[str]]:
         codec = "cp1252" if encoding == "windows-1252" else encoding
         text = body.removeprefix(_BYTE_ORDER_MARK).decode(codec)
     except UnicodeDecodeError as error:
-        words = f"The file is not written in {encoding}: byte {error.start + 1} cannot be read."
-        raise StepFailed("file_unreadable", words) from None
+        message = f"The file is not written in {encoding}: byte {error.start + 1} cannot be read."
+        raise StepFailed("file_unreadable", message) from None
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
-        words = f"The file cannot be read as rows of cells: {error}."
-        raise StepFailed("file_unreadable", words) from None
+        message = f"The file cannot be read as rows of cells: {error}."
+        raise StepFailed("file_unreadable", message) from None
 
 
 def _check_age(file: CloudFile, max_age: timedelta, now: datetime) -> None:
     if now - file.modified_at > max_age:
         hours = int(max_age.total_seconds() // 3600)
-        words = f"The file is of {file.modified_at:%Y-%m-%d %H:%M} UTC, older than {hours} hours."
-        raise StepFailed("file_too_old", f"{words} Nothing was changed.")
+        message = f"The file is of {file.modified_at:%Y-%m-%d %H:%M} UTC, older than {hours} hours."
+        raise StepFailed("file_too_old", f"{message} Nothing was changed.")
 
 
 def _key_of_broken(cells: Sequence[str], header: Sequence[str], column: str | None) -> str | None:

@@ -50,8 +50,8 @@ def channels_of(context: StepContext) -> tuple[str, ...]:
     store = context.home.connection
     missing = _missing_channels(context.inputs, store)
     if missing:
-        words = f"The store has no sales channel named {missing[0]}. Choose from those it has now."
-        raise StepFailed("channel_missing", words)
+        message = f"The store has no sales channel named {missing[0]}. Choose from those it has now."
+        raise StepFailed("channel_missing", message)
     ids = _active_channels(store)
     return tuple(ids[name] for name in _names(context.inputs)) if has_channels(store) else ()
 

@@ -76,8 +76,10 @@ class _OperationCheck:
     def __call__(self, node: NodeDefinition) -> Iterable[StepProblem]:
         yield from self.form.check(node)
         if self.is_list and node.get("limit") is None and not node.get("returnAll"):
-            words = "It does not say how many it reads. Let it return all in n8n, or set another limit there."
-            yield StepProblem("error", "parameter", words)
+            message = (
+                "It does not say how many it reads. Let it return all in n8n, or set another limit there."
+            )
+            yield StepProblem("error", "parameter", message)
         if self.more is not None:
             yield from self.more(node)
 

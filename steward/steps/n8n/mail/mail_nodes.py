@@ -126,8 +126,8 @@ def option_problems(
     chosen = options if isinstance(options, Mapping) else {}
     for name in chosen:
         if name not in names:
-            words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+            yield StepProblem("error", "parameter", message)
     if has_attribution and chosen.get("appendAttribution", True) is not False:
         yield StepProblem("note", "parameter", _ATTRIBUTION)
 

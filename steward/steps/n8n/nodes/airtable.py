@@ -161,16 +161,18 @@ def _got(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
 def _matching_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     names = node.get("columns.matchingColumns")
     if node.version >= 2 and isinstance(names, list) and names and names != ["id"]:
-        words = "It finds the record to update by another column than its id, which is not carried out here."
+        message = (
+            "It finds the record to update by another column than its id, which is not carried out here."
+        )
         yield StepProblem(
-            "error", "parameter", f"{words} Use “Create or Update”, or search for the id first."
+            "error", "parameter", f"{message} Use “Create or Update”, or search for the id first."
         )
 
 
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("downloadAttachments") or node.get("options.downloadFields"):
-        words = "It downloads attachments, which is not carried out here. Switch that off."
-        yield StepProblem("error", "binary", words)
+        message = "It downloads attachments, which is not carried out here. Switch that off."
+        yield StepProblem("error", "binary", message)
 
 
 def _path(fields: ServiceFields) -> str:

@@ -36,15 +36,15 @@ def _document(fields: ServiceFields) -> Mapping[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("download"):
-        words = "It fetches the file that it makes, which is not carried out here. Fetch it by a next step."
-        yield StepProblem("error", "binary", words)
+        message = "It fetches the file that it makes, which is not carried out here. Fetch it by a next step."
+        yield StepProblem("error", "binary", message)
 
 
 def _image_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _problems(node)
     if not node.get("jsonParameters"):
-        words = "What it changes of the template is not written as JSON. Write it as JSON."
-        yield StepProblem("error", "parameter", words)
+        message = "What it changes of the template is not written as JSON. Write it as JSON."
+        yield StepProblem("error", "parameter", message)
 
 
 _FORM = CallForm("jsonParameters overridesJson overridesUi propertiesJson propertiesUi download")

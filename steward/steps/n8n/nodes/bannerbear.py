@@ -30,8 +30,10 @@ def _modifications(value: AnyJson) -> Mapping[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("additionalFields.waitForImage"):
-        words = "It waits until the image is made, which is not done here. Wait and read the image in steps."
-        yield StepProblem("error", "parameter", words)
+        message = (
+            "It waits until the image is made, which is not done here. Wait and read the image in steps."
+        )
+        yield StepProblem("error", "parameter", message)
 
 
 _OPERATIONS = {

@@ -34,10 +34,10 @@ def _more_options(node: NodeDefinition) -> Iterable[StepProblem]:
     options = node.get("additionalOptions")
     for name in options if isinstance(options, Mapping) else ():
         if name != "search":
-            words = (
+            message = (
                 "It filters or sorts by the ids of columns, which is not carried out here. Use later steps."
             )
-            yield StepProblem("error", "parameter", words)
+            yield StepProblem("error", "parameter", message)
 
 
 _WRITTEN = CallForm("dataToSend inputsToIgnore fieldsUi")

@@ -55,11 +55,11 @@ class _ConditionNode(StepType):
                     str(operator_fields.get("operation", "equals")),
                 )
                 if not conditions.is_known_comparison(kind, name):
-                    words = (
+                    message = (
                         f"It compares with “{name[:80]}” of {kind[:80]}, which does not exist in n8n: the"
                         " condition never holds, here as there. Choose another comparison."
                     )
-                    yield StepProblem("warning", "parameter", words)
+                    yield StepProblem("warning", "parameter", message)
         yield from _older_problems(node)
 
 
@@ -68,13 +68,13 @@ def _unread_problems(condition_set: JsonValue) -> Iterable[StepProblem]:
     if not isinstance(condition_set, Mapping) or not condition_set:
         return
     if not isinstance(condition_set.get("conditions"), list):
-        words = "Its conditions are not written as this version of the step reads them."
+        message = "Its conditions are not written as this version of the step reads them."
     elif condition_set["conditions"] and "combinator" not in condition_set:
-        words = "It does not say whether all of its conditions must hold or one."
+        message = "It does not say whether all of its conditions must hold or one."
     else:
         return
     yield StepProblem(
-        "error", "parameter", f"{words} Enter them again in n8n, and export the workflow again."
+        "error", "parameter", f"{message} Enter them again in n8n, and export the workflow again."
     )
 
 
@@ -85,10 +85,10 @@ def _older_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     for row in (*rows, *_rows(node.get("rules.rules"))):
         operation = row.get("operation", "equal")
         if not is_expression(operation) and operation not in older_conditions.OPERATIONS:
-            words = (
+            message = (
                 f"It compares with “{str(operation)[:80]}”, which is not known. Choose another comparison."
             )
-            yield StepProblem("error", "parameter", words)
+            yield StepProblem("error", "parameter", message)
 
 
 def _rows(rows: JsonValue) -> list[JsonObject]:
@@ -218,8 +218,8 @@ class FilterNode(_ConditionNode):
             passed = Item(item.json, paired_with(index))
             (matching if _holds(call, index, answers) else rest).append(passed)
         if call.on_error is OnError.ERROR_OUTPUT:
-            words = f"{len(rest)} items were in no output, as n8n does with an error output here."
-            return NodeResult([matching, []], message=words if rest else None)
+            message = f"{len(rest)} items were in no output, as n8n does with an error output here."
+            return NodeResult([matching, []], message=message if rest else None)
         return NodeResult([matching, rest])
 
 
@@ -286,8 +286,8 @@ class SwitchNode(_ConditionNode):
         if node.version >= 3 and node.get("mode", "rules") == "rules" and not rules:
             yield StepProblem("error", "parameter", "It has no rule. Write one, or remove the step.")
         if node.get("mode") == "expression" and isinstance(node.get("numberOutputs", 4), str):
-            words = "The number of its outputs is an expression. Give a number."
-            yield StepProblem("error", "parameter", words)
+            message = "The number of its outputs is an expression. Give a number."
+            yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes each item to one output, to all matching ones, or to none."""

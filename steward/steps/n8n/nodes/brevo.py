@@ -45,10 +45,10 @@ def _upserted(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, A
 
 def _more_options(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("resource", "email") == "email" and node.get("sendHTML") and not node.get("htmlContent"):
-        words = (
+        message = (
             "It does not say the text of the mail, so it would fail. Fill it in in n8n and import it again."
         )
-        yield StepProblem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", message)
 
 
 _OPERATIONS = {

@@ -98,8 +98,8 @@ class AiTransformNode(CodeNode):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a problem if no script was generated."""
         if not str(node.get("jsCode") or "").strip():
-            words = "No code was generated for its instructions. Generate it in n8n, or use a code step."
-            yield StepProblem("error", "parameter", words)
+            message = "No code was generated for its instructions. Generate it in n8n, or use a code step."
+            yield StepProblem("error", "parameter", message)
 
 
 def script_of(source_type: str, parameters: object) -> Script:
@@ -150,8 +150,8 @@ async def _file(call: StepCall, name: str, file: object) -> BinaryReference:
     elif isinstance(data := file.get("data"), str):
         content = item_files.from_base64(data)
     else:
-        words = f"The script made the file “{name}” without data. Hand it Base64 in “data”."
-        raise ItemFailed(words)
+        message = f"The script made the file “{name}” without data. Hand it Base64 in “data”."
+        raise ItemFailed(message)
     return await item_files.store(call, content, file_name=file_name, mime_type=mime_type)
 
 

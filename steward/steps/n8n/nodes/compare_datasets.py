@@ -56,8 +56,8 @@ class CompareDatasetsNode(StepType):
                 "error", "parameter", "What it does with differences is not known. Choose again."
             )
         if node.version < 2 and node.get("resolve") is None:
-            words = "What this older version does with differences is not set. Choose it in n8n."
-            yield StepProblem("error", "parameter", words)
+            message = "What this older version does with differences is not set. Choose it in n8n."
+            yield StepProblem("error", "parameter", message)
 
     def keeps_files(self, call: StepCall) -> bool:
         """Items keep their files."""

@@ -54,8 +54,10 @@ class CompressionNode(StepType):
         """Yields a warning on several files in gzip."""
         names = names_of(node.literal("binaryPropertyName", "data"))
         if node.get("outputFormat") == "gzip" and node.version >= 1.1 and len(names) > 1:
-            words = "It packs several files as gzip, each by itself. Check the fields that later steps read."
-            yield StepProblem("warning", "parameter", words)
+            message = (
+                "It packs several files as gzip, each by itself. Check the fields that later steps read."
+            )
+            yield StepProblem("warning", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Packs or unpacks the files of each item."""

@@ -72,8 +72,8 @@ class ConvertToFileNode(StepType):
 def format_problems(operation: object, operations: tuple[str, ...]) -> Iterable[StepProblem]:
     """Yields formats that are not written here, or whose library is missing."""
     if operation in _NOT_WRITTEN:
-        words = f"It writes a file of the format {operation}, which is not done here. Choose XLSX or CSV."
-        yield StepProblem("error", "binary", words)
+        message = f"It writes a file of the format {operation}, which is not done here. Choose XLSX or CSV."
+        yield StepProblem("error", "binary", message)
     elif operation not in operations:
         yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
     yield from item_files.extra_problems(operation, writes=True)

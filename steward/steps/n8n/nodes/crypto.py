@@ -65,8 +65,8 @@ class CryptoNode(StepType):
         """Yields actions other than hashing and generating."""
         action = node.get("action", "hash")
         if action in ("hmac", "sign"):
-            words = "It signs with a key, and keys are not taken from a file. Remove the step."
-            yield StepProblem("error", "credential", words)
+            message = "It signs with a key, and keys are not taken from a file. Remove the step."
+            yield StepProblem("error", "credential", message)
         elif action not in ("hash", "generate"):
             yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
         kind = node.literal("type", "MD5")

@@ -130,10 +130,10 @@ def _condition_problems(node: NodeDefinition, operation: str) -> Iterable[StepPr
     if not rows and operation != _GET:
         yield _error("It has no condition that says which rows it means. Add one in n8n.")
     if len(rows) > 1 and not node.get("matchType"):
-        words = (
+        message = (
             "It does not say whether rows must meet all of its conditions or one. Choose “Must Match” in n8n."
         )
-        yield _error(words)
+        yield _error(message)
     for row in rows:
         if not row.get("keyName"):
             yield _error("One of its conditions names no column. Choose one in n8n.")
@@ -141,10 +141,10 @@ def _condition_problems(node: NodeDefinition, operation: str) -> Iterable[StepPr
         if not is_expression(name) and name not in CONDITIONS:
             yield _error(f"Its condition “{str(name)[:80]}” does not run here. Choose another one.")
         if name == "neq":
-            words = (
+            message = (
                 "Rows without a value in the column are not among those that differ. Check its conditions."
             )
-            yield StepProblem("warning", "parameter", words)
+            yield StepProblem("warning", "parameter", message)
 
 
 class _Tables:
@@ -257,8 +257,8 @@ def _values(params: Params, item: Item, table: Table) -> JsonObject:
         values = {name: value for name, value in item.json.items() if name not in OWN_COLUMNS}
         unknown = next((name for name in values if schema and name not in schema), None)
         if unknown is not None:
-            words = f"The data table has no column “{unknown[:80]}”."
-            raise ItemFailed(f"{words} Remove the field before, or map the columns by hand.")
+            message = f"The data table has no column “{unknown[:80]}”."
+            raise ItemFailed(f"{message} Remove the field before, or map the columns by hand.")
         return values
     defined = params.get("columns.value")
     members: Mapping[str, AnyJson] = defined if js.is_object(defined) else {}

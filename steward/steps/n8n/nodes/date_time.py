@@ -66,15 +66,15 @@ class DateTimeNode(StepType):
             yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
         from_format = node.literal("options.fromFormat", "")
         if node.version < 2 and from_format and luxon_pattern(str(from_format)) is None:
-            words = "Its “From Format” has a token that is not supported. Give dates as ISO text."
-            yield StepProblem("error", "parameter", words)
+            message = "Its “From Format” has a token that is not supported. Give dates as ISO text."
+            yield StepProblem("error", "parameter", message)
         unknown = (
             date_text.unsupported_token(str(node.literal("customFormat", ""))) if node.version >= 2 else None
         )
         if unknown is not None and node.get("format") == "custom":
-            words = f"Its pattern has “{unknown}”, the whole name of a zone, which is not supported."
-            words += " Leave it out."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its pattern has “{unknown}”, the whole name of a zone, which is not supported."
+            message += " Leave it out."
+            yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Adds the date to each item."""

@@ -33,8 +33,8 @@ class DebugNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a problem for what is not made."""
         if node.get("category", "throwError") not in _RUNS:
-            words = "It makes random data or fills the memory, which is not done here. Remove the step."
-            yield StepProblem("error", "parameter", words)
+            message = "It makes random data or fills the memory, which is not done here. Remove the step."
+            yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes the items on. Raises WorkflowStepFailed if it is to fail."""

@@ -102,14 +102,16 @@ def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
 
 def _message_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("files.values") or node.get("options.attachments"):
-        words = "It sends files of the run, which is not carried out here. Send a link instead."
-        yield StepProblem("error", "binary", words)
+        message = "It sends files of the run, which is not carried out here. Send a link instead."
+        yield StepProblem("error", "binary", message)
     if node.get("webhookUri"):
-        words = "It posts to the webhook of the connection bound to it, not to the one in the file."
-        yield StepProblem("note", "parameter", f"{words} Check that this is right.")
+        message = "It posts to the webhook of the connection bound to it, not to the one in the file."
+        yield StepProblem("note", "parameter", f"{message} Check that this is right.")
     if node.get("sendTo") == "user":
-        words = "It writes to a person, for which a conversation has to be opened first. Write to a channel."
-        yield StepProblem("error", "parameter", words)
+        message = (
+            "It writes to a person, for which a conversation has to be opened first. Write to a channel."
+        )
+        yield StepProblem("error", "parameter", message)
 
 
 def _channel(fields: ServiceFields) -> JsonObject:

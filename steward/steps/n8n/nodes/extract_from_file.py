@@ -46,13 +46,13 @@ class ExtractFromFileNode(StepType):
         """Yields formats that are not read here."""
         operation = node.get("operation", "csv")
         if operation == "fromIcs":
-            words = "It reads a calendar file, which is not done here. Extract its text and read that."
-            yield StepProblem("error", "binary", words)
+            message = "It reads a calendar file, which is not done here. Extract its text and read that."
+            yield StepProblem("error", "binary", message)
         elif operation not in (*_TABLES, *_FIELDS):
             yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
         if operation == "pdf":
-            words = "The text of a PDF file may be laid out differently than in n8n. Check what reads it."
-            yield StepProblem("warning", "parameter", words)
+            message = "The text of a PDF file may be laid out differently than in n8n. Check what reads it."
+            yield StepProblem("warning", "parameter", message)
         yield from item_files.extra_problems(operation)
 
     async def run(self, call: StepCall) -> NodeResult:

@@ -40,16 +40,18 @@ def _query(fields: ServiceFields) -> dict[str, str]:
 
 def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("hostUrl", _HOST) != _HOST:
-        words = "It calls the host for videos, which is not called here. Choose the default host."
-        yield StepProblem("error", "parameter", words)
+        message = "It calls the host for videos, which is not called here. Choose the default host."
+        yield StepProblem("error", "parameter", message)
     if node.get("sendBinaryData"):
-        words = "It sends a file to Facebook, which is not carried out here. Send the file's address instead."
-        yield StepProblem("error", "binary", words)
+        message = (
+            "It sends a file to Facebook, which is not carried out here. Send the file's address instead."
+        )
+        yield StepProblem("error", "binary", message)
     options = node.get("options")
     for name in options if isinstance(options, Mapping) else ():
         if name not in ("fields", "queryParameters", "queryParametersJson"):
-            words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+            yield StepProblem("error", "parameter", message)
 
 
 def _operation(method: str) -> ServiceOperation:

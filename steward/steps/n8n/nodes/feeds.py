@@ -58,11 +58,13 @@ class RssFeedReadNode(StepType):
         else:
             yield from uncalled_address_problems(url, allows_http=True)
             if re.match(r"=?http://", url.strip(), re.IGNORECASE):
-                words = "It reads an http address: others can change what is read. Use https if it is there."
-                yield StepProblem("warning", "parameter", words)
+                message = (
+                    "It reads an http address: others can change what is read. Use https if it is there."
+                )
+                yield StepProblem("warning", "parameter", message)
         if node.get("options.ignoreSSL"):
-            words = "It would accept any certificate; here certificates are always checked. Nothing to do."
-            yield StepProblem("warning", "parameter", words)
+            message = "It would accept any certificate; here certificates are always checked. Nothing to do."
+            yield StepProblem("warning", "parameter", message)
         yield from run_data_in_read_problems(node, "url")
 
     async def run(self, call: StepCall) -> NodeResult:

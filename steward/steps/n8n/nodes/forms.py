@@ -68,17 +68,17 @@ class FormNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a problem for a page whose fields only its visitor can know, and warnings for the others."""
         if node.get(START_FIELDS):
-            words = "It shows a further page of a form. Its fields are asked for at the start of a run."
-            yield StepProblem("warning", "parameter", f"{words} Give them all then.")
+            message = "It shows a further page of a form. Its fields are asked for at the start of a run."
+            yield StepProblem("warning", "parameter", f"{message} Give them all then.")
         elif node.get("operation", "page") != "completion":
-            words = (
+            message = (
                 "It shows a further page of a form, which nobody can fill in during a run."
                 " Ask for its fields on the first page, and remove the step."
             )
-            yield StepProblem("error", "parameter", words)
+            yield StepProblem("error", "parameter", message)
         else:
-            words = "It shows the last page of a form, which nobody sees here. Items pass; nothing to do."
-            yield StepProblem("warning", "parameter", words)
+            message = "It shows the last page of a form, which nobody sees here. Items pass; nothing to do."
+            yield StepProblem("warning", "parameter", message)
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
         """Returns that a page with fields hands on these alone."""

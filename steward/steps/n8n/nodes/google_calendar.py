@@ -157,11 +157,11 @@ def _listed(fields: ServiceFields) -> dict[str, JsonValue]:
 def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _READ.check(node)
     if node.version >= 1.3 and (node.get("timeMin") is None or node.get("timeMax") is None):
-        words = "Its file does not say which days it reads. Fill in “After” and “Before” in n8n."
-        yield StepProblem("error", "parameter", words)
+        message = "Its file does not say which days it reads. Fill in “After” and “Before” in n8n."
+        yield StepProblem("error", "parameter", message)
     if node.version >= 1.3 and node.get("options.recurringEventHandling") not in ("expand", "first"):
-        words = _NEXT.format("Recurring Event Handling")
-        yield StepProblem("error", "parameter", words)
+        message = _NEXT.format("Recurring Event Handling")
+        yield StepProblem("error", "parameter", message)
     elif node.version < 1.3 and not node.get("options.singleEvents"):
         yield StepProblem("note", "parameter", _NO_NEXT)
 
@@ -180,8 +180,8 @@ def _new_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _NEW.check(node)
     for name in ("start", "end"):
         if node.get(name) in (None, ""):
-            words = f"It does not say when the event {name}s. Fill in “{name.title()}” in n8n."
-            yield StepProblem("error", "parameter", words)
+            message = f"It does not say when the event {name}s. Fill in “{name.title()}” in n8n."
+            yield StepProblem("error", "parameter", message)
 
 
 def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:

@@ -62,11 +62,11 @@ def _unknown_changes(node: NodeDefinition) -> Iterable[StepProblem]:
     for row in rows if isinstance(rows, list) else ():
         kinds = _ACTIONS.get(str(row.get("action")), frozenset()) if isinstance(row, Mapping) else frozenset()
         if not kinds or row.get("object", "text") != "text" or not kinds.issuperset(row):
-            words = "It changes a document otherwise than by putting in or replacing texts."
-            yield StepProblem("error", "parameter", f"{words} Remove that change, or the step.")
+            message = "It changes a document otherwise than by putting in or replacing texts."
+            yield StepProblem("error", "parameter", f"{message} Remove that change, or the step.")
     if node.get("updateFields"):
-        words = "Its setting “Write Control” does not run here. Remove the setting or the step."
-        yield StepProblem("error", "parameter", words)
+        message = "Its setting “Write Control” does not run here. Remove the setting or the step."
+        yield StepProblem("error", "parameter", message)
 
 
 def _read(answer: JsonValue, fields: ServiceFields) -> list[dict[str, AnyJson]]:

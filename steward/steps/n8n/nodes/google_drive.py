@@ -171,28 +171,28 @@ def _option_problems(node: NodeDefinition, option_names: str) -> Iterable[StepPr
     options = node.get("options")
     for name in options if isinstance(options, Mapping) else ():
         if name not in option_names.split():
-            words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+            yield StepProblem("error", "parameter", message)
 
 
 def _older_list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     filters = node.get("queryFilters")
     if not node.get("useQueryString") and isinstance(filters, Mapping) and any(filters.values()):
-        words = "Its filters are those of an older version. Write the search as a query string."
-        yield StepProblem("error", "parameter", words)
+        message = "Its filters are those of an older version. Write the search as a query string."
+        yield StepProblem("error", "parameter", message)
 
 
 def _newest_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.version < 3:
-        words = "It changes a file in the way of an older version. Add the step again in n8n."
-        yield StepProblem("error", "parameter", words)
+        message = "It changes a file in the way of an older version. Add the step again in n8n."
+        yield StepProblem("error", "parameter", message)
 
 
 def _sharing_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     rows = node.get("permissionsUi.permissionsValues")
     if isinstance(rows, list) and len(rows) > 1:
-        words = "It shares with several at once. Make a step for each of them."
-        yield StepProblem("error", "parameter", words)
+        message = "It shares with several at once. Make a step for each of them."
+        yield StepProblem("error", "parameter", message)
 
 
 _OPERATIONS = {
@@ -336,8 +336,8 @@ async def _move(port: ServicePort, fields: ServiceFields) -> SendCall:
     current = parsed_answer(response.body.decode("utf-8", "replace"))
     before, after = ",".join(map(str, current.get("parents") or ())), parents_of(fields)[0]
     query = {"addParents": after, **WHOLE} | ({"removeParents": before} if before else {})
-    words = f"Move to the folder {after}"
-    return SendCall("PATCH", path, {}, query, recipient=str(current.get("name", "")), text=words)
+    message = f"Move to the folder {after}"
+    return SendCall("PATCH", path, {}, query, recipient=str(current.get("name", "")), text=message)
 
 
 async def _downloaded(call: StepCall, index: int, item: Item, fields: ServiceFields) -> Item:

@@ -21,8 +21,8 @@ def _document(fields: ServiceFields) -> dict[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("source", "content") != "content":
-        words = "It reads a file of Google's storage, which is not carried out here. Give it the text."
-        yield StepProblem("error", "parameter", words)
+        message = "It reads a file of Google's storage, which is not carried out here. Give it the text."
+        yield StepProblem("error", "parameter", message)
 
 
 _OPERATIONS = {

@@ -87,14 +87,14 @@ class GoogleSheetsNode(StepType):
         """Yields unsupported operations and options."""
         if is_expression(node.get("operation")):
             # Its class, and with it whether a person is asked, is settled here and never by data.
-            words = "Its operation is decided by an expression. Choose a fixed one."
-            yield StepProblem("error", "parameter", words)
+            message = "Its operation is decided by an expression. Choose a fixed one."
+            yield StepProblem("error", "parameter", message)
         if node.get("resource", "sheet") != "sheet":
-            words = "It makes or removes a whole spreadsheet, which is not supported. Remove the step."
-            yield StepProblem("error", "parameter", words)
+            message = "It makes or removes a whole spreadsheet, which is not supported. Remove the step."
+            yield StepProblem("error", "parameter", message)
         elif _operation(node) not in READS | _WRITES:
-            words = f"Its operation “{_operation(node)[:40]}” is not supported. Remove the step."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its operation “{_operation(node)[:40]}” is not supported. Remove the step."
+            yield StepProblem("error", "parameter", message)
         elif _operation(node) in ("clear", "delete", "create"):
             yield from form_problems(node, _operation(node))
         if node.get("rawData") and (_operation(node) not in ("read", "update") or node.version >= 3):
@@ -323,8 +323,8 @@ class _Writing:
         missing = [name for row in fresh for name in row.cells if name not in heads]
         if missing:
             for row in fresh:
-                words = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
-                self.effects.fail_item(row.item_index, words)
+                message = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
+                self.effects.fail_item(row.item_index, message)
             return
         self._propose_append(fresh)
 

@@ -51,12 +51,12 @@ class HtmlNode(StepType):
         """Yields unsupported operations and invalid selectors."""
         if _makes_pages(node):
             if not isinstance(node.get("html"), str):
-                words = "The page it makes is not in the file. Write it, or remove the step."
-                yield StepProblem("error", "parameter", words)
+                message = "The page it makes is not in the file. Write it, or remove the step."
+                yield StepProblem("error", "parameter", message)
             return
         if node.get("operation") != "extractHtmlContent":
-            words = "It makes a table of HTML, which is not done here. Make a page, or remove the step."
-            yield StepProblem("error", "parameter", words)
+            message = "It makes a table of HTML, which is not done here. Make a page, or remove the step."
+            yield StepProblem("error", "parameter", message)
         yield from _selector_problems(node)
 
     def reads_file(self, node: NodeDefinition) -> bool:
@@ -102,8 +102,8 @@ def _selector_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     for row in rows if isinstance(rows, list) else ():
         selector = row.get("cssSelector", "") if isinstance(row, dict) else ""
         if isinstance(selector, str) and selector and not selector.startswith("=") and not _reads(selector):
-            words = f"Its selector “{selector[:80]}” cannot be read. Write a plain CSS selector."
-            yield StepProblem("error", "parameter", words)
+            message = f"Its selector “{selector[:80]}” cannot be read. Write a plain CSS selector."
+            yield StepProblem("error", "parameter", message)
 
 
 async def _extracts(call: StepCall, tidies: bool) -> NodeResult:

@@ -159,14 +159,14 @@ class HttpRequestNode(StepType):
 def _plain_problem(*, has_account: bool) -> StepProblem:
     """Returns the problem of an http address: an error if the step signs in there, else a warning."""
     if has_account:
-        words = (
+        message = (
             "It signs in at an http address, where others can read its key. Only https is called: change it."
         )
-        return StepProblem("error", "parameter", words)
-    words = (
+        return StepProblem("error", "parameter", message)
+    message = (
         "It calls an http address: others can read and change what is sent. Use https if the address has it."
     )
-    return StepProblem("warning", "parameter", words)
+    return StepProblem("warning", "parameter", message)
 
 
 def _method(node: NodeDefinition) -> str:
@@ -222,14 +222,14 @@ def hands_on_whole_lists(node: NodeDefinition) -> bool:
 
 def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if hands_on_whole_lists(node):
-        words = "A list the address answers with is one item there, here an item for each of its elements."
-        yield StepProblem("warning", "parameter", f"{words} Check what follows.")
+        message = "A list the address answers with is one item there, here an item for each of its elements."
+        yield StepProblem("warning", "parameter", f"{message} Check what follows.")
     shape = str(node.literal("options.response.response.responseFormat", "autodetect"))
     if shape == "file" or node.get("responseFormat") == "file":
         yield from file_problems(node, reads=_method(node) in _READS)
     if node.get("provideSslCertificates"):
-        words = "It signs in with a certificate of its own, which is not offered here. Use another sign-in."
-        yield StepProblem("error", "credential", words)
+        message = "It signs in with a certificate of its own, which is not offered here. Use another sign-in."
+        yield StepProblem("error", "credential", message)
 
 
 def _query(params: Params, version: float) -> dict[str, JsonValue]:

@@ -133,22 +133,24 @@ def _search(fields: ServiceFields) -> dict[str, JsonValue]:
 def _search_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from OptionTable("additionalFields", "direction query properties sortBy").check(node)
     if node.get("additionalFields.sortBy") and not node.get("additionalFields.direction"):
-        words = "It sorts without saying in which direction. Choose the direction."
-        yield StepProblem("error", "parameter", words)
+        message = "It sorts without saying in which direction. Choose the direction."
+        yield StepProblem("error", "parameter", message)
     for group in rows_of(node.get("filterGroupsUi"), "filterGroupsValues"):
         for row in rows_of(group.get("filtersUi"), "filterValues"):
             operator = row.get("operator", "EQ")
             if not is_expression(operator) and operator not in _OPERATORS:
-                words = f"Its comparison “{str(operator)[:60]}” is not known here. Choose another."
-                yield StepProblem("error", "parameter", words)
+                message = f"Its comparison “{str(operator)[:60]}” is not known here. Choose another."
+                yield StepProblem("error", "parameter", message)
 
 
 def _resolve_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _NEW_CONTACT.check(node)
     yield from OptionTable("options", "resolveData").check(node)
     if node.get("options.resolveData", True) is not False:
-        words = "n8n reads the contact again and hands on all of it. Here only its “vid” and “isNew” are."
-        yield StepProblem("warning", "parameter", f"{words} Get the contact in a next step if you need more.")
+        message = "n8n reads the contact again and hands on all of it. Here only its “vid” and “isNew” are."
+        yield StepProblem(
+            "warning", "parameter", f"{message} Get the contact in a next step if you need more."
+        )
 
 
 def _with_properties(path: str, table: str, label: str, **query: str) -> Callable[[ServiceFields], str]:

@@ -67,14 +67,14 @@ def _checked(*tables: OptionTable) -> Check:
         for table in tables:
             yield from table.check(node)
         if node.get("jiraVersion", "cloud") != "cloud":
-            words = "It calls a Jira server of your own; only Jira Cloud is called here."
-            yield StepProblem("error", "parameter", f"{words} Call it by an HTTP Request step.")
+            message = "It calls a Jira server of your own; only Jira Cloud is called here."
+            yield StepProblem("error", "parameter", f"{message} Call it by an HTTP Request step.")
         if node.get("jsonParameters"):
-            words = "Its comment is written as JSON, which is not carried out here. Write it as text."
-            yield StepProblem("error", "parameter", words)
+            message = "Its comment is written as JSON, which is not carried out here. Write it as text."
+            yield StepProblem("error", "parameter", message)
         if node.get("simplifyOutput"):
-            words = "It simplifies what it puts out, which is not carried out here. Turn that off."
-            yield StepProblem("error", "parameter", words)
+            message = "It simplifies what it puts out, which is not carried out here. Turn that off."
+            yield StepProblem("error", "parameter", message)
 
     return check
 
@@ -82,8 +82,8 @@ def _checked(*tables: OptionTable) -> Check:
 def _status_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _checked()(node)
     if len(node.get("updateFields", {})) > 1:
-        words = "It changes the status and other fields at once. Use a step for each."
-        yield StepProblem("error", "parameter", words)
+        message = "It changes the status and other fields at once. Use a step for each."
+        yield StepProblem("error", "parameter", message)
 
 
 def _new_issue(fields: ServiceFields) -> dict[str, AnyJson]:

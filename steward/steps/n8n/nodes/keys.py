@@ -36,10 +36,10 @@ class RenameKeysNode(StepType):
         for row in rows if isinstance(rows, list) else ():
             pattern = row.get("searchRegex", "") if isinstance(row, Mapping) else ""
             if isinstance(pattern, str) and conditions.compiled(pattern) is None:
-                words = (
+                message = (
                     "It renames by a pattern with look-around or back-references. Write a plainer pattern."
                 )
-                yield StepProblem("error", "parameter", words)
+                yield StepProblem("error", "parameter", message)
 
     def keeps_files(self, call: StepCall) -> bool:
         """Items keep their files."""

@@ -53,8 +53,8 @@ def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
             "error", "binary", "It posts an image, which is not carried out here. Post a link instead."
         )
     elif category not in ("NONE", "ARTICLE"):
-        words = "What it posts beside the text is not known here. Choose another kind."
-        yield StepProblem("error", "parameter", words)
+        message = "What it posts beside the text is not known here. Choose another kind."
+        yield StepProblem("error", "parameter", message)
 
 
 _OPERATIONS = {

@@ -141,11 +141,11 @@ def selected(selector: str, paths: Iterable[str]) -> list[str]:
 
 
 def _kept_with_run() -> StepProblem:
-    words = (
+    message = (
         "In n8n it writes to the disk of its machine. Here the file is kept with the run, where the steps"
         " behind it can read it. Send it on, by mail or to Google Drive for example, if people need it."
     )
-    return StepProblem("warning", "binary", words)
+    return StepProblem("warning", "binary", message)
 
 
 async def _written(call: StepCall, index: int, item: Item) -> list[Item]:
@@ -193,6 +193,6 @@ def _selected(call: StepCall, selector: str) -> list[BinaryReference]:
     written = call.environment.written_files
     files = [written[path] for path in selected(selector, sorted(written))]
     if not files:
-        words = f"No step of this run has written the file “{selector[:200]}”, and no other files are here."
-        raise ItemFailed(words)
+        message = f"No step of this run has written the file “{selector[:200]}”, and no other files are here."
+        raise ItemFailed(message)
     return files

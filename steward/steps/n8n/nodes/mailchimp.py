@@ -49,8 +49,8 @@ def _moment(name: str) -> Shape:
         try:
             moment = datetime.fromisoformat(str(value).strip())
         except ValueError:
-            words = f"“{str(value)[:60]}” is no date that Mailchimp takes. Write it as 2026-01-31 12:00."
-            raise ItemFailed(words) from None
+            message = f"“{str(value)[:60]}” is no date that Mailchimp takes. Write it as 2026-01-31 12:00."
+            raise ItemFailed(message) from None
         return {name: (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S")}
 
     return shape
@@ -105,8 +105,8 @@ def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProb
     def check(node: NodeDefinition) -> Iterable[StepProblem]:
         yield from table.check(node)
         if node.get("jsonParameters"):
-            words = "Its fields are written as JSON, which is not carried out here. Write them one by one."
-            yield StepProblem("error", "parameter", words)
+            message = "Its fields are written as JSON, which is not carried out here. Write them one by one."
+            yield StepProblem("error", "parameter", message)
 
     return check
 

@@ -34,10 +34,10 @@ def _mail(fields: ServiceFields) -> dict[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("variablesUi") or node.get("variablesJson"):
-        words = (
+        message = (
             "It fills in variables of a template, which is not carried out here. Write them into the text."
         )
-        yield StepProblem("error", "parameter", words)
+        yield StepProblem("error", "parameter", message)
 
 
 _OPERATIONS = {

@@ -44,8 +44,10 @@ class MarkdownNode(StepType):
         options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
             if name not in (_TO_HTML if to_html else html_to_markdown.OPTIONS):
-                words = f"Its option “{str(name)[:60]}” is not supported. Remove it, or do without this step."
-                yield StepProblem("error", "parameter", words)
+                message = (
+                    f"Its option “{str(name)[:60]}” is not supported. Remove it, or do without this step."
+                )
+                yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Adds the converted text to each item."""

@@ -118,8 +118,8 @@ class MergeNode(StepType):
             )
         clash = node.literal("options.clashHandling.values.resolveClash", "preferLast")
         if not re.fullmatch(r"preferLast|addSuffix|preferInput[1-9][0-9]?", str(clash)):
-            words = "What it does with fields both inputs have is not known. Choose it again."
-            yield StepProblem("error", "parameter", words)
+            message = "What it does with fields both inputs have is not known. Choose it again."
+            yield StepProblem("error", "parameter", message)
 
     def keeps_files(self, call: StepCall) -> bool:
         """Items keep their files."""
@@ -265,8 +265,8 @@ def _with_suffixes(row: Sequence[tuple[int, Item]]) -> JsonObject:
 def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
     """Pairs each item with each. Raises WorkflowStepFailed beforehand if there are too many pairs."""
     if len(outer) * len(inner) > _MAX_PAIRS:
-        words = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
-        raise WorkflowStepFailed(words)
+        message = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
+        raise WorkflowStepFailed(message)
     return product(enumerate(outer), enumerate(inner))
 
 

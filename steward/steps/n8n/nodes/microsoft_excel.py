@@ -27,15 +27,15 @@ def _rows(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJs
 
 def _present_only(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.version < 2:
-        words = "It reads a workbook in the way of an older version. Add the step again in n8n."
-        yield StepProblem("error", "parameter", words)
+        message = "It reads a workbook in the way of an older version. Add the step again in n8n."
+        yield StepProblem("error", "parameter", message)
 
 
 def _range_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _present_only(node)
     if node.get("useRange"):
-        words = "It reads a range of the sheet, and here all used cells are read. Switch the range off."
-        yield StepProblem("error", "parameter", words)
+        message = "It reads a range of the sheet, and here all used cells are read. Switch the range off."
+        yield StepProblem("error", "parameter", message)
 
 
 _SHEET = f"{_WORKBOOK}/worksheets/{{worksheet}}"

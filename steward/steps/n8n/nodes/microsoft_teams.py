@@ -63,16 +63,16 @@ class MicrosoftTeamsNode(StepType):
         """Yields unsupported operations and a note about the channel."""
         resource = node.get("resource", "channel")
         if resource not in ("channelMessage", "chatMessage") or node.get("operation", "create") != "create":
-            words = (
+            message = (
                 "Of Teams only creating a message is carried. Create a channel message, or remove the step."
             )
-            yield StepProblem("error", "parameter", words)
+            yield StepProblem("error", "parameter", message)
             return
-        words = (
+        message = (
             "It writes to the channel of the connection bound to it, not to the one in the file."
             " Check that this is right."
         )
-        yield StepProblem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Proposes one message for each item."""

@@ -55,8 +55,8 @@ class MoveBinaryDataNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields an option that hides faults."""
         if node.get("options.ignoreJsonParseErrors"):
-            words = "It hands on text that is not JSON as it is; here the item fails. Check what it reads."
-            yield StepProblem("warning", "parameter", words)
+            message = "It hands on text that is not JSON as it is; here the item fails. Check what it reads."
+            yield StepProblem("warning", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Moves the data of each item."""

@@ -43,11 +43,11 @@ def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
             "error", "binary", "It sends a file, which is not carried out here. Send its address."
         )
     if node.get("downloadAttachments"):
-        words = "It downloads attachments, which is not carried out here. Switch that off."
-        yield StepProblem("error", "binary", words)
+        message = "It downloads attachments, which is not carried out here. Switch that off."
+        yield StepProblem("error", "binary", message)
     if (node.get("version", 3) if node.version >= 3 else node.get("version", 1)) != 3:
-        words = "It calls NocoDB before 0.200, whose API is another. Choose the newest version in the step."
-        yield StepProblem("error", "parameter", words)
+        message = "It calls NocoDB before 0.200, whose API is another. Choose the newest version in the step."
+        yield StepProblem("error", "parameter", message)
 
 
 _WRITTEN = CallForm("dataToSend inputsToIgnore fieldsUi")

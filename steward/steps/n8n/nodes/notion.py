@@ -205,8 +205,8 @@ def _block_texts(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
 
 def _nested_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("fetchNestedBlocks"):
-        words = "It also reads the blocks within blocks, which is not carried out here. Switch that off."
-        yield StepProblem("error", "parameter", words)
+        message = "It also reads the blocks within blocks, which is not carried out here. Switch that off."
+        yield StepProblem("error", "parameter", message)
 
 
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:

@@ -46,8 +46,8 @@ def _model(name: str) -> ServiceOperation:
 
     def problems(node: NodeDefinition) -> Iterable[StepProblem]:
         if node.get(name) in (None, ""):
-            words = "It does not name its model, whose default changes. Choose a model in n8n."
-            yield StepProblem("error", "parameter", words)
+            message = "It does not name its model, whose default changes. Choose a model in n8n."
+            yield StepProblem("error", "parameter", message)
 
     is_chat = name == "chatModel"
     return send(

@@ -38,10 +38,10 @@ def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
             "error", "parameter", "How it names the place is not known here. Choose another way."
         )
     elif any(node.get(name) in (None, "", "=") for name in _PLACES[place]):
-        words = (
+        message = (
             "It does not say which place it means, so it would fail. Fill it in in n8n and import it again."
         )
-        yield StepProblem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", message)
 
 
 _OPERATIONS = {

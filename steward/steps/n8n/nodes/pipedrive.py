@@ -33,8 +33,8 @@ Fields = Callable[[ServiceFields], dict[str, AnyJson]]
 
 def _name_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("resolveProperties") or node.get("encodeProperties"):
-        words = "It translates the names of your own fields, which is not carried out here."
-        yield StepProblem("error", "parameter", f"{words} Turn it off, and use the keys of the fields.")
+        message = "It translates the names of your own fields, which is not carried out here."
+        yield StepProblem("error", "parameter", f"{message} Turn it off, and use the keys of the fields.")
 
 
 def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProblem]]:

@@ -82,13 +82,15 @@ class RespondToWebhookNode(StepType):
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a warning that no response is sent, and a problem for what would follow a response."""
-        words = (
+        message = (
             "It answers whoever called the webhook. No caller waits for a run here, so nobody receives it."
         )
-        yield StepProblem("warning", "parameter", f"{words} Items pass; nothing to do.")
+        yield StepProblem("warning", "parameter", f"{message} Items pass; nothing to do.")
         if node.get("enableResponseOutput") or node.get("options.enableResponseOutput"):
-            words = "It hands on what it answered, which is not done here. Switch off its output “Response”."
-            yield StepProblem("error", "parameter", words)
+            message = (
+                "It hands on what it answered, which is not done here. Switch off its output “Response”."
+            )
+            yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes the items on."""
@@ -136,8 +138,8 @@ class WaitNode(StepType):
         """Yields waits that do not end by time, or are too long."""
         resume = node.get("resume", "timeInterval")
         if resume not in ("timeInterval", "specificTime"):
-            words = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
-            yield StepProblem("error", "parameter", words)
+            message = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
+            yield StepProblem("error", "parameter", message)
         yield from _duration_problems(node, resume)
         date_time = node.get("dateTime", "=")
         if (

@@ -28,8 +28,8 @@ def _message(fields: ServiceFields) -> dict[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("priority") is None:
-        words = "It does not say the priority of its message. Choose one in n8n."
-        yield StepProblem("error", "parameter", words)
+        message = "It does not say the priority of its message. Choose one in n8n."
+        yield StepProblem("error", "parameter", message)
 
 
 _OPERATIONS = {

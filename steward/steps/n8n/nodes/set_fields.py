@@ -95,8 +95,8 @@ class SetNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields duplicated items, unknown types and unknown modes."""
         if node.get("duplicateItem"):
-            words = "It repeats items while a workflow is tried in n8n; runs do not. Nothing to do."
-            yield StepProblem("note", "parameter", words)
+            message = "It repeats items while a workflow is tried in n8n; runs do not. Nothing to do."
+            yield StepProblem("note", "parameter", message)
         yield from _type_problems(node.get("assignments.assignments", []), _CONVERT)
         yield from _type_problems(node.get("fields.values", []), _KINDS)
         if node.get("mode") == "raw" and not node.get("jsonOutput"):
@@ -115,8 +115,8 @@ def _type_problems(rows: JsonValue, known_types: Container[str]) -> Iterable[Ste
     for row in rows if isinstance(rows, list) else ():
         kind = row.get("type") if isinstance(row, Mapping) else None
         if kind is not None and not is_expression(kind) and kind not in known_types:
-            words = f"It sets a field of type “{str(kind)[:40]}”, which is not known. Choose another."
-            yield StepProblem("error", "parameter", words)
+            message = f"It sets a field of type “{str(kind)[:40]}”, which is not known. Choose another."
+            yield StepProblem("error", "parameter", message)
 
 
 def _old(call: StepCall, index: int, item: Item) -> Item:

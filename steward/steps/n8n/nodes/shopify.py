@@ -113,24 +113,26 @@ class ShopifyNode(StoreNode):
         """Yields filters that are not supported, and a warning that not every field is read."""
         if operation_of(node) not in READS:
             return
-        words = "It reads the most common fields of the object, not all of them. Check what later steps use."
-        yield StepProblem("warning", "parameter", words)
+        message = (
+            "It reads the most common fields of the object, not all of them. Check what later steps use."
+        )
+        yield StepProblem("warning", "parameter", message)
         options = node.get("options", {})
         known_options = _OPTIONS.get(self.resource_of(node), frozenset())
         for name in options if isinstance(options, Mapping) else ():
             if name not in known_options:
-                words = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
-                yield StepProblem("error", "parameter", words)
+                message = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
+                yield StepProblem("error", "parameter", message)
         status = node.literal("options.status", "open")
         if status not in _STATUSES:
-            words = f"It reads orders that are “{str(status)[:40]}”, which is not done here."
-            yield StepProblem("error", "parameter", f"{words} Read all, and filter in a step of its own.")
+            message = f"It reads orders that are “{str(status)[:40]}”, which is not done here."
+            yield StepProblem("error", "parameter", f"{message} Read all, and filter in a step of its own.")
         chosen = node.literal("options.fields", "")
         fields = KNOWN_FIELDS.get(self.resource_of(node), {})
         for name in _names_in(str(chosen)):
             if name not in fields:
-                words = f"It reads the field “{name[:40]}”, which is not read here. Do without that field."
-                yield StepProblem("error", "parameter", words)
+                message = f"It reads the field “{name[:40]}”, which is not read here. Do without that field."
+                yield StepProblem("error", "parameter", message)
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, JsonValue]]:
         """Reads one object, or a list."""

@@ -168,15 +168,15 @@ def _message_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     target = {"user": "user", "channel": "channelId"}.get(str(node.get("select", "channel")), "channelId")
     paths = ("channel", "channelId") if node.version < 2 else (f"{target}.value", target)
     if all(node.get(path) in (None, "", "=") or isinstance(node.get(path), Mapping) for path in paths):
-        words = "It does not say which channel or person it writes to, so it would fail."
-        yield StepProblem("warning", "parameter", f"{words} Fill it in in n8n and import it again.")
+        message = "It does not say which channel or person it writes to, so it would fail."
+        yield StepProblem("warning", "parameter", f"{message} Fill it in in n8n and import it again.")
     if node.version < 2 and not node.get("jsonParameters") and node.get("blocksUi.blocksValues"):
-        words = "Its blocks are written in the form of an old version. Write them as JSON."
-        yield StepProblem("error", "parameter", words)
+        message = "Its blocks are written in the form of an old version. Write them as JSON."
+        yield StepProblem("error", "parameter", message)
     is_text = node.get("messageType", "text") == "text"
     if node.version >= 2.1 and is_text and node.get("otherOptions.includeLinkToWorkflow", True):
-        words = "n8n adds a line that links to the workflow, which is left out here. Nothing to do."
-        yield StepProblem("note", "parameter", words)
+        message = "n8n adds a line that links to the workflow, which is left out here. Nothing to do."
+        yield StepProblem("note", "parameter", message)
 
 
 def _send(path: str, needed: Mapping[str, str], items: str = "", **body: str) -> ServiceOperation:

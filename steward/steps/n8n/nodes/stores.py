@@ -231,8 +231,8 @@ class WooCommerceNode(StoreNode):
         names += [(name, _CUSTOMER_FILTERS) for name in filters if isinstance(filters, Mapping)]
         for name, known_filters in names:
             if name not in known_filters:
-                words = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
-                yield StepProblem("error", "parameter", words)
+                message = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
+                yield StepProblem("error", "parameter", message)
         if operation_of(node) == "update" and self.resource_of(node) == "customer":
             yield StepProblem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 

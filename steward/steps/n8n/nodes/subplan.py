@@ -73,14 +73,14 @@ class ExecuteWorkflowNode(StepType):
         elif source == "database":
             yield _to_choose(node)
         elif source != "parameter":
-            words = "The workflow it calls is read from a file or an address. Put its JSON into this step."
-            yield StepProblem("error", "sub_workflow_missing", words)
+            message = "The workflow it calls is read from a file or an address. Put its JSON into this step."
+            yield StepProblem("error", "sub_workflow_missing", message)
         elif not isinstance(node.get("workflowJson"), str) or node.literal("workflowJson") is None:
-            words = "The workflow it calls is decided by an expression. Put its JSON into this step."
-            yield StepProblem("error", "sub_workflow_missing", words)
+            message = "The workflow it calls is decided by an expression. Put its JSON into this step."
+            yield StepProblem("error", "sub_workflow_missing", message)
         if node.get("options.waitForSubWorkflow", True) is not True:
-            words = "In n8n it goes on without waiting for the called workflow; here it waits for it."
-            yield StepProblem("warning", "parameter", f"{words} Nothing to do.")
+            message = "In n8n it goes on without waiting for the called workflow; here it waits for it."
+            yield StepProblem("warning", "parameter", f"{message} Nothing to do.")
 
     async def run(self, call: StepCall) -> NodeResult:
         """Returns the items of the sub-workflow's last step."""
@@ -118,14 +118,14 @@ def _to_choose(node: NodeDefinition) -> StepProblem:
             "error", "sub_workflow_missing", "It names no workflow to call. Choose one in n8n."
         )
     if is_expression(workflow):
-        words = "An expression decides which workflow it calls, which is not done here."
-        words = f"{words} Put the JSON of the called one into this step."
-        return StepProblem("error", "sub_workflow_missing", words)
+        message = "An expression decides which workflow it calls, which is not done here."
+        message = f"{message} Put the JSON of the called one into this step."
+        return StepProblem("error", "sub_workflow_missing", message)
     steps = (
         f"“{named[:80]}”" if isinstance(named, str) and named and not is_expression(named) else "another one"
     )
-    words = f"It calls the workflow {steps}. Import that one too, and choose it when you set this one up."
-    return StepProblem("warning", "sub_workflow_missing", words)
+    message = f"It calls the workflow {steps}. Import that one too, and choose it when you set this one up."
+    return StepProblem("warning", "sub_workflow_missing", message)
 
 
 def _handed_over(call: StepCall, index: int, item: Item) -> Item:

@@ -73,22 +73,24 @@ def _chooses_rows(node: NodeDefinition) -> bool:
 def _joining_problems(node: NodeDefinition, rows: JsonValue) -> Iterable[StepProblem]:
     if isinstance(rows, list) and len(rows) > 1 and _chooses_rows(node) and node.get("matchType") is None:
         is_read = node.literal("operation", "create") == "getAll"
-        words = "It does not say whether all of its conditions must hold; here one is enough, as by default."
-        yield StepProblem("warning" if is_read else "error", "parameter", f"{words} Choose it in n8n.")
+        message = (
+            "It does not say whether all of its conditions must hold; here one is enough, as by default."
+        )
+        yield StepProblem("warning" if is_read else "error", "parameter", f"{message} Choose it in n8n.")
 
 
 def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("useCustomSchema"):
-        words = "It uses another schema than the public one, which is not done here. Remove the setting."
-        yield StepProblem("error", "parameter", words)
+        message = "It uses another schema than the public one, which is not done here. Remove the setting."
+        yield StepProblem("error", "parameter", message)
     rows = node.get("filters.conditions", [])
     yield from _joining_problems(node, rows)
     for row in rows if isinstance(rows, list) else ():
         condition = row.get("condition", "eq") if isinstance(row, Mapping) else None
         search = row.get("searchFunction") if isinstance(row, Mapping) else None
         if condition not in _CONDITIONS or (condition == "fullText" and search not in _SEARCHES):
-            words = f"The condition “{str(condition)[:60]}” is not known here. Choose another one."
-            yield StepProblem("error", "parameter", words)
+            message = f"The condition “{str(condition)[:60]}” is not known here. Choose another one."
+            yield StepProblem("error", "parameter", message)
 
 
 def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:

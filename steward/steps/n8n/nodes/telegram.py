@@ -129,8 +129,8 @@ def _administrators(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonOb
 
 def _text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("additionalFields.appendAttribution", node.version >= 1.1):
-        words = "n8n adds a line that says who sent the message, which is left out here. Nothing to do."
-        yield StepProblem("note", "parameter", words)
+        message = "n8n adds a line that says who sent the message, which is left out here. Nothing to do."
+        yield StepProblem("note", "parameter", message)
 
 
 def _sent(method: str, needed: Mapping[str, str], **body: str) -> ServiceOperation:

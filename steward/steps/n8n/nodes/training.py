@@ -74,8 +74,8 @@ class TrainingMessengerNode(StepType):
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a note that nobody gets the message."""
-        words = "It belongs to n8n's course: its messages go to nobody, in n8n neither. Nothing to do."
-        yield StepProblem("note", "parameter", words)
+        message = "It belongs to n8n's course: its messages go to nobody, in n8n neither. Nothing to do."
+        yield StepProblem("note", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Returns what n8n says of each message."""

@@ -49,8 +49,8 @@ def _limited(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
 def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _FIELDS.check(node)
     if node.get("limit") is None and not node.get("returnAll"):
-        words = "It does not say how many it reads. Let it return all in n8n, or set another limit there."
-        yield StepProblem("error", "parameter", words)
+        message = "It does not say how many it reads. Let it return all in n8n, or set another limit there."
+        yield StepProblem("error", "parameter", message)
 
 
 def _list(path: str) -> ServiceOperation:

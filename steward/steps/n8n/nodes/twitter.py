@@ -39,10 +39,10 @@ def _new_tweet(fields: ServiceFields) -> JsonObject:
 def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _NEW.check(node)
     if node.version < 2:
-        words = (
+        message = (
             "X has ended the interface that this version of the step calls. It is posted by the present one."
         )
-        yield StepProblem("warning", "parameter", f"{words} Choose an account with the right to post.")
+        yield StepProblem("warning", "parameter", f"{message} Choose an account with the right to post.")
 
 
 def _data(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
@@ -62,8 +62,8 @@ _SEARCH = OptionTable(
 
 def _present_only(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.version < 2:
-        words = "It searches by an interface that X has ended. Add the step again in n8n."
-        yield StepProblem("error", "parameter", words)
+        message = "It searches by an interface that X has ended. Add the step again in n8n."
+        yield StepProblem("error", "parameter", message)
 
 
 def _user_path(fields: ServiceFields) -> str:

@@ -104,11 +104,11 @@ def _template(fields: ServiceFields) -> dict[str, JsonValue]:
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     kind = str(node.get("messageType", "text"))
     if kind in _MEDIA and node.get("mediaPath") == "useMedian8n":
-        words = "It sends a file of the run, which is not carried out here. Give the address of the file."
-        yield StepProblem("error", "binary", words)
+        message = "It sends a file of the run, which is not carried out here. Give the address of the file."
+        yield StepProblem("error", "binary", message)
     if kind == "contacts":
-        words = "It sends contacts, which is not carried out here. Write them as a text."
-        yield StepProblem("error", "parameter", words)
+        message = "It sends contacts, which is not carried out here. Write them as a text."
+        yield StepProblem("error", "parameter", message)
 
 
 _OPERATIONS = {

@@ -66,8 +66,8 @@ class XmlNode(StepType):
                 if call.on_error is OnError.STOP:
                     raise
         dropped = len(call.items) - len(converted)
-        words = f"{dropped} items could not be converted and are in no output, as in n8n."
-        return NodeResult([converted], message=words if dropped else None)
+        message = f"{dropped} items could not be converted and are in no output, as in n8n."
+        return NodeResult([converted], message=message if dropped else None)
 
 
 def _turned(params: Params, index: int, item: Item) -> Item:

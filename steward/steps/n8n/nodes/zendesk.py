@@ -54,11 +54,11 @@ def _json_problems(table: OptionTable) -> Callable[[NodeDefinition], list[StepPr
     def check(node: NodeDefinition) -> list[StepProblem]:
         problems = list(table.check(node))
         if node.get("jsonParameters"):
-            words = "Its fields are written as JSON, which is not carried out here. Write them one by one."
-            problems.append(StepProblem("error", "parameter", words))
+            message = "Its fields are written as JSON, which is not carried out here. Write them one by one."
+            problems.append(StepProblem("error", "parameter", message))
         if node.get("updateFields.internalNote") and node.get("updateFields.publicReply"):
-            words = "It writes a note and a reply at once; Zendesk takes one. Use a step for each."
-            problems.append(StepProblem("error", "parameter", words))
+            message = "It writes a note and a reply at once; Zendesk takes one. Use a step for each."
+            problems.append(StepProblem("error", "parameter", message))
         return problems
 
     return check
@@ -113,8 +113,8 @@ def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonVal
 def _suspended(node: NodeDefinition) -> list[StepProblem]:
     if node.get("ticketType", "regular") == "regular":
         return []
-    words = "It means suspended tickets, which are not carried out here. Remove the step."
-    return [StepProblem("error", "parameter", words)]
+    message = "It means suspended tickets, which are not carried out here. Remove the step."
+    return [StepProblem("error", "parameter", message)]
 
 
 _USER_PATH = "/users/{id}.json"

@@ -145,8 +145,8 @@ def converted(value: AnyJson, kind: str, column: str) -> AnyJson:
     if js.is_missing(value):
         return None
     if js.is_object(value) or js.is_list(value):
-        words = f"“{column}” is a list or an object, which a data table cannot hold. Write it as text."
-        raise ItemFailed(words)
+        message = f"“{column}” is a list or an object, which a data table cannot hold. Write it as text."
+        raise ItemFailed(message)
     result = _CONVERSIONS[kind](value) if kind else value
     if result is None:
         raise ItemFailed(f"{js.json_text(value)[:80]} in “{column}” is no {_NAMES[kind]}. Correct the value.")
