@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister

@@ -27,7 +27,7 @@ from steward.connections import connect
 from steward.database.runs import approvals, changes
 from steward.database.runs import records as runs
 from steward.fake_platforms import serve
-from steward.fake_platforms.world import create
+from steward.fake_platforms.application import create
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import approval
 from steward.runs.approval import ApproveCommand

@@ -22,9 +22,9 @@ from steward.clock import SystemClock
 from steward.connections import connect
 from steward.database.runs import records as runs
 from steward.fake_platforms import serve
+from steward.fake_platforms.application import FakePlatforms, create
 from steward.fake_platforms.sheets import FakeTab
 from steward.fake_platforms.woocommerce import terms
-from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId

@@ -230,10 +230,10 @@ def check_store(
 
 
 def check_named(
-    faults: RequestErrors, template: Template, inputs: JsonObject, world: SetupContext
+    faults: RequestErrors, template: Template, inputs: JsonObject, setup: SetupContext
 ) -> dict[str, IntegrationId]:
     """Returns the connections that the inputs name, by path; reports their faults."""
-    faults.merge(template.check_connections(inputs, world))
+    faults.merge(template.check_connections(inputs, setup))
     return {named.path: named.integration_id for named in template.connections_of(inputs)}
 
 

@@ -59,10 +59,10 @@ def shown_trigger(automation: Automation) -> Trigger:
 
 
 async def follow(tx: Tx, automation: Automation) -> None:
-    """After an automation was saved: its store's topics start it from now on, or no longer.
+    """Starts or ends the subscription of a saved automation to its store's topics.
 
-    Only rows are written; the store is asked by the `listen` tick. Call it before queued runs are
-    ended: no event starts a run of it after that.
+    Only writes rows: the `listen` task asks the store. Requires that queued runs are ended afterwards, so
+    that no event starts a run of the automation after that.
     """
     trigger, integration = automation.trigger, automation.integration_id
     is_active = automation.state is AutomationState.ACTIVE

@@ -7,8 +7,8 @@ from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
 from steward.cli.demo import DemoOptions
 from steward.cli.serve import CannotServe, ServeOptions
 from steward.fake_platforms import serve as sandbox
+from steward.fake_platforms.application import create
 from steward.fake_platforms.slow import span
-from steward.fake_platforms.world import create
 from steward.security.envelope import CannotOpen
 
 _LOOPBACK = "127.0.0.1"
@@ -64,10 +64,10 @@ async def _run_sandbox(args: CliArgs) -> None:
         message = f"{options.host}:{options.port} cannot be listened on: {error.strerror}."
         raise CommandFailed("cannot_serve", message) from error
     with bound:
-        world = create(options.seed, sandbox.address(bound), slow=slow)
+        platforms = create(options.seed, sandbox.address(bound), slow=slow)
         stop = serve.stop_on_signals()
-        async with sandbox.mail_beside(world, bound) as described:
-            serving = sandbox.server(world, lambda: args.ready(described), own_signals=False)
+        async with sandbox.mail_beside(platforms, bound) as described:
+            serving = sandbox.server(platforms, lambda: args.ready(described), own_signals=False)
             await serve.until(serving, bound, stop)
 
 

@@ -1,4 +1,4 @@
-"""Injected faults: which request they hit; world.py carries them out."""
+"""Injected faults: which request they hit; application.py carries them out."""
 
 import re
 from dataclasses import dataclass

@@ -10,9 +10,9 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from steward.fake_platforms.application import DROP, FakePlatforms, create
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.mail import serve_mail
-from steward.fake_platforms.world import DROP, FakePlatforms, create
 
 Ready = Callable[[Row], None]
 
@@ -86,13 +86,15 @@ def address(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(world: FakePlatforms, ready: Callable[[], None], *, own_signals: bool = True) -> uvicorn.Server:
+def server(
+    platforms: FakePlatforms, ready: Callable[[], None], *, own_signals: bool = True
+) -> uvicorn.Server:
     """Returns a server that is not yet running: `await server.serve(sockets=[…])`.
 
     Without `own_signals` the caller ends it by `should_exit`.
     """
     config = uvicorn.Config(
-        world,
+        platforms,
         http=_DroppingProtocol,
         ws="none",
         lifespan="on",
@@ -117,24 +119,24 @@ def run(host: str, port: int, seed: int, *, ready: Ready | None = None) -> None:
         asyncio.run(_serve(create(seed, address(bound)), bound, ready))
 
 
-async def _serve(world: FakePlatforms, bound: socket.socket, ready: Ready | None) -> None:
-    async with mail_beside(world, bound) as described:
+async def _serve(platforms: FakePlatforms, bound: socket.socket, ready: Ready | None) -> None:
+    async with mail_beside(platforms, bound) as described:
 
         def tell() -> None:
             if ready is not None:
                 ready(described)
 
-        await server(world, tell).serve(sockets=[bound])
+        await server(platforms, tell).serve(sockets=[bound])
 
 
 @contextlib.asynccontextmanager
-async def mail_beside(world: FakePlatforms, bound: socket.socket) -> AsyncIterator[Row]:
+async def mail_beside(platforms: FakePlatforms, bound: socket.socket) -> AsyncIterator[Row]:
     """Serves mail on a free port of the same host; yields the answer of `GET /sandbox` with its address."""
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await serve_mail(lambda: world.state.mailbox, reader, writer)
+        await serve_mail(lambda: platforms.state.mailbox, reader, writer)
 
     with listening(bound.getsockname()[0], 0) as mail_bound:
         smtp_url = address(mail_bound).replace("http://", "smtp://")
         async with await asyncio.start_server(take, sock=mail_bound):
-            yield {**world.described(), "mail": {"smtp_url": smtp_url}}
+            yield {**platforms.described(), "mail": {"smtp_url": smtp_url}}

@@ -16,8 +16,8 @@ from steward.database.notifications import inbox
 from steward.database.notifications.inbox import InboxGroup
 from steward.database.runs import approvals, changes, search_terms, transitions, workers
 from steward.database.runs.approvals import Decision
+from steward.fake_platforms.application import FakePlatforms, create
 from steward.fake_platforms.sheets import FakeTab
-from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.change import Action, Change, FieldChange, FieldKind, ObjectRef, Outcome, Proposal
 from steward.model.connection import Auth, Connection, ConnectionState

@@ -20,7 +20,7 @@ from steward.cli.run import run
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.sqlite import take_lock
 from steward.database.operator.erasure import KEPT, TABLES
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from steward.model.account import Role
 from steward.model.run import RunStatus
 from tests.cli.planted import holding, tables_of

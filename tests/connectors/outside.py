@@ -13,7 +13,7 @@ from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
-from steward.fake_platforms.world import FakePlatforms, create
+from steward.fake_platforms.application import FakePlatforms, create
 from steward.model.change import Batch, Part, Proposal, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound

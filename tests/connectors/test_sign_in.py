@@ -14,7 +14,7 @@ from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
 from steward.connections.vault import open_secrets
 from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
 from steward.database.accounts import connections
-from steward.fake_platforms.world import create
+from steward.fake_platforms.application import create
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConfigured, ValidationFailed, WrongState

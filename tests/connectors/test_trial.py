@@ -11,7 +11,7 @@ import pytest
 
 from steward.clock import SystemClock
 from steward.fake_platforms import serve
-from steward.fake_platforms.world import FakePlatforms, create
+from steward.fake_platforms.application import FakePlatforms, create
 from tests.trial import __main__ as tool
 from tests.trial.signing import base_string, is_private
 

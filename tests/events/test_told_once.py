@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import httpx
 import pytest
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from tests.events.world import Ears, open_ears
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number

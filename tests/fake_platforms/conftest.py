@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from steward.fake_platforms import world
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms import application
+from steward.fake_platforms.application import FakePlatforms
 from tests.fake_clock import FakeClock
 from tests.fake_platforms.receiver import Receiver
 
@@ -22,7 +22,7 @@ def receiver() -> Receiver:
 @pytest.fixture
 def platforms(clock: FakeClock, receiver: Receiver) -> FakePlatforms:
     """Provides new fake platforms."""
-    return world.create(1, URL, clock.now, deliver=receiver.transport())
+    return application.create(1, URL, clock.now, deliver=receiver.transport())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from steward.fake_platforms import world
+from steward.fake_platforms import application
 from steward.fake_platforms.woocommerce.shop import FakeShop, Key
 from steward.outbound.errors import CallError
 from tests.fake_platforms.connector_view import delivery_differences, view_differences
@@ -152,9 +152,9 @@ class _Replay:
 
     def __init__(self, recording: Recording, name: str) -> None:
         self.content = recording.files[name]
-        self.world = world.create(1, self.content["store_url"], lambda: _NOW)
+        self.platforms = application.create(1, self.content["store_url"], lambda: _NOW)
         # The recording's receiver answered 500 below /fail (data/woocommerce/README.md).
-        self.world.set_webhook_transport(
+        self.platforms.set_webhook_transport(
             httpx.MockTransport(
                 lambda sent: httpx.Response(500 if sent.url.path.startswith("/fail") else 200)
             )
@@ -164,7 +164,7 @@ class _Replay:
         shop.orders_in_own_tables = self.content.get("order_storage") != "posts"
         recording.load(shop, name)
         self.shop = shop
-        self.world.replace_shop(shop)
+        self.platforms.replace_shop(shop)
 
     def _request(self, exchange: Row) -> httpx.Request:
         recorded, auth = exchange["request"], exchange["auth"]
@@ -189,7 +189,7 @@ class _Replay:
     async def run(self) -> list[Row]:
         """Returns one row for each exchange: its id, why it was left out, and what differs."""
         rows: list[Row] = []
-        async with httpx.AsyncClient(transport=self.world.transport()) as client:
+        async with httpx.AsyncClient(transport=self.platforms.transport()) as client:
             for exchange in self.content["exchanges"]:
                 left_out = out_of_scope(exchange)
                 differences = (
@@ -199,7 +199,7 @@ class _Replay:
                 )
                 differences += [f"connector: {difference}" for difference in await _viewed(exchange)]
                 rows.append({"id": exchange["id"], "left_out": left_out, "differences": differences})
-            await self.world.settle()
+            await self.platforms.settle()
         return rows
 
     async def _shop(self, client: httpx.AsyncClient, exchange: Row) -> list[str]:

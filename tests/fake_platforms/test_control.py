@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.fake_platforms import world
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms import application
+from steward.fake_platforms.application import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, c
 
     See docs/design/fake-platforms.md#services.
     """
-    platforms = world.create(seed, "https://shop.example", clock.now)
+    platforms = application.create(seed, "https://shop.example", clock.now)
     shop, book = platforms.state.shop, platforms.state.google.books["sheet-prices"]
     head, *rows = book.tab("Prices").values()
     assert (head, len(rows)) == (["SKU", "Price"], 20)
@@ -101,7 +101,7 @@ async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock)
     """
 
     async def whole(seed: int) -> tuple[Any, Any]:
-        platforms = world.create(seed, "https://shop.example", clock.now)
+        platforms = application.create(seed, "https://shop.example", clock.now)
         transport = platforms.transport()
         async with httpx.AsyncClient(transport=transport, base_url="https://shop.example") as client:
             return (await client.get("/sandbox")).json(), await _state(client)

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.fake_platforms import serve, world
+from steward.fake_platforms import application, serve
+from steward.fake_platforms.application import FakePlatforms
 from steward.fake_platforms.exchange import ConnectionDropped
 from steward.fake_platforms.faults import glob
-from steward.fake_platforms.world import FakePlatforms
 
 PRODUCT = "/wp-json/wc/v3/products/1"
 
@@ -29,13 +29,13 @@ class Served:
     def __init__(self) -> None:
         self._socket = serve.listening("127.0.0.1", 0)
         self.url = serve.address(self._socket)
-        self.world = world.create(1, self.url)
+        self.platforms = application.create(1, self.url)
         self._is_ready = threading.Event()
-        self._server = serve.server(self.world, self._is_ready.set)
+        self._server = serve.server(self.platforms, self._is_ready.set)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         assert self._is_ready.wait(60)
-        keys = self.world.state.keys
+        keys = self.platforms.state.keys
         pair = (keys.consumer_key, keys.consumer_secret)
         self.client = httpx.Client(base_url=self.url, auth=pair, trust_env=False, timeout=60)
 
@@ -270,7 +270,7 @@ def test_webhooks_leave_over_the_network(served: Served) -> None:
 @pytest.mark.anyio
 async def test_in_one_process_a_drop_is_an_error_of_its_own() -> None:
     """Raises httpx.ReadError through the platforms' transport, and ConnectionDropped through plain ASGI."""
-    platforms: FakePlatforms = world.create(1, "http://x.example")
+    platforms: FakePlatforms = application.create(1, "http://x.example")
     platforms.state.faults.make({"kind": "drop_before", "count": -1})
     for transport, error in (
         (platforms.transport(), httpx.ReadError),

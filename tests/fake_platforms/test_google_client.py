@@ -11,7 +11,7 @@ from googleapiclient.errors import HttpError
 
 from steward.clock import SystemClock
 from steward.fake_platforms import serve
-from steward.fake_platforms.world import FakePlatforms, create
+from steward.fake_platforms.application import FakePlatforms, create
 
 SCOPE = "https://www.googleapis.com/auth/spreadsheets"
 

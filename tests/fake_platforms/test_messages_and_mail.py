@@ -9,8 +9,8 @@ import aiosmtplib
 import httpx
 import pytest
 
+from steward.fake_platforms.application import FakePlatforms
 from steward.fake_platforms.serve import listening, mail_beside
-from steward.fake_platforms.world import FakePlatforms
 
 pytestmark = pytest.mark.anyio
 

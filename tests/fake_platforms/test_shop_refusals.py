@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio

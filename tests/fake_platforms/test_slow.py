@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from steward.fake_platforms.application import FakePlatforms, create
 from steward.fake_platforms.slow import Slowness, span
-from steward.fake_platforms.world import FakePlatforms, create
 
 URL = "http://shop.example"
 NOW = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)

@@ -10,8 +10,8 @@ import httpx
 import jwt
 import pytest
 
+from steward.fake_platforms.application import FakePlatforms
 from steward.fake_platforms.seed import private_key
-from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio

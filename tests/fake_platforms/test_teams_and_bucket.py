@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from steward.fake_platforms.application import FakePlatforms
 from steward.fake_platforms.object_store import sign
-from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from steward.fake_platforms import deliveries
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from tests.fake_clock import FakeClock
 from tests.fake_platforms.receiver import Receiver
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import httpx
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 
 API, AUTH, ELSEWHERE = "api.partner.example", "auth.partner.example", "thief.example"
 CLIENT_ID, CLIENT_SECRET = "client-7", "client secret+7"

@@ -22,7 +22,7 @@ from steward.database.runs import approvals, changes, steps, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect
-from steward.fake_platforms.world import FakePlatforms, create
+from steward.fake_platforms.application import FakePlatforms, create
 from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Organization, Role
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.automation import Automation

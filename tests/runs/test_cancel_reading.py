@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
 from tests.fake_clock import FakeClock

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import httpx
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import httpx
 
 from steward.connections import connect, sign_in
 from steward.connections.sign_in import SignInExchange
-from steward.fake_platforms.world import create
+from steward.fake_platforms.application import create
 from steward.model.connection import Connection
 from tests.fake_clock import FakeClock
 from tests.runs.shop import HOST, Shop

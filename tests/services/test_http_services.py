@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
 from tests.imports.answers.workflows import handed_on

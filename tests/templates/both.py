@@ -8,8 +8,8 @@ from typing import Any
 
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
+from steward.fake_platforms.application import FakePlatforms
 from steward.fake_platforms.seed import WORKFLOW
-from steward.fake_platforms.world import FakePlatforms
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.run import TERMINAL, Mode, Run, RunStatus

@@ -152,7 +152,7 @@ async def end_within(tx: Tx, org: OrgId, person: PersonId) -> int:
 
 
 async def keep_newest(tx: Tx, person: PersonId, newest: str, *, max_sessions: int) -> None:
-    """Ends the person's oldest sessions beyond `most`, but never the one just opened."""
+    """Ends the person's oldest sessions beyond `max_sessions`, but never the one just opened."""
     await tx.execute(
         "DELETE FROM sessions"
         " WHERE person_id = :person AND session_hash <> :newest"

@@ -57,7 +57,7 @@ class OwnChange:
 async def note(
     tx: Tx, org: OrgId, run: RunId, touched: Sequence[ChangedObject], *, applied_at: datetime | None = None
 ) -> None:
-    """Records a run's change with its outcome, in its transaction; `at` defaults to now."""
+    """Records a run's change with its outcome, in its transaction; `applied_at` defaults to now."""
     rows = {
         (changed.integration, changed.object_type, changed.object_id): [
             changed.integration,

@@ -142,8 +142,8 @@ async def automations_by_topic(
 async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None:
     """Locks the store's listener and reads its subscriptions; None when the store is not listened to.
 
-    This lock guards `automation_topics`, `topics_heard`, `subscriptions` and `catch_ups` of the store and the
-    keys of its event address. Lock order: schedules, listeners by id, connections, the rest.
+    This lock guards `automation_topics`, `topic_deliveries`, `subscriptions` and `catch_ups` of the store and
+    the keys of its event address. Lock order: schedules, listeners by id, connections, the rest.
     """
     row = await tx.first(
         "SELECT topics_revision, tries FROM listeners"

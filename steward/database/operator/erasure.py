@@ -94,7 +94,7 @@ async def close(tx: Tx, org: OrgId) -> None:
 
 
 async def remove_runs(tx: Tx, org: OrgId, max_runs: int) -> int:
-    """Removes up to `most` runs with their data; returns how many.
+    """Removes up to `max_runs` runs with their data; returns how many.
 
     The runs are locked first: a worker that has one in hand either ends its transaction before, or finds no
     row to fence by afterwards and drops the run.
@@ -112,7 +112,7 @@ async def remove_runs(tx: Tx, org: OrgId, max_runs: int) -> int:
 
 
 async def remove_some(tx: Tx, org: OrgId, table: str, max_rows: int) -> int:
-    """Removes up to `most` rows of one of the TABLES; how many."""
+    """Removes up to `max_rows` rows of one of the TABLES; returns how many."""
     columns = ", ".join(TABLES[table])
     return await tx.execute(
         f"DELETE FROM {table} WHERE org_id = :org AND ({columns}) IN"
@@ -209,21 +209,21 @@ async def anonymise_member(
         await tx.execute(f"DELETE FROM {table} WHERE org_id = :org AND person_id = :person", args)
     for name in names:
         for table, column in _TEXTS:
-            await _replace(tx, org, table, column, name, max_rows=500)
+            await _replace(tx, org, table, column, name, max_characters=500)
         within_json = json.dumps(name, ensure_ascii=False)[1:-1]
-        await _replace(tx, org, "automation_history", "fields", within_json, max_rows=1_000_000)
+        await _replace(tx, org, "automation_history", "fields", within_json, max_characters=1_000_000)
     await tx.execute(
         "UPDATE connections SET account_label = NULL WHERE org_id = :org AND lower(account_label) = :email",
         {"org": org, "email": email_norm},
     )
 
 
-async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, max_rows: int) -> None:
+async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, max_characters: int) -> None:
     """Writes FORMER_MEMBER over the names in a column, cut to its number of characters."""
     await tx.execute(
         f"UPDATE {table} SET {column} = substr(replace({column}, :name, :former), 1, :most)"
         f" WHERE org_id = :org AND {column} <> replace({column}, :name, :former)",
-        {"org": org, "name": name, "former": FORMER_MEMBER, "most": max_rows},
+        {"org": org, "name": name, "former": FORMER_MEMBER, "most": max_characters},
     )
 
 

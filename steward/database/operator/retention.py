@@ -76,7 +76,7 @@ async def runs_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> l
 
 
 async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: int) -> int:
-    """Removes finished runs with all they hold, up to `most` rows a table; how many runs went.
+    """Removes finished runs with all they hold, up to `max_rows` rows a table; returns how many runs.
 
     A run whose rows are more than that goes with a later pass. Its approvals stay, without their detail.
     """
@@ -124,7 +124,7 @@ async def values_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) ->
 
 
 async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: int) -> int:
-    """Removes values of steps, up to `most` of them; how many."""
+    """Removes up to `max_rows` values of steps; returns how many."""
     chosen = {"org": org, "runs": list(runs)}
     removed = 0 if tx.dialect == "postgresql" else await tx.execute(_OUTPUTS, {**chosen, "most": max_rows})
     if removed < max_rows:

@@ -118,13 +118,17 @@ class _Pages:
             "request": request,
             "json": json,
         }
-        world = self.call.expression_context(
+        expression_context = self.call.expression_context(
             None if any(entry.steps is None for entry in templates) else _names(templates)
         )
-        pairing, index = world.pairing, self.index
-        world = replace(world, items=[item], pairing=lambda name, _: pairing(name, index))
+        pairing, index = expression_context.pairing, self.index
+        expression_context = replace(
+            expression_context, items=[item], pairing=lambda name, _: pairing(name, index)
+        )
         answers = iter(
-            await self.call.evaluator.evaluate([_without_response_root(entry) for entry in templates], world)
+            await self.call.evaluator.evaluate(
+                [_without_response_root(entry) for entry in templates], expression_context
+            )
         )
         evaluated = [next(answers)[0] if isinstance(entry, Mapping) else entry for entry in values]
         for entry in evaluated:

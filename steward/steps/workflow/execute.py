@@ -235,9 +235,11 @@ async def _call(
     def input_context(names: Iterable[str] | None) -> ExpressionContext:
         """Returns what a script sees: with “execute once” only the first item, unlike an expression."""
         items = inputs[0]
-        world = replace(context_for(names), items=[item.json for item in items], files=file_views(items))
-        refuse_partial_context(context.partials, world, source)
-        return world
+        expression_context = replace(
+            context_for(names), items=[item.json for item in items], files=file_views(items)
+        )
+        refuse_partial_context(context.partials, expression_context, source)
+        return expression_context
 
     return StepCall(
         step=step,
@@ -370,10 +372,10 @@ async def _params(
         return lambda index: literal
     count = len(inputs[0])
     indexes = list(range(count)) if step_type.per_item else list(range(min(count, 1)))
-    world = context_for(_names(templates))
+    expression_context = context_for(_names(templates))
     keep_dates = step_type.reads_dates(origin_of(step).source_version)
-    answers = await context.evaluator.evaluate(templates, world, indexes, keep_dates=keep_dates)
-    refuse_partial_fields = partial_field_guard(context.partials, templates, world, source)
+    answers = await context.evaluator.evaluate(templates, expression_context, indexes, keep_dates=keep_dates)
+    refuse_partial_fields = partial_field_guard(context.partials, templates, expression_context, source)
     filled: dict[int, Params] = {}
     sizes: dict[int, int] = {}
 

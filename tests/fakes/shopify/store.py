@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from steward.fake_platforms.application import InProcessTransport
 from steward.fake_platforms.exchange import ConnectionDropped, FakeRequest, Row
 from steward.fake_platforms.exchange import FakeResponse as Done
 from steward.fake_platforms.faults import FaultList, InjectedFault
 from steward.fake_platforms.ledger import Ledger, LedgerEntry
-from steward.fake_platforms.world import InProcessTransport
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.bulk import BulkOperations
 from tests.fakes.shopify.execution import Keys, Running, checked, operation_of, roots_of, run

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.fake_platforms.world import FakePlatforms
+from steward.fake_platforms.application import FakePlatforms
 from tests.fake_clock import FakeClock
 from tests.imports.answers.orders_address import OrdersAddress
 from tests.runs.shop import Shop, connect_all, open_shop

@@ -328,8 +328,8 @@ async def _drop(scope: Message, receive: Receive) -> None:
 class InProcessTransport(httpx.AsyncBaseTransport):
     """An httpx transport to the fake platforms of the same process."""
 
-    def __init__(self, world: FakePlatforms) -> None:
-        self._world = world
+    def __init__(self, platforms: FakePlatforms) -> None:
+        self._platforms = platforms
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Serves the request under the caller's own read timeout.
@@ -339,7 +339,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         patience = request.extensions.get("timeout", {}).get("read")
 
         async def served(scope: Message, receive: Receive, send: Send) -> None:
-            await self._world({**scope, "extensions": {PATIENCE: patience}}, receive, send)
+            await self._platforms({**scope, "extensions": {PATIENCE: patience}}, receive, send)
 
         try:
             return await httpx.ASGITransport(served, raise_app_exceptions=True).handle_async_request(request)
