@@ -19,7 +19,7 @@ from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.code import script_of
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions import template
-from steward.steps.workflow.expressions.kept_markers import is_fixed, pieces_of
+from steward.steps.workflow.expressions.marked_texts import is_fixed, parts_of
 from steward.steps.workflow.expressions.message import current_item_fields
 from steward.steps.workflow.expressions.paths import Path, PathRoot, read_path
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
@@ -100,8 +100,8 @@ class DataFlow:
         for path, template_ in self._expressions(step):
             if not any(isinstance(part, Chunk) and is_read(part.code) for part in template_.parts):
                 continue
-            pieces = pieces_of(template_.text, lambda code: "" if is_read(code) else None)
-            if pieces is None or (field_of_set(step.config, path) and not is_fixed(pieces)):
+            parts = parts_of(template_.text, lambda code: "" if is_read(code) else None)
+            if parts is None or (field_of_set(step.config, path) and not is_fixed(parts)):
                 return True
         return False
 

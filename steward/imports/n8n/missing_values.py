@@ -19,7 +19,7 @@ from steward.model.removed_secrets import markers_in
 from steward.steps.n8n.http_sign_in import puts_back_keys
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import raw_parameters
-from steward.steps.workflow.expressions.kept_markers import KeyReads, is_fixed, pieces_of
+from steward.steps.workflow.expressions.marked_texts import KeyReads, is_fixed, parts_of
 from steward.steps.workflow.http_keys import IN_REQUEST
 from steward.steps.workflow.step_types import NodeDefinition
 
@@ -114,9 +114,9 @@ def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool
     value: Any = raw_parameters(step.config)
     for part in path.split(".")[1:]:
         value = value[int(part)] if isinstance(value, list) else value.get(part, "")
-    pieces = pieces_of(value) if isinstance(value, str) else None
+    parts = parts_of(value) if isinstance(value, str) else None
     is_json = field_of_set(step.config, path.partition(".")[2]) == ()
-    return pieces is None or not (is_json or is_fixed(pieces)) or flow.changes_on_the_way(step.name, fields)
+    return parts is None or not (is_json or is_fixed(parts)) or flow.changes_on_the_way(step.name, fields)
 
 
 def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:

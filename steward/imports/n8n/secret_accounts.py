@@ -11,7 +11,7 @@ from steward.imports.n8n.reshaped_fields import Missing
 from steward.model.plan import Plan, PlanStep
 from steward.steps.n8n.http_sign_in import proposed_account, puts_back_keys
 from steward.steps.workflow.execute import raw_parameters
-from steward.steps.workflow.expressions.kept_markers import KeyReads
+from steward.steps.workflow.expressions.marked_texts import KeyReads
 from steward.steps.workflow.http_keys import IN_REQUEST
 
 ACCOUNT = "http_api"

@@ -10,12 +10,12 @@ from typing import Final
 
 from steward.model.json import AnyJson, JsonObject
 from steward.steps.workflow.addresses import is_removed_key
-from steward.steps.workflow.expressions.kept_markers import (
+from steward.steps.workflow.expressions.marked_texts import (
     KeyReads,
-    Piece,
     RemovedKey,
+    TextPart,
     VariablePart,
-    pieces_of,
+    parts_of,
     reads_nothing,
 )
 from steward.steps.workflow.step_types import NodeDefinition
@@ -37,7 +37,7 @@ _ADDRESSES: Final = ("url", "endpoint")
 IN_REQUEST: Final = frozenset(
     (*(path.partition(".")[0] for path in _ROWS), *_JSON, *_ADDRESSES, *BODIES)
 )  # the parameters whose keys an account can put back
-# How pieces are written to look for places: a key, data of the run, keys in base64.
+# How parts are written to look for places: a key, data of the run, keys in base64.
 _KEY, _DATA, _ENCODED = "\x00", "\x01", "\x02"
 _JSON_MEMBER: Final = re.compile(r'"([^"\n]{1,100})"\s*:\s*"([^"\n]*)"')
 _USER_PART: Final = re.compile(r"(?<=://)[^\s/?#@]*@")
@@ -112,18 +112,18 @@ def _places(node: NodeDefinition, reads: KeyReads) -> Iterable[KeyPlace]:
         for member, text in _members(value, reads):
             yield from _of_text(place, member, text)
     for text in _texts(node.get(name) for name in BODIES):
-        yield from _of_body(_pieces(text, reads))
+        yield from _of_body(_parts(text, reads))
     for name in _ADDRESSES:
         if isinstance(address := node.get(name), str):
-            yield from _of_address(_written(_pieces(address, reads, in_address=True)))
+            yield from _of_address(_written(_parts(address, reads, in_address=True)))
 
 
-def _of_body(pieces: Iterable[Piece]) -> Iterable[KeyPlace]:
-    for piece in pieces:
-        if piece is VariablePart.ENCODED:
+def _of_body(parts: Iterable[TextPart]) -> Iterable[KeyPlace]:
+    for part in parts:
+        if part is VariablePart.ENCODED:
             raise _NoPlace
-        if isinstance(piece, RemovedKey):
-            yield KeyPlace("body", piece.name)
+        if isinstance(part, RemovedKey):
+            yield KeyPlace("body", part.name)
 
 
 def _of_row(place: str, name: str, value: AnyJson, reads: KeyReads) -> Iterable[KeyPlace]:
@@ -131,9 +131,9 @@ def _of_row(place: str, name: str, value: AnyJson, reads: KeyReads) -> Iterable[
         if is_removed_key(name, value):
             yield KeyPlace(place, name.strip())
     elif isinstance(value, str):
-        if any(isinstance(piece, RemovedKey) for piece in _pieces(name, reads)):
+        if any(isinstance(part, RemovedKey) for part in _parts(name, reads)):
             raise _NoPlace
-        yield from _of_text(place, name, _written(_pieces(value, reads)))
+        yield from _of_text(place, name, _written(_parts(value, reads)))
 
 
 def _of_text(place: str, name: str, text: str) -> Iterable[KeyPlace]:
@@ -156,9 +156,9 @@ def _members(value: AnyJson, reads: KeyReads) -> Iterable[tuple[str, str]]:
     if isinstance(value, Mapping):
         for name, member in value.items():
             if isinstance(member, str):
-                yield str(name), _written(_pieces(member, reads))
+                yield str(name), _written(_parts(member, reads))
     elif isinstance(value, str):
-        text = _written(_pieces(value, reads))
+        text = _written(_parts(value, reads))
         pairs = _JSON_MEMBER.findall(text)
         if sum(member.count(_KEY) for _, member in pairs) != text.count(_KEY):
             raise _NoPlace
@@ -209,14 +209,14 @@ def _texts(values: Iterable[AnyJson]) -> Iterable[str]:
             stack[:0] = value
 
 
-def _pieces(text: str, reads: KeyReads, *, in_address: bool = False) -> tuple[Piece, ...]:
-    pieces = pieces_of(text, reads, in_address=in_address)
-    if pieces is None:
+def _parts(text: str, reads: KeyReads, *, in_address: bool = False) -> tuple[TextPart, ...]:
+    parts = parts_of(text, reads, in_address=in_address)
+    if parts is None:
         raise _NoPlace
-    return pieces
+    return parts
 
 
-def _written(pieces: Iterable[Piece]) -> str:
+def _written(parts: Iterable[TextPart]) -> str:
     signs = {VariablePart.DATA: _DATA, VariablePart.ENCODED: _ENCODED}
-    texts = (_KEY if isinstance(piece, RemovedKey) else piece for piece in pieces)
+    texts = (_KEY if isinstance(part, RemovedKey) else part for part in parts)
     return "".join(text if isinstance(text, str) else signs[text] for text in texts)

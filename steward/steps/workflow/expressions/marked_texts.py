@@ -32,7 +32,7 @@ class VariablePart(Enum):
     ENCODED = "keys and fixed text in base64"
 
 
-Piece: TypeAlias = str | RemovedKey | VariablePart
+TextPart: TypeAlias = str | RemovedKey | VariablePart
 KeyReads: TypeAlias = Callable[[str], str | None]  # the name of the removed key that code reads from items
 
 _TOKEN: Final = re.compile(
@@ -71,31 +71,31 @@ def reads_nothing(code: str) -> str | None:
     return None
 
 
-def pieces_of(
+def parts_of(
     text: str, reads: KeyReads = reads_nothing, *, in_address: bool = False
-) -> tuple[Piece, ...] | None:
+) -> tuple[TextPart, ...] | None:
     """Returns what a parameter of a step is made of; None if one of its expressions changes a key.
 
     An object is written as JSON. `in_address`: encoding for an address leaves a key as it is.
     """
-    pieces: list[Piece] = []
+    parts: list[TextPart] = []
     try:
         for part in template.read(text).parts:
             if isinstance(part, Chunk):
-                pieces += _Code(part.code.rstrip("; \t\r\n"), reads, in_address).pieces()
+                parts += _Code(part.code.rstrip("; \t\r\n"), reads, in_address).parts()
             else:
-                pieces += _of_text(part)
+                parts += _of_text(part)
     except (_KeyChanged, RecursionError):
         return None
-    return tuple(pieces)
+    return tuple(parts)
 
 
-def is_fixed(pieces: Sequence[Piece] | None) -> bool:
+def is_fixed(parts: Sequence[TextPart] | None) -> bool:
     """Returns whether keys and fixed texts alone are joined, so that the same text comes out in every run."""
-    return pieces is not None and not any(isinstance(piece, VariablePart) for piece in pieces)
+    return parts is not None and not any(isinstance(part, VariablePart) for part in parts)
 
 
-def _of_text(text: str) -> Iterable[Piece]:
+def _of_text(text: str) -> Iterable[TextPart]:
     position = 0
     for hit in MARKER.finditer(text):
         if hit.start() > position:
@@ -115,7 +115,7 @@ class _Code:
     in_address: bool
     depth: int = 0
 
-    def pieces(self) -> list[Piece]:
+    def parts(self) -> list[TextPart]:
         """Returns what the code gives. Raises _KeyChanged."""
         if MARKER.search(self.code) is None and self.reads(self.code) is None:
             literal = _LITERAL.fullmatch(self.code)
@@ -132,7 +132,7 @@ class _Code:
     def _text(self, tokens: Sequence[_Token]) -> str:
         return self.code[tokens[0].start : tokens[-1].end] if tokens else ""
 
-    def _value(self, tokens: Sequence[_Token]) -> list[Piece]:
+    def _value(self, tokens: Sequence[_Token]) -> list[TextPart]:
         if not tokens:
             raise _KeyChanged
         if not self._has_key(tokens):
@@ -151,10 +151,10 @@ class _Code:
                 return self._value(first)
         summands = _split(tokens, "+")
         if len(summands) > 1:
-            return [piece for summand in summands for piece in self._value(summand)]
+            return [part for summand in summands for part in self._value(summand)]
         return self._operand(tokens)
 
-    def _operand(self, tokens: Sequence[_Token]) -> list[Piece]:
+    def _operand(self, tokens: Sequence[_Token]) -> list[TextPart]:
         first = tokens[0]
         if len(tokens) == 1 and first.kind == "string":
             return list(_of_text(_unquoted(first.text)))
@@ -168,13 +168,13 @@ class _Code:
             return called
         return self._of_path(self._text(tokens))
 
-    def _of_path(self, text: str) -> list[Piece]:
+    def _of_path(self, text: str) -> list[TextPart]:
         name, path = self.reads(text), read_path(text)
         if name is None or path is None or _is_of_text(path):
             raise _KeyChanged
         return [RemovedKey(name)]
 
-    def _called(self, tokens: Sequence[_Token]) -> list[Piece] | None:
+    def _called(self, tokens: Sequence[_Token]) -> list[TextPart] | None:
         """Returns what a call of a known function or method gives; None for anything else."""
         texts = [token.text for token in tokens]
         if len(texts) > 4 and texts[-4] in (".", "?.") and texts[-2:] == ["(", ")"]:
@@ -191,13 +191,13 @@ class _Code:
         is_unchanging = texts[0] == "String" or (self.in_address and texts[0] == "encodeURIComponent")
         return self._value(arguments) if is_unchanging else None
 
-    def _of_method(self, name: str, tokens: Sequence[_Token]) -> list[Piece] | None:
+    def _of_method(self, name: str, tokens: Sequence[_Token]) -> list[TextPart] | None:
         """Returns what a method without arguments gives."""
         if name in _UNCHANGING:
             return self._value(tokens)
         return self._encoded(tokens) if name == "base64Encode" else None
 
-    def _of_buffer(self, tokens: Sequence[_Token]) -> list[Piece] | None:
+    def _of_buffer(self, tokens: Sequence[_Token]) -> list[TextPart] | None:
         """Returns what `(…).toString('base64')` behind `Buffer.from` gives."""
         texts = [token.text for token in tokens]
         arguments = _within(tokens[:-5])
@@ -205,7 +205,7 @@ class _Code:
             return None
         return self._encoded(_split(arguments, ",")[0])
 
-    def _json_text(self, arguments: Sequence[_Token] | None) -> list[Piece]:
+    def _json_text(self, arguments: Sequence[_Token] | None) -> list[TextPart]:
         if arguments is None:
             raise _KeyChanged
         value, *others = _split(arguments, ",")
@@ -213,45 +213,45 @@ class _Code:
             raise _KeyChanged  # a function of its own may change what is written
         return self._member(value)
 
-    def _encoded(self, tokens: Sequence[_Token]) -> list[Piece]:
-        pieces = self._value(tokens)
-        if any(isinstance(piece, VariablePart) for piece in pieces):
+    def _encoded(self, tokens: Sequence[_Token]) -> list[TextPart]:
+        parts = self._value(tokens)
+        if any(isinstance(part, VariablePart) for part in parts):
             raise _KeyChanged
         return [VariablePart.ENCODED]
 
-    def _template(self, token: _Token) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _template(self, token: _Token) -> list[TextPart]:
+        parts: list[TextPart] = []
         for text, code in _template_parts(token.text[1:-1]):
-            pieces += _of_text(text)
+            parts += _of_text(text)
             if code is not None:
-                pieces += _Code(code, self.reads, self.in_address, self.depth + 1).pieces()
-        return pieces
+                parts += _Code(code, self.reads, self.in_address, self.depth + 1).parts()
+        return parts
 
-    def _list(self, tokens: Sequence[_Token]) -> list[Piece]:
-        pieces: list[Piece] = ["["]
+    def _list(self, tokens: Sequence[_Token]) -> list[TextPart]:
+        parts: list[TextPart] = ["["]
         for number, element in enumerate(_split(tokens, ",")):
-            pieces += [*([","] if number else []), *(self._member(element) if element else ())]
-        return [*pieces, "]"]
+            parts += [*([","] if number else []), *(self._member(element) if element else ())]
+        return [*parts, "]"]
 
-    def _object(self, tokens: Sequence[_Token]) -> list[Piece]:
-        pieces: list[Piece] = ["{"]
+    def _object(self, tokens: Sequence[_Token]) -> list[TextPart]:
+        parts: list[TextPart] = ["{"]
         for member in _split(tokens, ","):
             if not member:
                 continue
             has_name = len(member) > 2 and member[1].text == ":" and member[0].kind in ("word", "string")
             if has_name:
                 name = member[0].text if member[0].kind == "word" else _unquoted(member[0].text)
-                pieces += [f"{json.dumps(name)}:", *self._member(member[2:]), ","]
+                parts += [f"{json.dumps(name)}:", *self._member(member[2:]), ","]
             elif self._has_key(member):
                 raise _KeyChanged
-        return [*pieces, "}"]
+        return [*parts, "}"]
 
-    def _member(self, tokens: Sequence[_Token]) -> list[Piece]:
+    def _member(self, tokens: Sequence[_Token]) -> list[TextPart]:
         """Returns a value as JSON writes it."""
-        pieces = self._value(tokens)
-        if pieces == [VariablePart.DATA] or (_within(tokens) is not None and tokens[0].text != "("):
-            return pieces
-        inner = [json.dumps(piece)[1:-1] if isinstance(piece, str) else piece for piece in pieces]
+        parts = self._value(tokens)
+        if parts == [VariablePart.DATA] or (_within(tokens) is not None and tokens[0].text != "("):
+            return parts
+        inner = [json.dumps(part)[1:-1] if isinstance(part, str) else part for part in parts]
         return ['"', *inner, '"']
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from steward.model.removed_secrets import marker
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.kept_markers import Piece, RemovedKey, VariablePart, pieces_of
+from steward.steps.workflow.expressions.marked_texts import RemovedKey, TextPart, VariablePart, parts_of
 from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import ExpressionContext
 
@@ -29,7 +29,7 @@ def reads(code: str) -> str | None:
     return "key" if re.search(r"\bkey\b", code) else None
 
 
-PIECES: dict[str, tuple[Piece, ...] | None] = {
+PARTS: dict[str, tuple[TextPart, ...] | None] = {
     MARK: (KEY,),
     f"Bearer {MARK}": ("Bearer ", KEY),
     f'={{{{ "Bearer {MARK}" }}}}': ("Bearer ", KEY),
@@ -75,32 +75,32 @@ PIECES: dict[str, tuple[Piece, ...] | None] = {
 }
 
 
-@pytest.mark.parametrize(("text", "pieces"), PIECES.items(), ids=PIECES.keys())
+@pytest.mark.parametrize(("text", "parts"), PARTS.items(), ids=PARTS.keys())
 def test_a_key_comes_through_an_expression_or_the_expression_is_refused(
-    text: str, pieces: tuple[Piece, ...] | None
+    text: str, parts: tuple[TextPart, ...] | None
 ) -> None:
     """Tells fixed texts, keys and data apart; None where a key is compared or changed."""
-    assert pieces_of(text, reads) == pieces
+    assert parts_of(text, reads) == parts
 
 
 def test_encoding_for_an_address_keeps_a_key_in_an_address_alone() -> None:
     """Accepts `encodeURIComponent` where the account encodes the key itself."""
-    assert pieces_of("={{ encodeURIComponent($json.key) }}", reads, in_address=True) == (FIELD,)
+    assert parts_of("={{ encodeURIComponent($json.key) }}", reads, in_address=True) == (FIELD,)
 
 
 @pytest.mark.parametrize("code", ["(" * 5000 + "K" + ")" * 5000, "K" + ".trim()" * 5000, "K+" * 50_000 + "K"])
 def test_a_hostile_expression_is_refused_in_bounded_time(code: str) -> None:
     """Reads at most 2,000 signs of an expression with a key, whatever their nesting."""
     began = time.process_time()
-    assert pieces_of(f"={{{{ {code.replace('K', '$json.key')} }}}}", reads) is None
+    assert parts_of(f"={{{{ {code.replace('K', '$json.key')} }}}}", reads) is None
     assert time.process_time() - began < 5
 
 
 def test_two_thousand_tokens_are_read_and_one_more_is_not() -> None:
     """Holds the limit of an expression that reads a key."""
     within = "$json.key" + "+'a'" * 998  # 4 tokens and two for each text: `$json . key` are 3
-    assert pieces_of(f"={{{{ {within} }}}}", reads) is not None
-    assert pieces_of(f"={{{{ {within}+'a' }}}}", reads) is None
+    assert parts_of(f"={{{{ {within} }}}}", reads) is not None
+    assert parts_of(f"={{{{ {within}+'a' }}}}", reads) is None
 
 
 ATOMS = st.sampled_from(["$json.key", "$json['key']", f"'{MARK}'", "'x'", "$json.n", "$json.a", "1"])
@@ -146,11 +146,11 @@ async def test_an_accepted_expression_gives_the_same_with_another_key(
 
 
 def _is_accepted(code: str) -> bool:
-    pieces = pieces_of(f"={{{{ {code} }}}}", reads)
+    parts = parts_of(f"={{{{ {code} }}}}", reads)
     return (
-        pieces is not None
-        and VariablePart.ENCODED not in pieces
-        and any(isinstance(p, RemovedKey) for p in pieces)
+        parts is not None
+        and VariablePart.ENCODED not in parts
+        and any(isinstance(p, RemovedKey) for p in parts)
     )
 
 
