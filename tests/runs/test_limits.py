@@ -300,4 +300,4 @@ async def test_a_failed_read_says_what_was_answered_and_how_often(shop: Shop) ->
         shop.fault("status", "GET", "/wp-json/**", status=500, count=3, body=body)
         ended = await shop.run_and_drain(await shop.hiding())
         assert ended.status is RunStatus.FAILED
-        assert ended.message == f"The shop failed to answer. It answered 500{quoted} to 3 calls in a row."
+        assert ended.message == f"The shop had a server error. It answered 500{quoted} to 3 calls in a row."

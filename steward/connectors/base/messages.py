@@ -221,7 +221,7 @@ class MessageConnector:
         if response.status < 500:
             refusal = Invalid([], f"{self.short_title} refused the message (status {response.status}).")
             return WriteOutcome.of_error(WriteState.REFUSED, refusal)
-        failure = PlatformUnavailable(f"{self.short_title} failed to answer.")
+        failure = PlatformUnavailable(f"{self.short_title} had a server error.")
         return WriteOutcome.of_error(WriteState.UNKNOWN, failure)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:

@@ -92,7 +92,7 @@ def _error_of(answer: PlatformResponse) -> CallError | None:
 
 def _of_status(status: int, text: str) -> CallError:
     if status >= 500:
-        return PlatformUnavailable("The store failed to answer.", platform_text=text)
+        return PlatformUnavailable("The store had a server error.", platform_text=text)
     if status == 401:
         return Unauthorized(
             "The store did not accept the key. It may be revoked, or the app removed.", platform_text=text
@@ -125,7 +125,7 @@ def _of_errors(errors: Decoded, text: str) -> CallError:
     if "SHOP_INACTIVE" in codes:
         return MissingRight("use this store", _SHOP_STATES[402], platform_text=text)
     if "INTERNAL_SERVER_ERROR" in codes or "TIMEOUT" in codes:
-        return PlatformUnavailable("The store failed to answer.", platform_text=text)
+        return PlatformUnavailable("The store had a server error.", platform_text=text)
     return UnusableResponse("it holds errors", platform_text=text)
 
 

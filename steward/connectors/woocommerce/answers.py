@@ -300,7 +300,7 @@ def _failure(answer: PlatformResponse, code: Decoded, text: str) -> CallError:
         return Invalid([], "The shop does not offer this.", platform_text=text)
     if isinstance(code, str) and code.startswith("woocommerce_"):
         return UnusableResponse(f"the shop failed with {code}", platform_text=text)
-    return PlatformUnavailable("The shop failed to answer.", platform_text=text)
+    return PlatformUnavailable("The shop had a server error.", platform_text=text)
 
 
 def _params(body: Mapping[str, Decoded] | None) -> dict[str, str]:
