@@ -327,7 +327,7 @@ async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite)
     await expect(page.get_by_text("The test message was accepted.").first).to_be_visible()
     await page.get_by_role("button", name="Done").click()
     await page.get_by_role("link", name="Operations room").click()
-    row = page.get_by_role("row").filter(has_text="test")
+    row = page.get_by_role("row").filter(has_text="A test message")
     await expect(row).to_contain_text("Accepted")
     faults += await seen.check_looks("channel")
     assert faults == []

@@ -46,12 +46,15 @@ async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, 
     await question.get_by_label("All 2").check()
     await question.get_by_role("button", name="Put back 2 changes").click()
     await expect(page.get_by_role("heading", name="Undo of To undo")).to_be_visible()
+    await page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+    await page.get_by_role("table", name="Runs").get_by_role("link", name="Undo of To undo").click()
     owner = await web.session_of("owner")
     store = {"kind": "store", "integration_id": automation["integration_id"]}
     freeze = (await owner.call("POST", "/app/freeze", {"scope": store}))["closed_period"]
     try:
         await page.get_by_role("button", name="Review 2 changes").click()
         await expect(page.get_by_role("link", name="The run it puts back")).to_be_visible()
+        await expect(page.get_by_text("Each value is still as the run wrote it")).to_be_visible()
         await expect(page.get_by_text("Writing waits until somebody lets changes go on")).to_be_visible()
         await page.get_by_label("Write now, although changes are stopped").check()
         await page.locator("[data-approve] button").click()

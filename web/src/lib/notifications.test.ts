@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Mode, onDays, type Reach, reachWords } from "./notifications";
+import { deliveryWords, type Mode, onDays, type Reach, reachWords } from "./notifications";
 
 const WEEKDAYS = [1, 2, 3, 4, 5];
 
@@ -44,5 +44,14 @@ describe("days in words", () => {
     expect(onDays([5, 1, 3])).toBe("Monday, Wednesday and Friday");
     expect(onDays([6, 7])).toBe("Saturday and Sunday");
     expect(onDays([2, 3, 4])).toBe("Tuesday to Thursday");
+  });
+});
+
+describe("what a delivery tells", () => {
+  it("is in words, also of a type this app does not know", () => {
+    expect(deliveryWords("run.outcome_unknown")).toBe("A run's outcome is not known");
+    expect(deliveryWords("notification.test")).toBe("A test message");
+    expect(deliveryWords("notices.grouped")).toBe("Several notices");
+    expect(deliveryWords("store.opened")).toBe("A notice");
   });
 });

@@ -87,6 +87,12 @@ export function topicOf(topic: string): Shown {
   return TOPICS[topic] ?? shown("A notice", "dot", "plain");
 }
 
+/** What a delivery tells, from the `type` that programs read. */
+export function deliveryWords(type: string): string {
+  if (type === "notification.test") return "A test message";
+  return type === "notices.grouped" ? "Several notices" : topicOf(type.replace(".", "_")).words;
+}
+
 /** The path of a notice's page inside the app, whatever origin its link names. */
 export function pathOf(url: string): string {
   const { pathname, search } = new URL(url, location.origin);
