@@ -11,7 +11,7 @@ from typing import Any
 from playwright.async_api import Browser, Page, async_playwright
 
 from bench.rounds import Case, Figure, Opened, Place
-from tests.web.looking import CHROMIUM, FLAGS, look
+from tests.web.looking import BROWSER, FLAGS, look
 from tests.web.shops import hiding
 from tests.web.site import WebSite, open_web_site
 
@@ -72,7 +72,7 @@ async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
     async with open_web_site(place.folder) as web, async_playwright() as playwright:
         made = await hiding(web, "Many changes", [f"Product {number:04}" for number in range(many)])
         run = await web.run(made["id"], "bench")
-        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        browser = await playwright.chromium.launch(executable_path=str(BROWSER), args=FLAGS)
         approval = str(run["approval_id"])
         yield Opened(partial(_round, browser, web, approval), partial(_reference, browser))
         await browser.close()

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser, async_playwright, expect
 
 from tests.source import ROOT
-from tests.web.looking import CHROMIUM, FLAGS, OpenPage, look
+from tests.web.looking import BROWSER, FLAGS, OpenPage, look
 from tests.web.site import WebSite, open_web_site
 
 Look = Callable[..., Awaitable[OpenPage]]
@@ -33,7 +33,7 @@ def built() -> None:
     missing = []
     if not (ROOT / "steward/static/index.html").is_file():
         missing.append("the web app is not built (make web)")
-    if not CHROMIUM.exists():
+    if not BROWSER.exists():
         missing.append("there is no Chromium (make browser)")
     if missing and os.environ.get("CI"):
         pytest.fail(", ".join(missing))
@@ -45,7 +45,7 @@ def built() -> None:
 async def browser(built: None) -> AsyncIterator[Browser]:
     """Provides one Chromium for all tests of this process; each test has its own profile."""
     async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        opened = await playwright.chromium.launch(executable_path=str(BROWSER), args=FLAGS)
         yield opened
         await opened.close()
 

@@ -20,7 +20,10 @@ SIZES: dict[Size, tuple[int, int]] = {"desk": (1280, 800), "phone": (390, 844)}
 # The pictures of the guide.
 PICTURES: dict[Size, tuple[int, int]] = {"desk": (1440, 900), "phone": (390, 844)}
 DESK_WIDTHS = (1024, 1280, 1440)
-CHROMIUM = Path("/usr/bin/chromium")
+# The headless shell, where it is installed, is Chromium without windows
+# (docs/decisions/0301-browser-tests-run-in-the-headless-shell.md).
+SHELL, CHROMIUM = Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium")
+BROWSER = SHELL if SHELL.exists() else CHROMIUM
 FLAGS = [
     "--headless",
     "--no-sandbox",
