@@ -5,13 +5,15 @@ It knows only zones without clock changes: slots are compared with their own wal
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
+from itertools import islice
 from typing import Any
 
 DAY = timedelta(days=1)
 LATE = timedelta(minutes=10)
 FAR = timedelta(days=366)
+FOREVER = datetime.max.replace(tzinfo=UTC)
 BY_MERCHANT, TOO_LATE, RUNNING = "by_merchant", "skipped_too_late", "skipped_previous_running"
 
 Row = dict[str, Any]
@@ -36,8 +38,37 @@ def row(slot_at: datetime, nominal: datetime, **fields: Any) -> Row:
         "reason": None,
         "moved_from": None,
         "version": 0,
+        "exempt": False,
+        "closed_name": None,
     }
     return {**plain, **fields}
+
+
+def is_by_person(row: Row) -> bool:
+    """Tells whether a person skipped a row."""
+    return row["reason"] == BY_MERCHANT and row["closed_name"] is None
+
+
+def is_decided_by_person(row: Row) -> bool:
+    """Tells whether a person skipped a row or let it through a closing: that goes with its date."""
+    return is_by_person(row) or (row["exempt"] and row["state"] == "pending")
+
+
+@dataclass(frozen=True)
+class Closing:
+    """One version of a period that closes once: no run begins in [start, end) while it is valid."""
+
+    id: str
+    name: str
+    is_own: bool  # of the automation alone, not of the organization
+    start: datetime
+    end: datetime
+    valid_from: datetime
+    valid_until: datetime = FOREVER
+
+    def holds(self, instant: datetime) -> bool:
+        """Tells whether an instant is closed."""
+        return self.start <= instant < self.end and self.valid_from <= instant < self.valid_until
 
 
 @dataclass
@@ -52,6 +83,7 @@ class Plan:
     state: str = "active"
     is_live: bool = False
     rows: dict[datetime, Row] = field(default_factory=dict)
+    closings: list[Closing] = field(default_factory=list)
     slots_after: datetime = field(init=False)
     seen: datetime = field(init=False)
 
@@ -103,19 +135,56 @@ class Plan:
         """Returns the smallest `run_at` of the pending rows."""
         if self.state != "active":
             return None
-        coming = [row["run_at"] for row in self.rows.values() if row["state"] == "pending"]
-        first = next(self.generated(max(self.seen, self.slots_after) + 400 * DAY), None)
-        coming += [] if first is None else [first["run_at"]]
-        return min(coming, default=None)
+        slots = self.generated(max(self.seen, self.slots_after) + 400 * DAY)
+        coming = [row for row in self.rows.values() if row["state"] == "pending"]
+        coming += islice((slot for slot in slots if self.closing_of(slot) is None), 1)
+        return min((row["run_at"] for row in coming if self.closing_of(row) is None), default=None)
+
+    # Closings ----------------------------------------------------------------------------------------------
+
+    def closing_of(self, row: Row) -> str | None:
+        """Returns the name of the closing that leaves a pending row out, or None."""
+        return None if row["exempt"] else self.closing_at(row["run_at"])
+
+    def closing_at(self, instant: datetime, read_at: datetime | None = None) -> str | None:
+        """Returns the name of the closing that holds an instant, by rule R19.
+
+        Of the versions that are valid at `read_at` or later, else of all.
+        """
+        holding = [closing for closing in self.closings if closing.holds(instant)]
+        if read_at is not None:
+            holding = [closing for closing in holding if closing.valid_until > read_at]
+        holding.sort(key=lambda closing: (not closing.is_own, FOREVER - closing.end, closing.id))
+        return holding[0].name if holding else None
+
+    def close(self, closing: Closing) -> None:
+        """Begins a version of a period."""
+        self.closings.append(closing)
+
+    def end_version(self, closing: Closing) -> None:
+        """Ends a version of a period now."""
+        self.closings.remove(closing)
+        self.closings.append(replace(closing, valid_until=self.now))
+
+    def is_exempt_at(self, record: Row, run_at: datetime) -> bool:
+        """Tells whether a row that is moved there is let through; refuses another closing."""
+        entered = {(each.id, each.start) for each in self.closings if each.holds(run_at)}
+        left = {(each.id, each.start) for each in self.closings if each.holds(record["run_at"])}
+        if entered and not (record["exempt"] and entered <= left):
+            raise Refused("run_at")
+        return bool(entered)
+
+    def projected(self, until: datetime) -> set[datetime]:
+        """Returns the slots before `until` beyond fourteen days or fifty slots; the next slot never is."""
+        since = max(self.slots_after, self.now - self.spread)
+        slots = [nominal + self.spread for nominal in self.nominals(self.schedule, since, until)]
+        coming = [slot for slot in slots if slot > self.now]
+        far = {slot for slot in coming[1:] if slot > self.now + 14 * DAY}
+        return (far | set(coming[50:])) - self.rows.keys()
 
     def is_projected(self, slot_at: datetime) -> bool:
-        """Tells whether a slot lies beyond fourteen days or fifty slots; the next slot never does."""
-        if slot_at in self.rows or slot_at <= self.now:
-            return False
-        since = max(self.slots_after, self.now - self.spread)
-        slots = [nominal + self.spread for nominal in self.nominals(self.schedule, since, slot_at)]
-        index = len([slot for slot in slots if slot > self.now and slot < slot_at])
-        return index > 0 and (index >= 50 or slot_at > self.now + 14 * DAY)
+        """Tells whether a slot lies beyond what the calendar promises."""
+        return slot_at in self.projected(slot_at + DAY)
 
     def calendar(self, since: datetime, until: datetime) -> list[Row]:
         """Returns what the calendar shows in [since, until)."""
@@ -129,24 +198,36 @@ class Plan:
             displayed.append(row)
         if self.state == "active":
             displayed += list(self.generated(until))
+        projected = self.projected(until + DAY)
         records = [
-            {**record, "projected": self.is_projected(record["slot_at"])}
+            {**self._shown(record), "projected": record["slot_at"] in projected}
             for record in displayed
             if since <= record["run_at"] < until
         ]
         return sorted(records, key=lambda item: (item["run_at"], item["slot_at"]))
 
+    def _shown(self, record: Row) -> Row:
+        """Returns a row, one that a closing leaves out as skipped; a due one by the periods of now."""
+        is_open = record["state"] != "pending" or record["exempt"]
+        name = None if is_open else self.closing_at(record["run_at"], self.now)
+        if name is None:
+            return record
+        return {**record, "state": "skipped", "reason": BY_MERCHANT, "closed_name": name}
+
     # The service's doing -----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Dispatches the due slots by rules D1 to D3 and D6."""
+        """Dispatches the due slots by rules D1, D1b, D2, D3 and D6."""
         if self.state != "active":
             return
         due = [row for row in self.rows.values() if row["state"] == "pending" and row["run_at"] <= self.now]
         due += [entry for entry in self.generated(self.now + DAY) if entry["slot_at"] <= self.now]
         for record in sorted(due, key=lambda item: (item["run_at"], item["slot_at"])):
             self.rows[record["slot_at"]] = record
-            if self.now > record["run_at"] + LATE:
+            closed_name = self.closing_of(record)
+            if closed_name is not None:
+                record.update(state="skipped", reason=BY_MERCHANT, closed_name=closed_name)
+            elif self.now > record["run_at"] + LATE:
                 record.update(state="skipped", reason=TOO_LATE)
             elif self.is_live:
                 record.update(state="skipped", reason=RUNNING)
@@ -162,7 +243,7 @@ class Plan:
     def _drop(self, is_dropped: Callable[[Row], bool]) -> None:
         """Deletes open rows of future slots; pending ones whose slot is past stay as skipped."""
         for row in list(self.rows.values()):
-            is_open = row["state"] == "pending" or row["reason"] == BY_MERCHANT
+            is_open = row["state"] == "pending" or is_by_person(row)
             if not is_open or not is_dropped(row):
                 continue
             if row["slot_at"] > self.now:
@@ -211,21 +292,20 @@ class Plan:
         if schedule == self.schedule:
             return
         self.tick()
-        skips = [each_row for each_row in self.rows.values() if each_row["reason"] == BY_MERCHANT]
-        skips = [skip for skip in skips if skip["slot_at"] > self.now]
+        decided = [row for row in self.rows.values() if is_decided_by_person(row)]
+        decided = [row for row in decided if row["slot_at"] > self.now]
         one_a_day = {"daily", "weekdays", "weekly"}
         is_carried = {schedule["cadence"], self.schedule["cadence"]} <= one_a_day
         self._drop(lambda _: True)
         self.schedule, self.version = schedule, self.version + 1
         self._begin(self.now)
-        for record in skips if is_carried else []:
+        for record in decided if is_carried else []:
             day = (record["nominal"] + self.offset).date()
             midnight = datetime.combine(day, time(0), UTC) - self.offset
             for nominal in self.nominals(schedule, midnight - timedelta(seconds=1), midnight + DAY):
                 slot_at = nominal + self.spread
                 if nominal > self.now and slot_at not in self.rows:
-                    fields = {"state": "skipped", "reason": BY_MERCHANT, "version": record["version"]}
-                    self.rows[slot_at] = row(slot_at, nominal, **fields)
+                    self.rows[slot_at] = row(slot_at, nominal, **_carried(record))
 
     def find(self, slot_at: datetime) -> Row:
         """Finds the slot, stored or generated."""
@@ -246,7 +326,7 @@ class Plan:
 
     def _open(self, slot_at: datetime) -> Row:
         record = self.find(slot_at)
-        if record["state"] != "pending" or self.state != "active":
+        if record["state"] != "pending" or self.closing_of(record) or self.state != "active":
             raise Refused("wrong_state")
         return record
 
@@ -256,14 +336,21 @@ class Plan:
         if self.is_projected(slot_at):
             raise Refused("wrong_state")
         self.rows[slot_at] = record
-        record.update(state="skipped", reason=BY_MERCHANT, version=record["version"] + 1)
+        record.update(state="skipped", reason=BY_MERCHANT, exempt=False, version=record["version"] + 1)
 
     def unskip(self, slot_at: datetime) -> None:
-        """Removes a person's skip."""
+        """Removes a person's skip, and lets a run of a closing through."""
         record = self.find(slot_at)
-        if record["reason"] != BY_MERCHANT or record["run_at"] <= self.now or self.state != "active":
+        is_left_out = record["state"] == "pending" and self.closing_of(record) is not None
+        if not (is_by_person(record) or is_left_out):
             raise Refused("wrong_state")
-        record.update(state="pending", reason=None, version=record["version"] + 1)
+        is_exempt = self.closing_at(record["run_at"]) is not None
+        if record["run_at"] <= self.now or self.state != "active":
+            raise Refused("wrong_state")
+        if is_exempt and self.is_projected(slot_at):
+            raise Refused("wrong_state")
+        self.rows[slot_at] = record
+        record.update(state="pending", reason=None, exempt=is_exempt, version=record["version"] + 1)
 
     def move(self, slot_at: datetime, run_at: datetime) -> None:
         """Moves one slot as a person."""
@@ -276,8 +363,10 @@ class Plan:
         planned += list(self.generated(run_at + DAY))
         if any(other["run_at"] == run_at and other["slot_at"] != slot_at for other in planned):
             raise Refused("run_at")
+        is_exempt = self.is_exempt_at(record, run_at)
         self.rows[slot_at] = record
-        record.update(run_at=run_at, moved_from=record["run_at"], version=record["version"] + 1)
+        moved_from, version = record["run_at"], record["version"] + 1
+        record.update(run_at=run_at, moved_from=moved_from, exempt=is_exempt, version=version)
 
     def move_later(self, slot_at: datetime, to: datetime) -> None:
         """Moves a slot and every later one as a person."""
@@ -300,8 +389,9 @@ class Plan:
         stays = [other for other in others if other["nominal"] < chosen] + generated
         if any(other["run_at"] == to and other["state"] == "pending" for other in stays):
             raise Refused("run_at")
+        is_exempt = self.is_exempt_at(record, to)
         self.tick()
-        self._carry_out(record, to)
+        self._carry_out(record, to, is_exempt)
 
     def _others(self, slot_at: datetime) -> list[Row]:
         """Returns the other rows that are not over."""
@@ -312,7 +402,7 @@ class Plan:
             and (other["slot_at"] > self.now or other["run_at"] > self.now or other["state"] == "pending")
         ]
 
-    def _carry_out(self, one: Row, to: datetime) -> None:
+    def _carry_out(self, one: Row, to: datetime, is_exempt: bool) -> None:
         slot_at, chosen = one["slot_at"], one["nominal"]
         others = self._others(slot_at)
         for stored in [
@@ -320,11 +410,11 @@ class Plan:
         ]:
             self.rows[stored["slot_at"]] = stored
         later = {other["slot_at"]: other for other in others if other["nominal"] > chosen}
-        skips = [other for other in later.values() if other["reason"] == BY_MERCHANT]
-        skips = [other for other in skips if other["slot_at"] > self.now]
+        decided = [other for other in later.values() if is_decided_by_person(other)]
+        decided = [other for other in decided if other["slot_at"] > self.now]
         order = {other["slot_at"]: other["nominal"] for other in later.values()}
-        if skips:
-            until = max(other["nominal"] for other in skips)
+        if decided:
+            until = max(other["nominal"] for other in decided)
             for nominal in self.nominals(self.schedule, max(chosen, self.slots_after), until):
                 if nominal + self.spread != slot_at:
                     order.setdefault(nominal + self.spread, nominal)
@@ -332,13 +422,13 @@ class Plan:
         self._drop(lambda other: other["slot_at"] in later)
         self.schedule = self._moved(chosen, to)
         self.rows[slot_at] = one
-        one.update(run_at=to, nominal=to, moved_from=one["run_at"], version=one["version"] + 1)
-        again = list(self.nominals(self.schedule, to, to + (len(places) + 2) * 8 * DAY)) if skips else []
-        for other in skips:
+        version = one["version"] + 1
+        one.update(run_at=to, nominal=to, moved_from=one["run_at"], exempt=is_exempt, version=version)
+        again = list(self.nominals(self.schedule, to, to + (len(places) + 2) * 8 * DAY)) if decided else []
+        for other in decided:
             nominal = again[places.index(other["slot_at"])]
             if nominal + self.spread not in self.rows:
-                fields = {"state": "skipped", "reason": BY_MERCHANT, "version": other["version"]}
-                self.rows[nominal + self.spread] = row(nominal + self.spread, nominal, **fields)
+                self.rows[nominal + self.spread] = row(nominal + self.spread, nominal, **_carried(other))
         self.version += 1
         self._begin(to)
 
@@ -356,3 +446,8 @@ class Plan:
                 days = set(changed.get("days") or [1, 2, 3, 4, 5]) - {was}
                 changed["days"] = sorted(days | {local.isoweekday()})
         return changed
+
+
+def _carried(record: Row) -> Row:
+    """Returns what a person decided of a row, which goes with its date."""
+    return {name: record[name] for name in ("state", "reason", "exempt", "version")}

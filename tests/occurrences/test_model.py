@@ -1,10 +1,12 @@
-"""Compares moves, skips, states, dispatch, clock jumps and crashes with a plain model."""
+"""Compares moves, skips, closings, states, dispatch, clock jumps and crashes with a plain model."""
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -20,15 +22,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from steward.closed_periods import bounds, change
+from steward.closed_periods.change import ChangePeriod, SentWhen
+from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
 from steward.model.automation import Automation
+from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind
 from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
 from steward.model.occurrence import Occurrence
 from steward.model.refusals import Refusal, StaleVersion, ValidationFailed
-from steward.occurrences import edit
+from steward.occurrences import closings, edit
 from steward.occurrences.audit import audit_slots
 from steward.occurrences.edit import MoveCommand, MoveScope
 from steward.occurrences.slot import SlotReference
@@ -36,9 +43,10 @@ from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import SecretRegister
 from tests.automations.world import RULES, World, actor
+from tests.closed_periods.closing import WHOLE, Closer
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, THIS, Diary
-from tests.occurrences.plan import Plan, Refused, Row
+from tests.occurrences.plan import Closing, Plan, Refused, Row
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "8"))
 STEPS = 30
@@ -74,6 +82,7 @@ class Calendar(RuleBasedStateMachine):
 
     engine: Engine
     runner: "asyncio.Runner"
+    decided: Counter[str]
 
     @initialize(schedule=schedules, zone=st.sampled_from(sorted(ZONES)), spread_max=st.sampled_from([0, 9]))
     def set_up(self, schedule: dict[str, Any], zone: str, spread_max: int) -> None:
@@ -87,6 +96,8 @@ class Calendar(RuleBasedStateMachine):
 
     async def _make(self, schedule: dict[str, Any], zone: str, spread_max: int) -> Automation:
         owner = await actor(self.engine, self.clock.now(), f"Shop {next(numbers)}")
+        self.closer = Closer(self.engine, self.clock, owner)
+        self.periods: list[tuple[StoredPeriod, Closing]] = []
         none = IntegrationId(0)
         rules = replace(RULES, spread_max=spread_max)
         world = World(self.engine, self.clock, rules, owner, owner, none, none, none, none, none, [])
@@ -144,6 +155,20 @@ class Calendar(RuleBasedStateMachine):
         if run_at > self.clock.now():
             self.clock.tick((run_at - self.clock.now()).total_seconds())
             self.plan.now = self.clock.now()
+
+    @precondition(lambda self: self.plan.state == "active")
+    @rule(by=st.sampled_from([7 * HOUR, DAY, 3 * DAY]), ends=st.booleans())
+    def every_run_begins_in_its_time(self, by: timedelta, ends: bool) -> None:
+        """Dispatches each run at its time for a while; `ends`: each is over before the next."""
+        rows = self.plan.calendar(self.plan.now, self.plan.now + by)
+        for run_at in sorted({row["run_at"] for row in rows if row["run_at"] > self.plan.now})[:20]:
+            self.clock.tick((run_at - self.clock.now()).total_seconds())
+            self.plan.now = self.clock.now()
+            self.run(self.world.dispatch())
+            self.plan.tick()
+            if ends:
+                self.the_run_ends()
+        self.run(self._audit())
 
     @rule(by=st.sampled_from([MINUTE, HOUR, 10 * HOUR]))
     def the_clock_is_set_back(self, by: timedelta) -> None:
@@ -243,6 +268,111 @@ class Calendar(RuleBasedStateMachine):
             version = self.plan.version_of(slot_at)
             self.both(self.diary.unskip(self.current(), slot_at, version=version), "unskip", slot_at)
 
+    @rule(
+        begins=st.sampled_from([-9 * HOUR, -MINUTE, timedelta(0), 20 * HOUR, 5 * DAY]),
+        lasts=st.sampled_from([MINUTE, 7 * HOUR, DAY, 3 * DAY]),
+        is_own=st.booleans(),
+    )
+    def close(self, begins: timedelta, lasts: timedelta, is_own: bool) -> None:
+        """Makes a closed period of the automation or of the organization."""
+        if len(self.periods) < 4:
+            start, end = self._closing_times(begins, lasts)
+            own = ClosedScope(ClosedScopeKind.AUTOMATION, automation=self.made.id)
+            name, scope = f"Closed {next(numbers)}", own if is_own else WHOLE
+            real = self.closer.make(ClosedKind.ONCE, _once(start, end), name, scope=scope)
+            self._begin_version(self.run(real), start, end)
+
+    @precondition(lambda self: self.periods)
+    @rule(place=places)
+    def end_a_period(self, place: int) -> None:
+        """Ends a closed period now."""
+        stored, closing = self.periods.pop(place % len(self.periods))
+        self.run(self.closer.end(stored))
+        self.plan.end_version(closing)
+        self._follow_changes()
+
+    @precondition(lambda self: self.periods)
+    @rule(
+        place=places,
+        begins=st.sampled_from([-9 * HOUR, HOUR, DAY]),
+        lasts=st.sampled_from([HOUR, 2 * DAY]),
+    )
+    def change_a_period(self, place: int, begins: timedelta, lasts: timedelta) -> None:
+        """Changes when a period closes, as its next version."""
+        stored, closing = self.periods.pop(place % len(self.periods))
+        start, end = self._closing_times(begins, lasts)
+        when = SentWhen(ClosedKind.ONCE, _once(start, end))
+        command = ChangePeriod(stored.period.id, stored.period.version, when=when)
+        act = partial(change.change, actor=self.closer.actor, command=command)
+        self.plan.end_version(closing)
+        self._begin_version(self.run(self.world.write(act)), start, end)
+
+    def _closing_times(self, begins: timedelta, lasts: timedelta) -> tuple[datetime, datetime]:
+        """Returns a closing that begins so long after the next run, or after now, and is not over."""
+        begin = self.plan.next_run_at() or self.clock.now()
+        start = (begin + begins).replace(second=0, microsecond=0)
+        return start, max(start, self.clock.now().replace(second=0, microsecond=0)) + lasts
+
+    def _begin_version(self, stored: StoredPeriod, start: datetime, end: datetime) -> None:
+        period = stored.period
+        is_own = period.scope.kind is ClosedScopeKind.AUTOMATION
+        closing = Closing(period.id, period.name, is_own, start, end, self.clock.now())
+        self.plan.close(closing)
+        self.periods.append((stored, closing))
+        self._follow_changes()
+
+    def _follow_changes(self) -> None:
+        """Rewrites when the automation runs next, as the task `closings` does."""
+        while self.run(self.world.write(partial(closings.follow_changes, org=self.world.org))):
+            pass
+
+    @rule()
+    def raise_bound(self) -> None:
+        """Raises the bound from which closed periods are read, as the task `closing_bounds` does."""
+        act = partial(bounds.raise_bound, org=self.world.org, late_limit=10 * MINUTE)
+        self.run(self.world.write(act))
+
+    @precondition(lambda self: self.plan.state == "active" and self.plan.closings)
+    @rule(place=places)
+    def let_a_closed_run_through(self, place: int) -> None:
+        """Takes up a run that a closing leaves out."""
+        left_out = self._left_out()
+        if left_out:
+            slot_at = left_out[place % len(left_out)]["slot_at"]
+            version = self.plan.version_of(slot_at)
+            self.both(
+                self.diary.unskip(self.current(), slot_at, version=version, actor=self.closer.actor),
+                "unskip",
+                slot_at,
+            )
+
+    @precondition(lambda self: self.plan.state == "active" and self.plan.closings)
+    @rule(place=st.integers(0, 3), late=st.sampled_from([timedelta(0), MINUTE, 4 * HOUR]))
+    def time_goes_on_to_a_closed_run(self, place: int, late: timedelta) -> None:
+        """Advances the clock to a run that a closing leaves out, or beyond it, and dispatches."""
+        left_out = self._left_out()
+        if left_out:
+            run_at = left_out[place % len(left_out)]["run_at"]
+            self.clock.tick((run_at + late - self.clock.now()).total_seconds())
+            self.plan.now = self.clock.now()
+            self.tick()
+
+    def _left_out(self) -> list[Row]:
+        """Returns the coming runs that a closing leaves out."""
+        rows = self.plan.calendar(self.plan.now, self.plan.now + 30 * DAY)
+        return [row for row in rows if row["closed_name"] and row["run_at"] > self.plan.now]
+
+    @precondition(lambda self: any(row["exempt"] for row in self.plan.rows.values()))
+    @rule(place=places, by=st.sampled_from([-HOUR, 7 * MINUTE, 5 * HOUR, DAY]))
+    def move_a_run_that_was_let_through(self, place: int, by: timedelta) -> None:
+        """Moves a run within the closing that it was let through, or out of it."""
+        exempt = [row for row in self.plan.rows.values() if row["exempt"]]
+        picked = exempt[place % len(exempt)]
+        run_at = (picked["run_at"] + by).replace(second=0, microsecond=0)
+        version = self.plan.version_of(picked["slot_at"])
+        real = self.diary.move(self.current(), picked["slot_at"], run_at, version=version)
+        self.both(real, "move", picked["slot_at"], run_at)
+
     @rule(place=places)
     def a_stale_edit(self, place: int) -> None:
         """Makes an edit with another version, which is refused in any state."""
@@ -287,8 +417,8 @@ class Calendar(RuleBasedStateMachine):
         assert (automation.state, automation.version) == (self.plan.state, self.plan.version)
         assert automation.next_run_at == self.plan.next_run_at()
         stored = self.run(self.world.rows(self.made))
-        assert [(item.slot_at, item.run_at, item.state) for item in stored] == [
-            (row["slot_at"], row["run_at"], row["state"])
+        assert [(item.slot_at, item.run_at, item.state, item.exempt) for item in stored] == [
+            (row["slot_at"], row["run_at"], row["state"], row["exempt"])
             for row in sorted(self.plan.rows.values(), key=lambda entry: entry["slot_at"])
         ]
         queued = [element.run_id for element in stored if element.run_id]
@@ -297,9 +427,17 @@ class Calendar(RuleBasedStateMachine):
         assert self.lines == []
 
     def teardown(self) -> None:
-        """Pauses the automation, so that later examples dispatch only their own."""
+        """Archives the automation, so that later examples dispatch only their own, and counts its slots."""
+        if hasattr(self, "plan"):
+            decided = [row for row in self.plan.rows.values() if row["state"] != "pending"]
+            self.decided["closed"] += len([row for row in decided if row["closed_name"]])
+            self.decided["all"] += len(decided)
         if hasattr(self, "plan") and self.plan.state != "archived":
             self.run(self.world.turn("archive", self.made))
+
+
+def _once(start: datetime, end: datetime) -> JsonObject:
+    return {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{end:%Y-%m-%dT%H:%M}"}
 
 
 def _what(refusal: Refusal) -> str:
@@ -312,12 +450,12 @@ def _what(refusal: Refusal) -> str:
 def _shown(item: Occurrence) -> tuple[Any, ...]:
     return (
         item.slot_at, item.run_at, item.state.value, item.reason and item.reason.value, item.moved_from,
-        item.version, item.is_projected,
+        item.version, item.is_projected, item.closed_name,
     )  # fmt: skip
 
 
 def _of(row: Row) -> tuple[Any, ...]:
-    names = ("slot_at", "run_at", "state", "reason", "moved_from", "version", "projected")
+    names = ("slot_at", "run_at", "state", "reason", "moved_from", "version", "projected", "closed_name")
     return tuple(row[name] for name in names)
 
 
@@ -341,7 +479,8 @@ def test_the_calendar_is_what_a_plain_model_says(database_url: str, runner: asyn
         return await PostgresEngine.open(database_url, size=2, clock=clock, test=True)
 
     opened = runner.run(open_engine())
-    machine = type("Calendar", (Calendar,), {"engine": opened, "runner": runner})
+    decided: Counter[str] = Counter()
+    machine = type("Calendar", (Calendar,), {"engine": opened, "runner": runner, "decided": decided})
     try:
         run_state_machine_as_test(
             machine,
@@ -354,4 +493,5 @@ def test_the_calendar_is_what_a_plain_model_says(database_url: str, runner: asyn
             ),
         )
     finally:
+        print(f"{opened.dialect}: {dict(decided)} slots decided in {EXAMPLES} examples")
         runner.run(opened.close())
