@@ -1,5 +1,6 @@
 """Opens pages, checks them with axe and for layout faults, and collects what the browser reports."""
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, Page
+from playwright.async_api import Browser, BrowserContext, Page, Request
 
 from tests.source import ROOT
 from tests.web.site import WebSite
@@ -46,7 +47,7 @@ _CUT = """() => [...document.querySelectorAll('button, nav a')]
     .filter((one) => getComputedStyle(one).overflow !== 'visible')
     .map((one) => one.textContent.trim())"""
 
-
+_TWO_FRAMES = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 _CELLS = """() => [...document.querySelectorAll('main td, main th')]
     .flatMap((cell) => [cell, ...cell.querySelectorAll('*')])
     .filter((one) => one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1)
@@ -80,6 +81,8 @@ class OpenPage:
     context: BrowserContext
     origin: str
     reports: list[str] = field(default_factory=list)
+    _under_way: set[Request] = field(default_factory=set)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def open(self, path: str) -> None:
         """Opens an address of the app and waits for its heading."""
@@ -89,6 +92,16 @@ class OpenPage:
     async def wait_until_loaded(self) -> None:
         """Waits until nothing is loading."""
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+
+    async def wait_until_complete(self) -> None:
+        """Waits until every call has been answered and nothing that was drawn then makes another."""
+        while True:
+            await self.wait_until_loaded()
+            await self.page.evaluate(_TWO_FRAMES)
+            if not self._under_way:
+                return
+            self._ended.clear()
+            await self._ended.wait()
 
     async def sizes(self) -> AsyncIterator[Size]:
         """Shows the page at each size in turn, a desk last, and asserts that it does not scroll sideways."""
@@ -175,13 +188,20 @@ class OpenPage:
         """Collects errors, dialogs, violations of the page policy, and requests to other hosts."""
         self.page.on("console", lambda item: item.type == "error" and self._report("console", item.text))
         self.page.on("pageerror", lambda error: self._report("error", str(error)))
-        self.page.on("request", self._report_foreign_request)
+        self.page.on("request", self._begin)
+        self.page.on("requestfinished", self._end)
+        self.page.on("requestfailed", self._end)
         self.page.on("dialog", self._accept_dialog)
 
-    def _report_foreign_request(self, request: Any) -> None:
+    def _begin(self, request: Request) -> None:
+        self._under_way.add(request)
         url = urlsplit(request.url)
         if url.scheme.startswith("http") and f"{url.scheme}://{url.netloc}" != self.origin:
             self.reports.append(f"another host: {request.url}")
+
+    def _end(self, request: Request) -> None:
+        self._under_way.discard(request)
+        self._ended.set()
 
     async def _accept_dialog(self, dialog: Any) -> None:
         if dialog.type != "beforeunload":

@@ -150,8 +150,7 @@ async def test_no_screen_cuts_off_a_text(
     tables: set[str] = set()
     for path in SCREENS:
         await seen.open(path.format(**ids))
-        await seen.page.wait_for_load_state("networkidle")
-        await seen.wait_until_loaded()
+        await seen.wait_until_complete()
         tables |= set(await seen.page.locator("main table > caption").all_text_contents())
         faults += [f"{path}: {fault}" for fault in await cut_texts(seen)]
     await seen.context.close()

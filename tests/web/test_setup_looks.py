@@ -108,7 +108,7 @@ async def test_forms_are_sound_on_a_phone(looking: Look, web: WebSite) -> None:
             await seen.page.locator("[data-run]").last.tap()
         if "calendar" in path or "do=" in path:
             await seen.page.get_by_role("dialog").wait_for()
-        await seen.page.wait_for_load_state("networkidle")
+        await seen.wait_until_complete()
         faults += await seen.audit_themes(path)
         wide = await seen.page.evaluate("document.documentElement.scrollWidth")
         faults += [f"{path}: {wide} px wide"] if wide > 390 else []
