@@ -136,7 +136,7 @@ async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
         await page.unroute("**/app/session")
         await expect(slow).to_contain_text("Loading goes on by itself within 60 s.")
         await page.unroute(CALLS)
-        await page.clock.run_for(61_000)
+        await page.clock.fast_forward(61_000)
         await expect(page.get_by_role("main").get_by_text(words).filter(visible=True).first).to_be_visible()
         await expect(slow).to_have_count(0)
 
