@@ -194,6 +194,9 @@ class OpenPage:
         self.page.on("dialog", self._accept_dialog)
 
     def _begin(self, request: Request) -> None:
+        # What the page before had asked for may never end.
+        if request.is_navigation_request():
+            self._under_way.clear()
         self._under_way.add(request)
         url = urlsplit(request.url)
         if url.scheme.startswith("http") and f"{url.scheme}://{url.netloc}" != self.origin:
