@@ -24,7 +24,6 @@ PATHS = {
     PREFIX,
     f"{PREFIX}/connections",
     f"{PREFIX}/occurrences",
-    f"{PREFIX}/status",
     f"{PREFIX}/stores",
     "/app/closed-periods",
     "/app/closings",
