@@ -1,6 +1,7 @@
 """Measures the language and the structure of the code: names, docstrings, complexity, folders."""
 
 import ast
+import builtins
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ VAGUE = frozenset(
 )
 _BRANCHES = (ast.If, ast.IfExp, ast.ExceptHandler, ast.For, ast.AsyncFor, ast.While, ast.Assert, ast.Lambda)
 _DECLARATION = re.compile(r"\b(?:const|let|function|interface|type|class) ([A-Za-z_]\w*)")
+_RAISES = re.compile(r"\braises? (\w+(?:,? (?:or|and) \w+|, \w+)*)", re.I)
+_EXCEPTION = re.compile(r"_?[A-Z]\w*[a-z]\w*")
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]+")
+_TYPE = re.compile(r"[A-Z][a-z]\w*")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -123,23 +128,38 @@ def files_of_folders(*folders: str) -> Counter[str]:
 
 
 def names_of_one_file(folder: str) -> list[str]:
-    """Returns where the public functions and constants are defined that no other file names.
+    """Returns where the public functions and constants are defined that the code of no other file names.
 
-    Classes are left out, because they are the types of what other files call, and so are the functions of
-    `api/`, which the table of operations calls.
+    Classes and aliases of types are left out, because they are the types of what other files call, and so
+    are the functions of `api/`, which the table of operations calls.
     """
     files = python_files(folder, "tests", "bench")
-    files_with = Counter(word for path in files for word in set(re.findall(r"\w+", path.read_text("utf-8"))))
+    files_with = Counter(name for path in files for name in set(_used_names(path)))
+    own_names = {path: set(_used_names(path)) for path in python_files(folder)}
     return [
         f"{name_of(path)}:{line} {name}"
-        for path in python_files(folder)
+        for path, used_names in own_names.items()
         for line, name in _module_names(path)
-        if files_with[name] == 1 and not name.startswith("_")
+        if files_with[name] == (name in used_names) and not name.startswith("_")
     ]
 
 
+def _used_names(path: Path) -> Iterator[str]:
+    """Yields the names that a file's code reads or imports, and the texts that are names of constants."""
+    for node in nodes_of(path):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name):
+                yield name
+            case ast.alias(name=name):
+                yield from name.split(".")
+            case ast.Constant(value=str(text)) if _CONSTANT.fullmatch(text):  # as in setattr(module, "LIMIT")
+                yield text
+            case _:
+                pass
+
+
 def _module_names(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields the line and name of a module's functions and constants; type variables are none."""
+    """Yields the line and name of a module's functions and constants; types are none."""
     for node in tree_of(path).body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -148,9 +168,28 @@ def _module_names(path: Path) -> Iterator[tuple[int, str]]:
             case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
                 pass
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                yield node.lineno, name
+                if not _TYPE.fullmatch(name):
+                    yield node.lineno, name
             case _:
                 pass
+
+
+def unknown_exceptions(*folders: str) -> list[str]:
+    """Returns where a docstring says that it raises a class that is neither defined nor used by its file."""
+    classes = set(dir(builtins)) | {
+        node.name
+        for path in python_files(*folders)
+        for node in nodes_of(path)
+        if isinstance(node, ast.ClassDef)
+    }
+    used_names = {name_of(path): frozenset(_used_names(path)) for path in python_files(*folders)}
+    return [
+        f"{location} {name}"
+        for location, text in docstrings(*folders)
+        for match in _RAISES.finditer(" ".join(text.split()))
+        for name in match[1].replace(",", " ").split()
+        if _EXCEPTION.fullmatch(name) and name not in classes | used_names[location.partition(":")[0]]
+    ]
 
 
 @cache

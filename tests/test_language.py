@@ -11,6 +11,7 @@ from tests.language import (
     doubled_classes,
     files_of_folders,
     names_of_one_file,
+    unknown_exceptions,
     vague_names,
     vague_web_names,
 )
@@ -47,7 +48,7 @@ def test_no_public_class_name_stands_for_two_classes() -> None:
 
 
 def test_names_used_in_one_file_are_private() -> None:
-    """A function or constant without a leading `_` is named by another file."""
+    """A function or constant without a leading `_` is used by the code of another file."""
     assert names_of_one_file("steward") == []
 
 
@@ -97,6 +98,11 @@ def test_docstrings_cite_only_what_is_in_the_repository() -> None:
         if (match := _FOREIGN_CITATION.search(text))
     ]
     assert faults == []
+
+
+def test_docstrings_raise_exceptions_that_exist() -> None:
+    """What a docstring says is raised is a class of the repository, of Python, or of the file's imports."""
+    assert unknown_exceptions("steward", "tests", "bench") == []
 
 
 def test_docstrings_use_no_private_phrases() -> None:

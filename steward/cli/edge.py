@@ -35,7 +35,7 @@ class _BadHost(Exception):
 
 
 def _check_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> None:
-    """Raises BadHost for a request of an HTTP version with these headers, their names in lower case."""
+    """Raises _BadHost for a request of an HTTP version with these headers, their names in lower case."""
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) == 1:
         if _HOST.fullmatch(hosts[0].strip(b" \t")) is None:

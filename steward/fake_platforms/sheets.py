@@ -24,7 +24,7 @@ class SheetError(Exception):
         return json_response(self.status, {"error": row})
 
 
-def invalid(message: str) -> SheetError:
+def _invalid(message: str) -> SheetError:
     """Returns a refusal with 400 INVALID_ARGUMENT."""
     return SheetError(400, "INVALID_ARGUMENT", message)
 
@@ -93,18 +93,18 @@ class FakeSpreadsheet:
         """Returns the area a range names. Raises SheetError 400 for a bad range or an unknown tab."""
         area = a1.parsed(text, [tab.title for tab in self.tabs])
         if area is None:
-            raise invalid(f"Unable to parse range: {text}")
+            raise _invalid(f"Unable to parse range: {text}")
         tab = self.tab(area.tab)
         if area.first_row >= tab.rows or area.first_column >= tab.columns:
             limit = a1.written(a1.Area(tab.title), tab.rows, tab.columns)
-            raise invalid(f"Range ({text}) exceeds grid limits. Max range: {limit}")
+            raise _invalid(f"Range ({text}) exceeds grid limits. Max range: {limit}")
         return area
 
 
 def _entered(value: Any, option: str) -> Any:
     """Returns a value as stored: RAW keeps text as text, USER_ENTERED reads it as if typed."""
     if isinstance(value, dict | list):
-        raise invalid("Invalid values: a cell holds text, a number or a boolean")
+        raise _invalid("Invalid values: a cell holds text, a number or a boolean")
     if option != "USER_ENTERED" or not isinstance(value, str):
         return value
     if value.startswith("'"):
@@ -139,10 +139,10 @@ def _choice(request: FakeRequest | Row, name: str, choices: tuple[str, ...], *, 
     value = request.first(name) if isinstance(request, FakeRequest) else request.get(name)
     if value is None:
         if default is None:
-            raise invalid(f"'{name}' is required but not specified")
+            raise _invalid(f"'{name}' is required but not specified")
         return default
     if value not in choices:
-        raise invalid(f"Invalid value at '{name}': \"{value}\"")
+        raise _invalid(f"Invalid value at '{name}': \"{value}\"")
     return str(value)
 
 
@@ -165,7 +165,7 @@ def _value_range(book: FakeSpreadsheet, text: str, *, render: str, dimension: st
 def _rows_of(body: Row) -> list[list[Any]]:
     rows = body.get("values", [])
     if not isinstance(rows, list) or any(not isinstance(row, list) for row in rows):
-        raise invalid("Invalid value at 'data.values'")
+        raise _invalid("Invalid value at 'data.values'")
     dimension = _choice(body, "majorDimension", _DIMENSION, default="ROWS")
     return _turned(rows) if dimension == "COLUMNS" else rows
 
@@ -205,9 +205,9 @@ def _written_area(book: FakeSpreadsheet, text: str, body_range: Any) -> a1.Area:
     """Returns the area to write. Raises SheetError when the body names another one than the request."""
     area = book.area(text)
     if body_range is not None and not isinstance(body_range, str):
-        raise invalid("Invalid value at 'data.range'")
+        raise _invalid("Invalid value at 'data.range'")
     if body_range and book.area(body_range) != area:
-        raise invalid(f"Requested range [{text}] does not match value range [{body_range}]")
+        raise _invalid(f"Requested range [{text}] does not match value range [{body_range}]")
     return area
 
 
@@ -215,10 +215,10 @@ def _refuse_overflow(tab: FakeTab, area: a1.Area, height: int, width: int) -> No
     limit = a1.written(area, tab.rows, tab.columns)
     if height > min(area.end_row or tab.rows, tab.rows) - area.first_row:
         reached = f"row [{area.first_row + height}]"
-        raise invalid(f"Requested writing within range [{limit}], but tried writing to {reached}")
+        raise _invalid(f"Requested writing within range [{limit}], but tried writing to {reached}")
     if width > min(area.end_column or tab.columns, tab.columns) - area.first_column:
         column = a1.column_letters(area.first_column + width - 1)
-        raise invalid(f"Requested writing within range [{limit}], but tried writing to column [{column}]")
+        raise _invalid(f"Requested writing within range [{limit}], but tried writing to column [{column}]")
 
 
 def _store(tab: FakeTab, area: a1.Area, rows: list[list[Any]]) -> None:
@@ -240,7 +240,7 @@ def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) ->
     if start + len(rows) > tab.rows:
         if (start + len(rows)) * tab.columns > _MAX_CELLS:
             message = "This action would increase the number of cells in the workbook above the limit of"
-            raise invalid(f"{message} {_MAX_CELLS} cells.")
+            raise _invalid(f"{message} {_MAX_CELLS} cells.")
         tab.rows = start + len(rows)
     tab.columns = max(tab.columns, area.first_column + _width(rows))
     target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.first_column)}{start + 1}"
@@ -357,13 +357,13 @@ def _clear_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[FakeChang
 
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list) or any(not isinstance(text, str) for text in value):
-        raise invalid("Invalid value at 'ranges'")
+        raise _invalid("Invalid value at 'ranges'")
     return value
 
 
 def _value_ranges(value: Any) -> list[Row]:
     if not isinstance(value, list) or not all(isinstance(part, dict) and "range" in part for part in value):
-        raise invalid("Invalid value at 'data'")
+        raise _invalid("Invalid value at 'data'")
     return value
 
 
@@ -397,7 +397,7 @@ def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[
     """Performs `spreadsheets.batchUpdate` on tabs and metadata, all requests or none. Raises SheetError."""
     requests = _body(request).get("requests", [])
     if not isinstance(requests, list) or not requests:
-        raise invalid("Must specify at least one request.")
+        raise _invalid("Must specify at least one request.")
     before = about(book)
     replies = _all_or_nothing(book, lambda draft: [_request(draft, request_row) for request_row in requests])
     after = about(book)
@@ -410,11 +410,11 @@ def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[
 def _kind_and_fields(request: Any) -> tuple[str, Any]:
     """Returns the kind of a batch request and its fields. Raises SheetError for a malformed one."""
     if not isinstance(request, dict) or len(request) != 1:
-        raise invalid("Invalid requests[0]: exactly one kind of request is needed.")
+        raise _invalid("Invalid requests[0]: exactly one kind of request is needed.")
     kind, fields = next(iter(request.items()))
     inner = list(fields.values()) if isinstance(fields, dict) else [None]
     if any(not isinstance(value, dict) for value in inner) and kind != "deleteSheet":
-        raise invalid(f"Invalid value at 'requests[0].{kind}'")
+        raise _invalid(f"Invalid value at 'requests[0].{kind}'")
     return kind, fields
 
 
@@ -432,13 +432,13 @@ def _request(book: FakeSpreadsheet, request: Any) -> Row:
         case "updateSheetProperties":
             return _rename_tab(book, fields.get("properties", {}))
     message = f"Unknown name \"{kind}\" at 'requests[0]': Cannot find field."
-    raise invalid(f"Invalid JSON payload received. {message}")
+    raise _invalid(f"Invalid JSON payload received. {message}")
 
 
 def _delete_tab(book: FakeSpreadsheet, sheet_id: Any) -> Row:
     remaining = [tab for tab in book.tabs if tab.sheet_id != sheet_id]
     if len(remaining) == len(book.tabs) or not remaining:
-        raise invalid(f"Invalid requests[0].deleteSheet: No grid with id: {sheet_id}")
+        raise _invalid(f"Invalid requests[0].deleteSheet: No grid with id: {sheet_id}")
     book.tabs = remaining
     return {}
 
@@ -448,7 +448,7 @@ def _rename_tab(book: FakeSpreadsheet, properties: Row) -> Row:
         if tab.sheet_id == properties.get("sheetId"):
             tab.title = str(properties.get("title", tab.title))
             return {}
-    raise invalid("Invalid requests[0].updateSheetProperties: No grid with that id")
+    raise _invalid("Invalid requests[0].updateSheetProperties: No grid with that id")
 
 
 def _delete_rows(book: FakeSpreadsheet, span: Row) -> Row:
@@ -461,14 +461,14 @@ def _delete_rows(book: FakeSpreadsheet, span: Row) -> Row:
         ):
             tab.delete_rows(first, last)
             return {}
-    raise invalid("Invalid requests[0].deleteDimension: No grid with that id, or no rows.")
+    raise _invalid("Invalid requests[0].deleteDimension: No grid with that id, or no rows.")
 
 
 def _add_tab(book: FakeSpreadsheet, properties: Row) -> Row:
     title = str(properties.get("title") or f"Sheet{len(book.tabs) + 1}")
     if any(tab.title.casefold() == title.casefold() for tab in book.tabs):
         message = f'A sheet with the name "{title}" already exists. Please enter another name.'
-        raise invalid(f"Invalid requests[0].addSheet: {message}")
+        raise _invalid(f"Invalid requests[0].addSheet: {message}")
     number = properties.get("sheetId", max(tab.sheet_id for tab in book.tabs) + 1)
     grid = properties.get("gridProperties", {})
     tab = FakeTab(int(number), title, int(grid.get("rowCount", 1000)), int(grid.get("columnCount", 26)))
@@ -478,7 +478,9 @@ def _add_tab(book: FakeSpreadsheet, properties: Row) -> Row:
 
 def _add_metadata(book: FakeSpreadsheet, metadata: Row) -> Row:
     if not metadata.get("metadataKey") or metadata.get("visibility") not in ("DOCUMENT", "PROJECT"):
-        raise invalid("Invalid requests[0].createDeveloperMetadata: key, location and visibility are needed.")
+        raise _invalid(
+            "Invalid requests[0].createDeveloperMetadata: key, location and visibility are needed."
+        )
     every = [*book.metadata, *(entry for tab in book.tabs for entry in tab.metadata)]
     number = max((entry["metadataId"] for entry in every), default=0) + 1
     entry = {"metadataId": number, **metadata}
@@ -491,7 +493,7 @@ def _add_metadata(book: FakeSpreadsheet, metadata: Row) -> Row:
         if tab.sheet_id == sheet_id:
             tab.metadata = [*tab.metadata, entry]
             return {"createDeveloperMetadata": {"developerMetadata": entry}}
-    raise invalid(f"Invalid requests[0].createDeveloperMetadata: No grid with id: {sheet_id}")
+    raise _invalid(f"Invalid requests[0].createDeveloperMetadata: No grid with id: {sheet_id}")
 
 
 def _body(request: FakeRequest) -> Row:
@@ -500,7 +502,7 @@ def _body(request: FakeRequest) -> Row:
     try:
         decoded = json.loads(request.body)
     except ValueError:
-        raise invalid("Invalid JSON payload received.") from None
+        raise _invalid("Invalid JSON payload received.") from None
     if not isinstance(decoded, dict):
-        raise invalid("Invalid JSON payload received.")
+        raise _invalid("Invalid JSON payload received.")
     return decoded

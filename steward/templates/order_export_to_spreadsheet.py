@@ -130,7 +130,7 @@ async def _pick_new(context: StepContext) -> StepResult:
     return _NewRows(read.in_sheet + len(in_sheet), rows).as_result(title, matched=new)
 
 
-async def append_rows(context: StepContext) -> StepResult:
+async def _append_rows(context: StepContext) -> StepResult:
     """Appends them in blocks of 500 rows; writes a missing header first."""
     remember = orders.remember_read(context.output(READ, _ReadRows).until, _memory_key(context))
     rows = [[cell_from_json(cell) for cell in row] for row in context.output(PICK, _NewRows).rows]
@@ -306,7 +306,7 @@ TEMPLATE = base.define(
         base.read_step(READ, "Read new orders", _read_new),
         base.read_step(SHEET, "Read which orders the sheet has", read_sheet),
         base.decide_step(PICK, "Leave out those already there", _pick_new),
-        base.send_step(APPEND, "Append the rows", append_rows),
+        base.send_step(APPEND, "Append the rows", _append_rows),
     ),
     schedule=Schedule(Cadence.DAILY, time_of_day="01:00"),
     example={"read": 31, "already_there": 2, "appended": 29, "rows": 29, "first_row": 1204},

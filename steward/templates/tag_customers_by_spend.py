@@ -88,7 +88,7 @@ class _DecidedTiers(StepOutput, frozen=True):
     change: tuple[_TagChange, ...] = ()
 
 
-async def read_customers(context: StepContext) -> StepResult:
+async def _read_customers(context: StepContext) -> StepResult:
     """Reads the customers with what they spent; after an event, the one whose order was paid.
 
     With `window_days`, orders count that were placed today or on that many local days before.
@@ -254,7 +254,7 @@ TEMPLATE = base.define(
         by_tier=results.list_of({"tag": results.TEXT, "customers": results.COUNT}),
     ),
     steps=(
-        base.read_step(READ, "Read customers and spend", read_customers),
+        base.read_step(READ, "Read customers and spend", _read_customers),
         base.decide_step(DECIDE, "Work out the tier", _decide_tiers),
         base.change_step(CHANGE, "Change the tags", change_tags),
     ),

@@ -20,7 +20,7 @@ _TITLE_LENGTH = 80
 def decoded_of(answer: PlatformResponse) -> Decoded:
     """Returns the JSON of an answer, skipping notices before it.
 
-    Raises AnsweredByOther for a web page, else UnusableResponse.
+    Raises WrongResponder for a web page, else UnusableResponse.
     """
     try:
         return answer.json()

@@ -73,7 +73,7 @@ def beside(copy: Path) -> Path:
 def inspect(copy: Path) -> BackupCopy:
     """Checks a copy and returns the facts about it.
 
-    Raises NotACopy when it is damaged or does not match its hash file.
+    Raises InvalidBackup when it is damaged or does not match its hash file.
     """
     digest = hashlib.sha256()
     with copy.open("rb") as file:

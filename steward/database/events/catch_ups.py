@@ -27,7 +27,7 @@ class Fill(StrEnum):
 class CatchUp:
     """A type of object of a store: listened to `since`; everything modified before `read_until` is known.
 
-    `ids_at`: when the list of ids was last compared.
+    `ids_compared_at`: when the list of ids was last compared.
     """
 
     object_type: str

@@ -31,7 +31,7 @@ _NOTE = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class ChangedObject:
-    """An object a run changed: `modified_at` is its time in the echo, `moved` whether our write set it."""
+    """An object a run changed: its time in the echo, and whether our write set that time."""
 
     integration: IntegrationId
     object_type: str

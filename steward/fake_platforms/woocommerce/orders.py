@@ -224,7 +224,7 @@ def _change_line(order_line: Row, fields: Row) -> None:
         order_line["name"] = str(fields["name"])
 
 
-def needs_processing(shop: FakeShop, row: Row) -> bool:
+def _needs_processing(shop: FakeShop, row: Row) -> bool:
     """Returns whether a line has a product to ship: one that is not both virtual and downloadable."""
     sold = [
         shop.sellable(order_line["product_id"], order_line["variation_id"])
@@ -237,7 +237,7 @@ def needs_processing(shop: FakeShop, row: Row) -> bool:
 
 def _paid_status(shop: FakeShop, row: Row) -> str:
     """Returns the status after payment; cash on delivery counts as paid once completed."""
-    ships = row["payment_method"] != "cod" and needs_processing(shop, row)
+    ships = row["payment_method"] != "cod" and _needs_processing(shop, row)
     return "processing" if ships else "completed"
 
 
@@ -251,7 +251,7 @@ def derive(shop: FakeShop, row: Row) -> None:
     )
     row["is_editable"] = row["status"] in ("pending", "on-hold", "auto-draft")
     row["needs_payment"] = row["status"] in ("pending", "failed") and total > 0
-    row["needs_processing"] = needs_processing(shop, row)
+    row["needs_processing"] = _needs_processing(shop, row)
 
 
 def _reduce_stock(shop: FakeShop, row: Row) -> None:

@@ -26,7 +26,7 @@ def read_xml(text: str, params: Params) -> JsonObject:
     """Parses an XML text. Raises ItemFailed."""
     if len(text) > _LARGEST:
         raise ItemFailed("The XML is larger than 5 MiB.")
-    if not trimmed(text):
+    if not _trimmed(text):
         return {}
     builder = _Builder(params)
     _Parser(text.removeprefix("\ufeff"), builder).parse()
@@ -41,7 +41,7 @@ def read_xml(text: str, params: Params) -> JsonObject:
     return dict(value)
 
 
-def trimmed(text: str) -> str:
+def _trimmed(text: str) -> str:
     """Returns the text without the blanks at its ends, as JavaScript counts blanks."""
     return _ENDS.sub("", text)
 
@@ -250,8 +250,8 @@ class _Builder:
                 f"The XML has a field “{self.characters}”, which stands for text. Choose another."
             )
         if element.marked or not _BLANKS.match(whole):
-            text = trimmed(whole) if self.trim else whole
+            text = _trimmed(whole) if self.trim else whole
             if self.normalize:
-                text = trimmed(_SEVERAL_BLANKS.sub(" ", text))
+                text = _trimmed(_SEVERAL_BLANKS.sub(" ", text))
             return {self.characters: text, **fields} if fields else text
         return fields or whole  # blanks alone are the text of an element that has nothing else
