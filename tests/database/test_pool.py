@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from steward.database.engine import hosts
 from steward.database.engine.base import Tx
 from steward.database.engine.postgres import PostgresEngine
 from steward.model.refusals import NotFound, Unavailable
@@ -113,3 +114,38 @@ async def test_an_old_connection_is_replaced_and_an_idle_one_closed(
     assert await engine.read(clock.now(), _backend) == recent
     assert await engine.read(clock.now(), _backend) not in first
     await engine.close()
+
+
+async def test_a_closed_engine_refuses_at_once_and_is_closed_again(
+    postgresql_url: str, clock: FakeClock
+) -> None:
+    """Nobody waits until the deadline for a connection that will not come."""
+    engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True, deadline=600)
+    async with asyncio.timeout(60):
+        for _ in range(2):
+            await engine.close()
+            with pytest.raises(Unavailable):
+                await engine.read(clock.now(), _backend)
+
+
+@pytest.mark.parametrize("cached_statements", [100, 0])
+async def test_the_facts_of_types_are_read_once_a_process(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch, cached_statements: int
+) -> None:
+    """A second connection does not ask the server what it has told the first."""
+    monkeypatch.setattr(hosts, "_TYPES", {})
+    sql = "SELECT $1::bigint[] AS longs, $2::boolean[] AS flags, $3::float8[] AS floats"
+    questions: list[int] = []
+    for _ in range(2):
+        connection = await hosts.Hosts(postgresql_url).connect(
+            timeout=60, statement_cache_size=cached_statements
+        )
+        queries: list[str] = []
+        with connection.query_logger(lambda logged, queries=queries: queries.append(logged.query)):
+            row = await connection.fetchrow(sql, [1, None, 2**62], [True, False], [0.5])
+        assert row is not None
+        assert tuple(row) == ([1, None, 2**62], [True, False], [0.5])
+        questions.append(sum(query != sql for query in queries))
+        await connection.close()
+    assert questions[0] > 0
+    assert questions[1] == 0

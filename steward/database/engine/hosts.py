@@ -1,6 +1,8 @@
 """The servers that a PostgreSQL URL names; new connections go to the one that accepts writes."""
 
 import random
+from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -18,6 +20,11 @@ else:
 # time limit detects it.
 _CONNECT_SECONDS = 2.0
 _PLANS_KEPT = 16
+# Types with a lower OID are the same on every server.
+_FIRST_SERVER_OID = 10_000
+_TYPES: dict[int, list[asyncpg.Record]] = {}
+# As a statement of the introspection: after it, asyncpg prepares an unnamed statement again.
+_UNNAMED = SimpleNamespace(name="")
 # The PostgreSQL function that warns when a commit did not wait for its standby. It identifies the warning,
 # whose text depends on the server's language.
 _COMMIT_WAIT = "SyncRepWaitForLSN"
@@ -67,6 +74,24 @@ class ServerConnection(_Connection):
     def get_reset_query(self) -> str:
         """Returns what `reset` sends after the rollback; the settings of `prepare` have to stay."""
         return "SET app.orgs = ''"
+
+    async def _introspect_types(
+        self, typeoids: Iterable[int], timeout: float | None
+    ) -> tuple[list[asyncpg.Record], object]:
+        """Returns what asyncpg has to know of types; those that every server has are read once a process.
+
+        Overridden because the server plans that query for 10 ms and more on each new connection, whose first
+        statements with arrays it delays.
+        """
+        facts: list[asyncpg.Record] = []
+        for oid in typeoids:
+            rows = _TYPES.get(oid)
+            if rows is None:
+                rows, _ = await super()._introspect_types([oid], timeout)  # type: ignore[misc]
+                if oid < _FIRST_SERVER_OID:
+                    _TYPES[oid] = rows
+            facts += rows
+        return facts, _UNNAMED
 
     def _process_log_message(self, fields: dict[str, str], last_query: str) -> None:
         """Records a commit that was confirmed before the standby had it.

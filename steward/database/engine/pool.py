@@ -117,15 +117,20 @@ class ConnectionPool:
     async def close(self) -> None:
         """Closes every connection; terminates those that are in use or do not answer at the deadline."""
         self._is_closed = True
+        acquired_slots = 0
         try:
             async with asyncio.timeout(self._deadline):
                 for _ in range(self._size):
                     await self._slots.acquire()
+                    acquired_slots += 1
                 for connection in self._idle:
                     await connection.close()
         except UNREACHABLE:
             for connection in (*self._idle, *self._in_use):
                 connection.terminate()
+        finally:
+            for _ in range(acquired_slots):  # whoever comes now is refused at once instead of waiting
+                self._slots.release()
 
 
 class _Loan:
