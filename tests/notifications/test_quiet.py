@@ -21,18 +21,20 @@ async def world(engine: Engine, clock: FakeClock) -> World:
     return await make_world(engine, clock)
 
 
-async def _align(world: World, automation: Automation) -> None:
-    """Advances the clock to the minute of the hour at which the automation has its slots."""
+async def _align(world: World, automation: Automation, step_hours: int) -> None:
+    """Advances the clock to a moment from which steps of so many hours lead to each slot."""
     moment = (await world.read(automation)).next_run_at
     assert moment is not None
-    await world.clock.advance((moment - world.now).total_seconds() % 3600)
+    await world.clock.advance((moment - world.now).total_seconds() % (3600 * step_hours))
 
 
-async def _hours(world: World, automation: Automation, hours: int, *, status: str = "failed") -> None:
+async def _hours(
+    world: World, automation: Automation, hours: int, *, step_hours: int = 6, status: str = "failed"
+) -> None:
     """Passes hours in which each slot's run ends with a status and the auditor looks at it."""
-    await _align(world, automation)
-    for _ in range(hours):
-        await world.clock.advance(3600)
+    await _align(world, automation, step_hours)
+    for _ in range(0, hours, step_hours):
+        await world.clock.advance(3600 * step_hours)
         await world.dispatch()
         await world.end(automation)
         await world.write(
@@ -65,13 +67,13 @@ async def _told(world: World, automation: Automation) -> int:
 async def test_three_days_of_failures_send_a_notice_and_another_after_a_week(world: World) -> None:
     """Reports failures after three days, again after a week, and again after a success in between."""
     automation = await world.create(schedule=DAILY)
-    await _hours(world, automation, 48)
+    await _hours(world, automation, 42)
     assert await _told(world, automation) == 0
     await _hours(world, automation, 48)
     assert await _told(world, automation) == 1
     await _hours(world, automation, 24 * 5)
     assert await _told(world, automation) == 1
-    await _hours(world, automation, 49)
+    await _hours(world, automation, 54)
     assert await _told(world, automation) == 2
     await _hours(world, automation, 24, status="succeeded")
     await _hours(world, automation, 96)
@@ -81,7 +83,7 @@ async def test_three_days_of_failures_send_a_notice_and_another_after_a_week(wor
 async def test_an_automation_whose_run_was_held_is_silent_for_a_reason(world: World) -> None:
     """Reports no automation whose run is held or was held within the periods, and reports it afterwards."""
     automation = await world.create(schedule=DAILY)
-    await _hours(world, automation, 48)
+    await _hours(world, automation, 42)
 
     async def hold(tx: Tx) -> None:
         held = "UPDATE runs SET held_at = :now WHERE org_id = :org AND automation_id = :id"
@@ -97,9 +99,9 @@ async def test_an_automation_whose_run_was_held_is_silent_for_a_reason(world: Wo
 async def test_an_hourly_automation_is_given_a_day(world: World) -> None:
     """Reports an hourly automation after a day and not after three hours."""
     automation = await world.create(schedule=HOURLY)
-    await _hours(world, automation, 24)
+    await _hours(world, automation, 24, step_hours=1)
     assert await _told(world, automation) == 0
-    await _hours(world, automation, 3)
+    await _hours(world, automation, 3, step_hours=1)
     assert await _told(world, automation) == 1
 
 
