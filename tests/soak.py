@@ -180,13 +180,20 @@ def _round(part: Part, outcome: Outcome, number: int, *, longest: float, log: Pa
 
 def _ended(command: Sequence[str], environ: Mapping[str, str], out: IO[str], *, longest: float) -> int | None:
     """Its exit code; None when it had to be stopped: asked first, so that it ends what it has started."""
-    running = subprocess.Popen(command, env=environ, stdout=out, stderr=out, start_new_session=True)
+    running = subprocess.Popen(
+        command, env=environ, stdout=out, stderr=out, start_new_session=True, preexec_fn=_heed_interrupts
+    )
     try:
         return running.wait(longest)
     except subprocess.TimeoutExpired:
         return None
     finally:
         _stop(running)
+
+
+def _heed_interrupts() -> None:
+    """A shell starts what it puts into the background with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _stop(running: subprocess.Popen[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -78,9 +79,15 @@ def test_a_round_over_its_limit_is_cut_and_reported(tmp_path: Path, monkeypatch:
     """issue: bounded in time by an argument"""
     monkeypatch.setattr(soak, "PARTS", (part(tmp_path, SLOW),))
     monkeypatch.setattr(soak, "GRACE_S", 1.0)
-    assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
+    try:
+        assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
+    finally:
+        signal.signal(signal.SIGINT, handler)
     [soak_part] = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
     assert (soak_part["rounds"], soak_part["unfinished"]) == (0, 1)
+    # It was interrupted, so that it could end what it had started, and not killed.
+    assert "KeyboardInterrupt" in (tmp_path / "told" / "log.txt").read_text()
 
 
 def test_a_failed_part_is_reported_and_stops_no_other(
