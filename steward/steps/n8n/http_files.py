@@ -8,12 +8,12 @@ from urllib.parse import unquote, urlsplit
 from steward.model.run import Counts
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
+from steward.steps.n8n.http_errors import telling_errors
 from steward.steps.n8n.http_pages import PageRequest
-from steward.steps.workflow.answers import full_response, is_tolerant
+from steward.steps.workflow.answers import StatusFailed, full_response, is_tolerant
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
-    ItemFailed,
     NodeDefinition,
     NodeResult,
     Params,
@@ -46,10 +46,11 @@ async def read_files(
 ) -> NodeResult:
     """Fetches a file for each item by `send`. The items keep the files they have."""
 
+    @telling_errors
     async def fetch(index: int, item: Item) -> list[Item]:
         request, response = await send(index)
         if not response.ok and not is_tolerant(call.params(index)):
-            raise ItemFailed(f"The address answered with status {response.status}.")
+            raise StatusFailed(response)
         return [await _file_item(call, index, item, response, request)]
 
     result = await convert_each_item(call, fetch)

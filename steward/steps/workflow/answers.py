@@ -114,6 +114,15 @@ def answered_items(settings: JsonObject, answer: WriteAnswer) -> list[Item]:
     return [Item(fields) for fields in response_items(response, Params(settings))]
 
 
+class StatusFailed(ItemFailed):
+    """Raised for a response with an error status."""
+
+    def __init__(self, answer: PlatformResponse) -> None:
+        super().__init__(f"The address answered with status {answer.status}.")
+        self.status = answer.status
+        self.text = answer.body.decode("utf-8", "replace")
+
+
 def is_tolerant(params: Params) -> bool:
     """Returns whether an error status is treated like any other response."""
     return params.flag("options.response.response.neverError") or params.flag("options.ignoreResponseCode")
@@ -122,7 +131,7 @@ def is_tolerant(params: Params) -> bool:
 def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, JsonValue]]:
     """Returns a response as items: an object is one, a list one for each element, text a field."""
     if not answer.ok and not is_tolerant(params):
-        raise ItemFailed(f"The address answered with status {answer.status}.")
+        raise StatusFailed(answer)
     field = _response_field(params)
     body = response_body(answer, params)
     if params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse"):

@@ -80,9 +80,9 @@ async def convert_each_item(
             if call.on_error is OnError.STOP:
                 raise
             if call.on_error is OnError.PASS_INPUT:
-                out.append(Item({"error": failure.message}, paired_with(index), failure.message))
+                out.append(Item({"error": failure.error}, paired_with(index), failure.message))
             else:
-                failed.append(error_item(item, index, failure.message))
+                failed.append(error_item(item, index, failure.message, failure.error))
             continue
         call.budget.add(*(item.json for item in converted))
         out += converted

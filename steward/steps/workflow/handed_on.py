@@ -33,6 +33,10 @@ class AnswerReader(Protocol):
         """Returns the items that a sent item becomes by its answer. Raises ItemFailed."""
         ...
 
+    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+        """Returns the failure of an item whose change was refused."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DoneChange:
@@ -76,15 +80,18 @@ class _Collected:
     items: Items = field(default_factory=list)
     failed: Items = field(default_factory=list)
 
-    def fail(self, item: Item, message: str) -> None:
+    def fail(self, item: Item, failure: ItemFailed) -> None:
         """Treats a failed item by the step's `on_error`, which is not STOP."""
+        message = failure.message
         if self.step.on_error is OnError.PASS_INPUT:
-            self.items.append(Item({"error": message}, item.paired, message))
+            self.items.append(Item({"error": failure.error}, item.paired, message))
             return
         index = _input_index(item)
         inputs = self.step.inputs[0] if self.step.inputs else []
         source = inputs[index] if index is not None and index < len(inputs) else Item({})
-        self.failed.append(replace(error_item(source, index or 0, message), paired=item.paired))
+        self.failed.append(
+            replace(error_item(source, index or 0, message, failure.error), paired=item.paired)
+        )
 
 
 def _input_index(item: Item) -> int | None:
@@ -108,7 +115,7 @@ def hand_on(step: DoneStep, done: Sequence[DoneChange], types: Mapping[str, Answ
             if step.on_error is OnError.STOP:
                 return HandedOn(None, failure.message, "step_failed")
             if number >= 0:
-                collected.fail(item, failure.message)
+                collected.fail(item, failure)
             continue
         if number >= 0:
             collected.items += items
@@ -145,7 +152,7 @@ def _items_after(
     """Returns what an item becomes after its changes. Raises ItemFailed."""
     if changes is None:
         return [item]
-    _check_done(changes)
+    _check_done(changes, None if use is None else types[use.source_type])
     if any(change.outcome not in _WRITTEN for change in changes):
         return []
     answer = next((change.answer for change in reversed(changes) if change.answer is not None), None)
@@ -156,14 +163,15 @@ def _items_after(
     return _answered_items(item, answer, use, types)
 
 
-def _check_done(changes: Iterable[DoneChange]) -> None:
+def _check_done(changes: Iterable[DoneChange], reader: AnswerReader | None) -> None:
     """Raises ItemFailed when a change failed, or when its outcome is unknown."""
     for change in changes:
         if change.outcome is Outcome.FAILED:
-            raise ItemFailed(change.message or "It was refused.")
+            message = change.message or "It was refused."
+            raise ItemFailed(message) if reader is None else reader.refusal(message, change.answer)
         if change.outcome is Outcome.UNKNOWN and change.answer is not None:
             message = f"The answer was the status {change.answer.status}: whether it was done is not known."
-            raise ItemFailed(message)
+            raise ItemFailed(message) if reader is None else reader.refusal(message, change.answer)
 
 
 def _answered_items(

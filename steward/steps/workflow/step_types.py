@@ -37,7 +37,14 @@ class WorkflowStepFailed(Exception):
 
 
 class ItemFailed(WorkflowStepFailed):
-    """Raised when one item fails, if the type treats items one by one; else the step fails."""
+    """Raised when one item fails, if the type treats items one by one; else the step fails.
+
+    `error` is what a tolerated failure leaves in the field `error` of its item: the message, or an object.
+    """
+
+    def __init__(self, message: str, error: JsonObject | None = None) -> None:
+        super().__init__(message)
+        self.error: JsonValue = message if error is None else error
 
 
 UNKNOWN_IN_TEST = "unknown_in_test"
@@ -390,6 +397,10 @@ class StepType(ABC):
         """
         return (sent.item,)
 
+    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+        """Returns the failure of an item whose change was refused, by its recorded answer."""
+        return ItemFailed(message)
+
     def keeps_files(self, call: StepCall) -> bool:
         """Returns whether output items without files keep those of the items they came from."""
         return self.field_use in (FieldUse.PASSES_ITEMS, FieldUse.EXTENDS_ITEMS)
@@ -410,15 +421,16 @@ def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]
             if call.on_error is OnError.STOP:
                 raise
             if call.on_error is OnError.PASS_INPUT:
-                out.append(Item({"error": failure.message}, ((index, 0),), failure.message))
+                out.append(Item({"error": failure.error}, ((index, 0),), failure.message))
             else:
-                failed.append(error_item(item, index, failure.message))
+                failed.append(error_item(item, index, failure.message, failure.error))
     return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
 
 
-def error_item(item: Item, index: int, message: str) -> Item:
-    """Returns a failed item for the error output."""
-    return Item({**item.json, "error": message}, ((index, 0),), message, binary=item.binary)
+def error_item(item: Item, index: int, message: str, error: JsonValue = None) -> Item:
+    """Returns a failed item for the error output, with the message or what else tells of the failure."""
+    told = message if error is None else error
+    return Item({**item.json, "error": told}, ((index, 0),), message, binary=item.binary)
 
 
 def error_result(call: StepCall, message: str) -> NodeResult:

@@ -11,6 +11,7 @@ from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.http_bodies import BodyFile, body_files, body_of, body_problems
+from steward.steps.n8n.http_errors import status_error, telling_errors
 from steward.steps.n8n.http_files import asks_file, file_problems, read_files
 from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
@@ -148,6 +149,10 @@ class HttpRequestNode(StepType):
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the response as items, as those of a read."""
         return answered_items(sent.settings, answer)
+
+    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+        """Returns a failure that tells the status and the text of the response."""
+        return ItemFailed(message, None if answer is None else status_error(answer.status, answer.text))
 
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one request for each item."""
@@ -333,6 +338,7 @@ async def _reads(call: StepCall) -> NodeResult:
     if call.items and asks_file(call.first):
         return await _file_reads(call, web)
 
+    @telling_errors
     async def read(index: int) -> list[dict[str, JsonValue]]:
         params = _shaped(call.params(index), call.version)
         first = _first_request(call, index)
