@@ -42,6 +42,8 @@ SEND_WITHIN = acting.SEND_WITHIN
 # A held run checks again at least this often, because a closed period may be ended early.
 _LOOK_AGAIN = timedelta(minutes=10)
 ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
+# The states of a write whose answer a later step may read.
+_ANSWERED = (WriteState.APPLIED, WriteState.REFUSED, WriteState.UNKNOWN)
 CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
 
 
@@ -141,8 +143,8 @@ class ApplyingStep:
         return [replace(outcome, answer=self._admitted(outcome)) for outcome in outcomes]
 
     def _admitted(self, outcome: WriteOutcome) -> WriteAnswer | None:
-        """Returns the answer of a write that was or may have been made, its body if there is room."""
-        if self.answer_room <= 0 or outcome.state not in (WriteState.APPLIED, WriteState.UNKNOWN):
+        """Returns the answer to a write, whether made, refused or not known; its body if there is room."""
+        if self.answer_room <= 0 or outcome.state not in _ANSWERED:
             return None
         answer = outcome.answer_maker() if outcome.answer_maker is not None else outcome.answer
         size = 0 if answer is None else len(answer.to_text())

@@ -148,6 +148,10 @@ class FlowType(ABC):
         """Returns what the step hands on by the recorded answer to what it sent; pure."""
         return (sent.item,)
 
+    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+        """Returns the failure of a change that was refused."""
+        return ItemFailed(message)
+
     def required_connection(self, definition: TaskDefinition) -> str | None:
         """Returns the kind of connection: store, or one that a person binds (spreadsheet, teams)."""
         return None if self.stores is None else "store"
