@@ -8,9 +8,8 @@ from urllib.parse import unquote, urlsplit
 from steward.model.run import Counts
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
-from steward.steps.n8n.http_errors import telling_errors
 from steward.steps.n8n.http_pages import PageRequest
-from steward.steps.workflow.answers import StatusFailed, full_response, is_tolerant
+from steward.steps.workflow.answers import StatusFailed, full_response, is_tolerant, telling_errors
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (

@@ -3,11 +3,15 @@
 See docs/design/imports-n8n.md#http-steps.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer, parse_storable_json
 from steward.model.json import JsonObject, JsonValue
+from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import removed_address_problems, removed_header_problems
 from steward.steps.workflow.effects import Effects
@@ -99,6 +103,9 @@ def send_each_item(
     return effects.result()
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+_MAX_TEXT: Final = 8192  # characters of a response in a message
 _ANSWER_SETTINGS = ("responseFormat", "dataPropertyName")
 
 
@@ -121,6 +128,35 @@ class StatusFailed(ItemFailed):
         super().__init__(f"The address answered with status {answer.status}.")
         self.status = answer.status
         self.text = answer.body.decode("utf-8", "replace")
+
+
+def status_error(status: int, text: str) -> JsonObject:
+    """Returns what is told of a response with an error status."""
+    quoted = json.dumps(text[:_MAX_TEXT], ensure_ascii=False)
+    code = "ERR_BAD_REQUEST" if status < 500 else "ERR_BAD_RESPONSE"
+    return {"message": f"{status} - {quoted}", "name": "AxiosError", "code": code, "status": status}
+
+
+def telling_errors(read: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Returns a read whose ItemFailed has an object in place of its message as error."""
+
+    @wraps(read)
+    async def telling(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await read(*args, **kwargs)
+        except ItemFailed as failure:
+            raise ItemFailed(failure.message, _error_of(failure)) from failure
+
+    return telling
+
+
+def _error_of(failure: ItemFailed) -> JsonObject:
+    cause = failure.__cause__
+    if isinstance(failure, StatusFailed):
+        return status_error(failure.status, failure.text)
+    if isinstance(cause, CallError) and cause.status is not None and cause.status >= 400:
+        return status_error(cause.status, cause.platform_text)
+    return {"message": failure.message, "name": "NodeApiError"}
 
 
 def is_tolerant(params: Params) -> bool:

@@ -11,7 +11,6 @@ from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.http_bodies import BodyFile, body_files, body_of, body_problems
-from steward.steps.n8n.http_errors import status_error, telling_errors
 from steward.steps.n8n.http_files import asks_file, file_problems, read_files
 from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
@@ -37,6 +36,8 @@ from steward.steps.workflow.answers import (
     response_items,
     run_data_in_read_problems,
     send_each_item,
+    status_error,
+    telling_errors,
 )
 from steward.steps.workflow.effects import as_item_failure, read_each_item
 from steward.steps.workflow.items import Item
