@@ -5,6 +5,7 @@
 
 import asyncio
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from steward.api.v1 import runs
 from tests.outbound.test_transport import certificate
 from tests.processes.ports import free_port
 from tests.processes.running import eventually, start
@@ -194,3 +196,18 @@ async def test_a_proxy_passes_true_addresses_and_leaves_answers_unchanged(
         async with client(proxy, tmp_path, "127.0.0.10") as other:
             assert (await other.post(LOGIN, json={})).status_code == 422
         assert await _answers(proxy, tmp_path) == await _answers(service, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sample", "limit"),
+    [
+        ("nginx.conf", r"server \{.*?client_max_body_size (\d+)k;"),
+        ("Caddyfile", r"handle \{.*?max_size (\d+)KiB"),
+        ("haproxy.cfg", r"req\.body_size gt (\d+) \} !from_store"),
+    ],
+)
+def test_a_proxy_passes_bodies_on_that_steward_takes(sample: str, limit: str) -> None:
+    """Every sample has the same limit: the largest body of Steward's API, and 64 KiB more."""
+    [number] = re.findall(limit, (SAMPLES / sample).read_text("utf-8"), re.DOTALL)
+    largest_body = max(operation.body_limit for operation in runs.OPERATIONS)
+    assert int(number) * (1 if sample == "haproxy.cfg" else 1024) == largest_body + (64 << 10)
