@@ -8,13 +8,14 @@ from typing import Self
 from steward.model.json import JsonObject, JsonValue
 
 ANSWER_BYTES = 1024 * 1024
+REFUSAL_CHARACTERS = 8192  # of a refusing response that a failure tells
 
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
     """The response to a write: status, lower-case headers, and the body as text.
 
-    `is_too_large`: the body was over 1 MiB and was not kept; the write itself was made.
+    `is_too_large`: the body was not kept: it was over 1 MiB, or there was no room left for it.
     """
 
     status: int
@@ -46,6 +47,10 @@ class WriteAnswer:
     def without_body(self) -> Self:
         """Returns the answer as one whose body there is no room for."""
         return type(self)(self.status, self.headers, "", is_too_large=True)
+
+    def as_refusal(self) -> Self:
+        """Returns what a failure tells of the answer: its status and the start of its text."""
+        return type(self)(self.status, {}, self.text[:REFUSAL_CHARACTERS], self.is_too_large)
 
     def to_text(self) -> str:
         """Returns the stored form."""

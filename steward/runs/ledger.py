@@ -41,7 +41,7 @@ from steward.runs.run_context import CancelRequested, ConnectionAccess, LeaseLos
 SEND_WITHIN = acting.SEND_WITHIN
 # A held run checks again at least this often, because a closed period may be ended early.
 _LOOK_AGAIN = timedelta(minutes=10)
-ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
+_ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
 # The states of a write whose answer a later step may read.
 _ANSWERED = (WriteState.APPLIED, WriteState.REFUSED, WriteState.UNKNOWN)
 CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
@@ -74,6 +74,31 @@ class AttemptsSpent(Exception):
 
 
 @dataclass(slots=True)
+class AnswerRoom:
+    """The bytes of answers that one step may still keep."""
+
+    remaining: int = _ANSWERS_BYTES
+
+    def admit(self, outcome: WriteOutcome) -> WriteAnswer | None:
+        """Returns the answer to a write, whether made, refused or not known; its body if there is room.
+
+        Of a refused write only what its failure tells is kept, so that the room is left to the writes made.
+        """
+        if outcome.state not in _ANSWERED:
+            return None
+        answer = outcome.answer_maker() if outcome.answer_maker is not None else outcome.answer
+        if answer is None:
+            return None
+        if outcome.state is WriteState.REFUSED:
+            answer = answer.as_refusal()
+        size = len(answer.to_text())
+        if size > self.remaining:
+            return answer.without_body()
+        self.remaining -= size
+        return answer
+
+
+@dataclass(slots=True)
 class ApplyingStep:
     """The changes of one step being applied, and the results of their parts so far."""
 
@@ -89,7 +114,7 @@ class ApplyingStep:
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
-    answer_room: int = 0  # bytes of answers that may still be kept; 0 where no later step can read them
+    answer_room: AnswerRoom | None = None  # None where no later step can read the answers
     _parts: dict[ChangeId, list[PartToApply]] = field(default_factory=dict)
     _unsettled: list[list[PartToApply]] | None = None
 
@@ -140,18 +165,10 @@ class ApplyingStep:
 
     def admit_answers(self, outcomes: Sequence[WriteOutcome]) -> list[WriteOutcome]:
         """Returns the outcomes with the answers that are kept: those that a later step may read."""
-        return [replace(outcome, answer=self._admitted(outcome)) for outcome in outcomes]
-
-    def _admitted(self, outcome: WriteOutcome) -> WriteAnswer | None:
-        """Returns the answer to a write, whether made, refused or not known; its body if there is room."""
-        if self.answer_room <= 0 or outcome.state not in _ANSWERED:
-            return None
-        answer = outcome.answer_maker() if outcome.answer_maker is not None else outcome.answer
-        size = 0 if answer is None else len(answer.to_text())
-        if answer is None or size > self.answer_room:
-            return None if answer is None else answer.without_body()
-        self.answer_room -= size
-        return answer
+        room = self.answer_room
+        return [
+            replace(outcome, answer=None if room is None else room.admit(outcome)) for outcome in outcomes
+        ]
 
     def operation(self, part: Part) -> AnyWriteOperation:
         """Returns the connector's definition of the part's operation."""

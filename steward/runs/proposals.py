@@ -318,7 +318,7 @@ async def _apply_step(
         change_hash=change_hash,
         version=walk.run.plan_version or walk.run.template_version,
         done=sum(item.outcome not in _UNDONE for item in items),
-        answer_room=ledger.ANSWERS_BYTES if hand_on is not None else 0,
+        answer_room=ledger.AnswerRoom() if hand_on is not None else None,
     )
     ledger.remember(applying, await _read_effects(walk))
     await apply.apply(applying)

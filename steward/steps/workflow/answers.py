@@ -6,10 +6,10 @@ See docs/design/imports-n8n.md#http-steps.
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from steward.connectors.base.requests import SendRequest
-from steward.model.answer import WriteAnswer, parse_storable_json
+from steward.model.answer import REFUSAL_CHARACTERS, WriteAnswer, parse_storable_json
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
@@ -105,7 +105,6 @@ def send_each_item(
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_MAX_TEXT: Final = 8192  # characters of a response in a message
 _ANSWER_SETTINGS = ("responseFormat", "dataPropertyName")
 
 
@@ -132,7 +131,7 @@ class StatusFailed(ItemFailed):
 
 def status_error(status: int, text: str) -> JsonObject:
     """Returns what is told of a response with an error status."""
-    quoted = json.dumps(text[:_MAX_TEXT], ensure_ascii=False)
+    quoted = json.dumps(text[:REFUSAL_CHARACTERS], ensure_ascii=False)
     code = "ERR_BAD_REQUEST" if status < 500 else "ERR_BAD_RESPONSE"
     return {"message": f"{status} - {quoted}", "name": "AxiosError", "code": code, "status": status}
 
