@@ -32,14 +32,17 @@ def start_form(plan: Plan) -> StartForm | None:
     if entry is None or plan.mode is not DataMode.ITEMS or entry.kind == "schedule":
         return None
     trigger = (entry.replaced or "").rpartition(".")[2]
-    fields = {field.path: field for field in entry.fields}
+    # A file stands beside the payload, so a value may have its name; a form has it in the field of its label.
+    fields = {(field.path, field.is_file): field for field in entry.fields}
     if trigger == "chatTrigger":
-        fields["chatInput",] = StartField(("chatInput",), "Message", StartFieldType.LONG_TEXT, required=True)
-    files = {field.label for field in entry.fields if field.is_file}
+        path: tuple[str, ...] = ("chatInput",)
+        fields[path, False] = StartField(path, "Message", StartFieldType.LONG_TEXT, required=True)
+    files = {field.label for field in entry.fields if field.is_file and trigger == "formTrigger"}
     stored_fields = _KEPT_FIELDS.get(trigger, frozenset()) | files
     for path, field_type in _without_parents(_read_paths(plan, entry, in_body=trigger == "webhook")).items():
-        if path[:1] not in fields and path[0] not in stored_fields and len(fields) < _MAX_FIELDS:
-            fields[path] = StartField(path, ".".join(path), field_type)
+        is_known = (path[:1], False) in fields or path[0] in stored_fields
+        if not is_known and len(fields) < _MAX_FIELDS:
+            fields[path, False] = StartField(path, ".".join(path), field_type)
     asks = trigger in ("webhook", "formTrigger", "chatTrigger")
     return StartForm(tuple(fields.values())) if fields or asks else None
 

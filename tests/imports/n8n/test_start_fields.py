@@ -136,3 +136,17 @@ def test_files_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
     }  # fmt: skip
     words = [finding.message for finding in reading.findings if finding.code == "foreign_trigger"]
     assert "It starts with the files “prices”, “photo”, “note”: give them with the payload." in words[0]
+
+
+@pytest.mark.parametrize("trigger", ["webhook", "gmailTrigger"])
+def test_a_value_may_have_the_name_of_a_file(trigger: str) -> None:
+    """Asks for a file and for the value of the same name, which stands in the payload beside it."""
+    sheet = node("Sheet", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": "data"})
+    value = "={{ $json.body.data }}" if trigger == "webhook" else "={{ $json.data }}"
+    export = chain(set_to("See", v=value))
+    export["nodes"] += [sheet]
+    export["connections"]["Begin"]["main"][0].append({"node": "Sheet", "type": "main", "index": 0})
+    export["nodes"][0]["type"] = f"n8n-nodes-base.{trigger}"
+    form = start_form(read_value(export).plan)
+    assert form is not None
+    assert {(field.name, field.type) for field in form.fields} == {("data", "file"), ("data", "text")}
