@@ -137,6 +137,10 @@ def _files(number: int, size: int = 1) -> dict[str, Any]:
         ({"data": encoded(more=1)}, "files.data.more"),
         ({"other": encoded()}, "files.Price_list"),
         (_files(payloads.MAX_FILES + 1), "files"),
+        (dict.fromkeys(_files(payloads.MAX_FILES + 1), "no file"), "files"),
+        ({"Price_list": encoded(), " Price_list": encoded()}, "files"),
+        ({"Price_list ": encoded()}, "files"),
+        ({"Price_list": encoded(), "\u00e9": encoded(), "e\u0301": encoded()}, "files"),
         (_files(2, payloads.MAX_FILES_BYTES // 2 + 1), "files"),
     ],
 )
@@ -149,7 +153,7 @@ async def test_files_that_a_start_does_not_take_are_refused(
     response = await started(caller, automation, files=files)
     assert (response.status, list(response.body["errors"])) == (422, [fault]), response.body
     assert await rows_of(shop, "SELECT sha256 FROM run_files") == []
-    several = {f"Price_list_{number}": encoded() for number in range(2)}
+    several = {f"Price_list_{number}": encoded() for number in range(payloads.MAX_FILES)}
     assert (await started(caller, automation, files=several)).status == 201
 
 

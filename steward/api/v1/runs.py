@@ -1,5 +1,6 @@
 """Runs over HTTP: run now, list, follow, their changes, cancel."""
 
+import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from steward.api.http import paging
 from steward.api.http.operation import MIB, Answer, ApiCall, Operation, replayed
@@ -38,6 +39,7 @@ from steward.api.schema.fields import (
     QueryParameters,
     RequestBody,
     Timestamp,
+    wrong,
 )
 from steward.api.schema.json_passthrough import Change, CurrentStep, RunSummary, Step
 from steward.api.v1.undo import UndoBody, UndoRecord, record_of, rules_of
@@ -56,7 +58,7 @@ from steward.runs import start
 from steward.runs import undo as undoing
 from steward.runs.start import RunNow, StartedRun
 from steward.runs.storage.files import StoredRunFiles
-from steward.runs.storage.payload import StartFile
+from steward.runs.storage.payload import MAX_FILES, StartFile
 from steward.runs.undo import UndoCommand
 from steward.steps.n8n.item_files import mime_type_of
 
@@ -146,13 +148,25 @@ class StartFileBody(RequestBody):
     mime_type: MimeTypeText | None = None
 
 
+def _each_named(value: Any) -> Any:
+    """Refuses too many files before any is read, and names that would be one once they are normalized."""
+    if type(value) is not dict:
+        return value
+    if len(value) > MAX_FILES:
+        raise wrong(f"A run starts with at most {MAX_FILES} files. Send fewer.")
+    names = {unicodedata.normalize("NFC", name) for name in value}
+    if len(names) < len(value) or any(name != name.strip() for name in names):
+        raise wrong("Give each file a name of its own, without blanks at its ends.")
+    return value
+
+
 class RunNowBody(RequestBody):
     """Run now."""
 
     idempotency_key: IdempotencyKey
     mode: Annotated[Mode, FromJson] = Mode.LIVE
     payload: OpenObject | None = None
-    files: dict[FileName, StartFileBody] | None = None
+    files: Annotated[dict[FileName, StartFileBody], BeforeValidator(_each_named)] | None = None
 
 
 class RunsQuery(PageQuery):

@@ -24,7 +24,7 @@ from steward.model.run import Run
 from steward.steps.workflow.items import BinaryReference, Item
 
 MAX_BYTES: Final = 256 * 1024
-MAX_FILES: Final = 20
+MAX_FILES: Final = 20  # refused past it before they are read
 MAX_FILES_BYTES: Final = 5 * 1024 * 1024
 _FIELD: Final = "payload"
 _FILES: Final = "files"
@@ -62,8 +62,6 @@ async def check(
 def _size_errors(payload: JsonObject, files: Sequence[StartFile]) -> dict[str, list[str]]:
     if len(_encoded(payload).encode("utf-8")) > MAX_BYTES:
         return {_FIELD: ["A payload has at most 256 KiB. Send less."]}
-    if len(files) > MAX_FILES:
-        return {_FILES: [f"A run starts with at most {MAX_FILES} files. Send fewer."]}
     if sum(len(file.content) for file in files) > MAX_FILES_BYTES:
         return {_FILES: ["The files of a start have at most 5 MiB together. Send smaller ones."]}
     return {}
