@@ -84,12 +84,13 @@ def send_each_item(
     call: StepCall,
     build_request: Callable[[int], SendRequest],
     settings_of: Callable[[int], JsonObject],
+    failure_of: Callable[[str], ItemFailed] = ItemFailed,
 ) -> NodeResult:
-    """Proposes a request for each item; one that cannot be built fails its item.
+    """Proposes a request for each item; one that cannot be built fails its item by `failure_of`.
 
     `settings_of` returns what `answered_item` needs of the parameters.
     """
-    effects, access = Effects(call), web_access_of(call)
+    effects, access = Effects(call, failure_of), web_access_of(call)
     for index in range(len(call.items)):
         try:
             request, settings = build_request(index), settings_of(index)
@@ -136,6 +137,11 @@ def status_error(status: int, text: str) -> JsonObject:
     return {"message": f"{status} - {quoted}", "name": "AxiosError", "code": code, "status": status}
 
 
+def call_failure(message: str) -> ItemFailed:
+    """Returns the failure of a call without a response, with an object as error."""
+    return ItemFailed(message, {"message": message, "name": "NodeApiError"})
+
+
 def telling_errors(read: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Returns a read whose ItemFailed has an object in place of its message as error."""
 
@@ -144,18 +150,18 @@ def telling_errors(read: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]
         try:
             return await read(*args, **kwargs)
         except ItemFailed as failure:
-            raise ItemFailed(failure.message, _error_of(failure)) from failure
+            raise _told(failure) from failure
 
     return telling
 
 
-def _error_of(failure: ItemFailed) -> JsonObject:
+def _told(failure: ItemFailed) -> ItemFailed:
     cause = failure.__cause__
     if isinstance(failure, StatusFailed):
-        return status_error(failure.status, failure.text)
+        return ItemFailed(failure.message, status_error(failure.status, failure.text))
     if isinstance(cause, CallError) and cause.status is not None and cause.status >= 400:
-        return status_error(cause.status, cause.platform_text)
-    return {"message": failure.message, "name": "NodeApiError"}
+        return ItemFailed(failure.message, status_error(cause.status, cause.platform_text))
+    return call_failure(failure.message)
 
 
 def is_tolerant(params: Params) -> bool:

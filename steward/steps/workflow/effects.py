@@ -123,9 +123,13 @@ def as_item_failure(error: CallError) -> Exception:
 
 @dataclass(slots=True)
 class Effects:
-    """Collects proposals item by item, with the output items that apply once they are done."""
+    """Collects proposals item by item, with the output items that apply once they are done.
+
+    `failure_of` makes the failure of an item from its message.
+    """
 
     call: StepCall
+    failure_of: Callable[[str], ItemFailed] = ItemFailed
     items: Items = field(default_factory=list)
     failed: Items = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
@@ -136,12 +140,13 @@ class Effects:
 
     def fail_item(self, index: int, message: str) -> None:
         """Treats a failed item by the step's `on_error`. Raises ItemFailed if it stops the step."""
+        failure = self.failure_of(message)
         if self.call.on_error is OnError.STOP:
-            raise ItemFailed(message)
+            raise failure
         if self.call.on_error is OnError.PASS_INPUT:
-            self.items.append(Item({"error": message}, ((index, 0),), message))
+            self.items.append(Item({"error": failure.error}, ((index, 0),), message))
         else:
-            self.failed.append(error_item(self.call.items[index], index, message))
+            self.failed.append(error_item(self.call.items[index], index, message, failure.error))
 
     def add_plan(
         self,

@@ -34,7 +34,7 @@ class AnswerReader(Protocol):
         ...
 
     def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
-        """Returns the failure of an item whose change was refused."""
+        """Returns the failure of an item whose change was refused, or whose answer cannot be handed on."""
         ...
 
 
@@ -159,7 +159,7 @@ def _items_after(
     if use is None or answer is None:
         return [item]
     if answer.is_too_large:
-        raise ItemFailed(_TOO_LARGE)
+        raise types[use.source_type].refusal(_TOO_LARGE, None)
     return _answered_items(item, answer, use, types)
 
 
@@ -178,12 +178,13 @@ def _answered_items(
     item: Item, answer: WriteAnswer, use: AnswerUse, types: Mapping[str, AnswerReader]
 ) -> Items:
     """Returns the items that an item becomes by its answer, paired with it. Raises ItemFailed."""
-    answered = [*types[use.source_type].answered_item(SentItem(item, use.settings), answer)]
+    reader = types[use.source_type]
+    answered = [*reader.answered_item(SentItem(item, use.settings), answer)]
     try:
         for answered_item in answered:
             json_size(answered_item.json)
     except (MemoryBudgetExceeded, RecursionError):
-        raise ItemFailed(_TOO_DEEP) from None
+        raise reader.refusal(_TOO_DEEP, None) from None
     return [
         answered_item if answered_item.paired is not None else replace(answered_item, paired=item.paired)
         for answered_item in answered

@@ -181,7 +181,7 @@ async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit
     assert run.status is RunStatus.SUCCEEDED, run
     items = await handed_on(shop, run, "After")
     assert [len(item.get("text", "")) for item in items] == [size] * 7 + [0]
-    assert "larger than a step may hand on" in items[7]["error"]
+    assert "larger than a step may hand on" in items[7]["error"]["message"]
 
 
 async def test_an_answer_rests_encrypted(shop: Shop, orders: OrdersAddress) -> None:

@@ -1,5 +1,6 @@
 """Tests answers that are lists, empty or text, and answers within loops and called workflows."""
 
+import json
 from typing import Any
 
 import httpx
@@ -120,3 +121,26 @@ async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected
     run, _ = await ended(shop, chain(three(), posted(options=as_json), after))
     assert run.status is RunStatus.FAILED, run
     assert "too deep" in str(run.message)
+
+
+async def test_a_send_that_fails_without_a_refusing_answer_is_told_as_an_object(
+    shop: Shop, orders: OrdersAddress
+) -> None:
+    """Tells `message` and `name` of a request that cannot be made or whose answer cannot be handed on."""
+    answers = {2: "no JSON", 3: '{"a":' * 600 + "1" + "}" * 600}
+    orders.answer = lambda request, number: httpx.Response(
+        200, text=answers[json.loads(request.content)["n"]]
+    )
+    body = "={{ $json.n === 1 ? '{' : JSON.stringify($json) }}"
+    options = {"response": {"response": {"responseFormat": "json"}}}
+    tolerant = posted(body=body, options=options, onError="continueRegularOutput")
+    run, _ = await ended(shop, chain(three(), tolerant, node("After", "noOp", 1, {})))
+    items = await handed_on(shop, run, "After")
+    assert items == [
+        {"error": {"message": message, "name": "NodeApiError"}}
+        for message in (
+            "The JSON body of this step cannot be read.",
+            "The response of the address is not JSON.",
+            "It was sent, but the values in its answer lie too deep in one another to be handed on.",
+        )
+    ]

@@ -29,6 +29,7 @@ from steward.steps.workflow.addresses import (
 from steward.steps.workflow.answers import (
     answer_settings,
     answered_items,
+    call_failure,
     is_tolerant,
     name_value_rows,
     parse_json_object,
@@ -149,11 +150,16 @@ class HttpRequestNode(StepType):
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the response as items, as those of a read."""
-        return answered_items(sent.settings, answer)
+        try:
+            return answered_items(sent.settings, answer)
+        except ItemFailed as failure:
+            raise call_failure(failure.message) from failure
 
     def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
-        """Returns a failure that tells the status and the text of the response."""
-        return ItemFailed(message, None if answer is None else status_error(answer.status, answer.text))
+        """Returns a failure that tells the status and the text of the response, if there is one."""
+        if answer is None:
+            return call_failure(message)
+        return ItemFailed(message, status_error(answer.status, answer.text))
 
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one request for each item."""
@@ -310,7 +316,7 @@ async def _sends(call: StepCall) -> NodeResult:
     def settings_of(index: int) -> JsonObject:
         return answer_settings(_shaped(call.params(index), call.version))
 
-    return send_each_item(call, build_request, settings_of)
+    return send_each_item(call, build_request, settings_of, call_failure)
 
 
 async def _files_or_failure(call: StepCall, index: int) -> tuple[BodyFile, ...] | ItemFailed:
