@@ -127,7 +127,8 @@ class StatusFailed(ItemFailed):
     def __init__(self, answer: PlatformResponse) -> None:
         super().__init__(f"The address answered with status {answer.status}.")
         self.status = answer.status
-        self.text = answer.body.decode("utf-8", "replace")
+        # At most four bytes a character: no more of a large body is decoded than is told.
+        self.text = answer.body[: 4 * REFUSAL_CHARACTERS].decode("utf-8", "replace")
 
 
 def status_error(status: int, text: str) -> JsonObject:

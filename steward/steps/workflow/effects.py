@@ -79,6 +79,7 @@ async def convert_each_item(
         except ItemFailed as failure:
             if call.on_error is OnError.STOP:
                 raise
+            call.budget.add(failure.error)
             if call.on_error is OnError.PASS_INPUT:
                 out.append(Item({"error": failure.error}, paired_with(index), failure.message))
             else:
