@@ -226,6 +226,18 @@ async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> No
     assert all(each_failure["run"]["status"] == "failed" for each_failure in failures)
 
 
+async def test_many_expired_runs_of_one_automation_hide_no_failure_of_another(desk: Desk) -> None:
+    """Shows an old open failure although 201 newer runs of another automation have expired."""
+    service, owner = desk.service, await desk.service.web("owner")
+    org, now = service.members["owner"].org, service.clock.now()
+    weekly, hourly = await automation(desk, "weekly"), await automation(desk, "hourly")
+    await put(service, org, weekly, "expired", now - 7 * DAY)
+    for minutes in range(201):
+        await put(service, org, hourly, "expired", now - timedelta(minutes=minutes))
+    failures = (await owner.get(OVERVIEW)).data["failures"]
+    assert [failure["run"]["automation_id"] for failure in failures] == [hourly, weekly]
+
+
 async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
     """Leaves another organization's runs out of numbers and strips."""
     service, owner = desk.service, await desk.service.web("owner")

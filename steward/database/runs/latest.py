@@ -7,11 +7,13 @@ from datetime import datetime
 from steward.database.engine.base import PerEngine, Tx, from_ms
 from steward.database.runs.records import COLUMNS, record
 from steward.database.runs.run_lists import RunFilter, find
+from steward.model.automation import AutomationState, facets
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, Run, RunStatus, kinds
 
 _MAX_STRIP = 30
-# Automations that are probed for their newest run: those that failed most often in a row, then last.
+# Automations that are probed for their newest run: of any in use, and of those that failed most in a row.
+_MAX_IN_USE = 500
 _MAX_PROBES = 1_000
 # Newest runs of each kind that failed or expired, whose automations are probed, too.
 _MAX_PROBED_RUNS = 200
@@ -25,9 +27,18 @@ _STRIPS = (
     " ORDER BY n.queued_at DESC, n.id DESC LIMIT :limit) AS r"
     " WHERE a.org_id = :org AND a.id IN (:automations)"
 )
-# A resumed automation has no failures in a row, and a run that expired is none.
+# In the order of an index, so that no more of them are read.
+_IN_USE = " UNION ALL ".join(
+    "SELECT * FROM (SELECT a.id FROM automations AS a WHERE a.org_id = :org"
+    f" AND a.facet = {facet} ORDER BY a.created_at, a.id LIMIT {_MAX_IN_USE}) AS f{facet}"
+    for facet in facets([AutomationState.ACTIVE, AutomationState.DRAFT])
+)
+# All of an organization with up to _MAX_IN_USE automations in use. Of a larger one, those that have failed in
+# a row; a resumed automation has not, and runs that expired or were interrupted are no failures in a row, so
+# also those of the newest failed and expired runs.
 _PROBES = " UNION ".join(
     [
+        f"SELECT u.id AS automation_id FROM ({_IN_USE} LIMIT {_MAX_IN_USE}) AS u",
         "SELECT f.automation_id FROM (SELECT s.automation_id FROM schedules AS s WHERE s.org_id = :org"
         " AND s.consecutive_failures > 0 AND s.last_run_at >= :since"
         " ORDER BY s.consecutive_failures DESC, s.last_run_at DESC LIMIT :probes) AS f",
@@ -39,6 +50,8 @@ _PROBES = " UNION ".join(
         ),
     ]
 )
+# No fewer than there are: with a limit, PostgreSQL looks each automation up instead of reading them all.
+_ALL_PROBES = _MAX_IN_USE + _MAX_PROBES + 6 * _MAX_PROBED_RUNS
 # The newest run of each kind of an automation `a` that mends a failure or is one; no index orders all kinds.
 _NEWEST = " UNION ALL ".join(
     "SELECT * FROM (SELECT r.id, r.queued_at FROM runs AS r WHERE r.org_id = a.org_id"
@@ -62,7 +75,7 @@ FROM (
     CROSS JOIN schedules AS s
     WHERE a.org_id = :org AND a.id = probed.automation_id AND a.state IN ('active', 'draft')
         AND s.org_id = :org AND s.automation_id = probed.automation_id
-    ORDER BY s.consecutive_failures DESC, s.last_run_at DESC LIMIT :probes
+    ORDER BY a.id LIMIT {_ALL_PROBES}
 ) AS p
 CROSS JOIN {newest_run} AS runs
 LEFT JOIN connections AS c ON c.org_id = p.org_id AND c.integration_id = p.integration_id
