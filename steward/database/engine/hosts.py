@@ -20,7 +20,7 @@ else:
 # time limit detects it.
 _CONNECT_SECONDS = 2.0
 _PLANS_KEPT = 16
-# Types with a lower OID are the same on every server.
+# Base and array types with a lower OID are the same on every server.
 _FIRST_SERVER_OID = 10_000
 _TYPES: dict[int, list[asyncpg.Record]] = {}
 # As a statement of the introspection: after it, asyncpg prepares an unnamed statement again.

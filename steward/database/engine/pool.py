@@ -49,6 +49,7 @@ class ConnectionPool:
 
     async def acquire(self) -> ServerConnection:
         """Returns a connection; one that was open when another was lost is checked first."""
+        self._refuse_if_closed()
         if self._slots.locked():
             async with asyncio.timeout(self._deadline):
                 await self._slots.acquire()
@@ -63,8 +64,7 @@ class ConnectionPool:
         return connection
 
     async def _take_idle(self) -> ServerConnection | None:
-        if self._is_closed:
-            raise asyncpg.InterfaceError("the pool is closed")
+        self._refuse_if_closed()
         while self._idle:
             connection = self._idle.pop()
             if connection.is_closed():
@@ -72,6 +72,10 @@ class ConnectionPool:
             if connection.losses == self._hosts.losses or await self._hosts.still_serves(connection):
                 return connection
         return None
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise asyncpg.InterfaceError("the pool is closed")
 
     async def _connect(self) -> ServerConnection:
         async with asyncio.timeout(self._deadline):

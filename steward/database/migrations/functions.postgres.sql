@@ -598,7 +598,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT 'slot', r.slot_name, CASE WHEN r.active THEN 'active' ELSE 'inactive' END, r.xmin::text::bigint, NULL,
         CASE WHEN pg_is_in_recovery() THEN 0 ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), r.restart_lsn)::bigint END
     FROM pg_replication_slots AS r
-    ORDER BY 1, 2 LIMIT 20
+    ORDER BY 1 DESC, 2 LIMIT 20
 $$;
 
 -- Rows in the default partitions, each counted up to `cap`: those of months that were not created in time.
