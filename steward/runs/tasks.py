@@ -302,7 +302,7 @@ async def _export_standbys(
 ) -> None:
     """Sets how many standbys follow and how far their clocks are off; logs when no synchronous one is left.
 
-    A single server that waits for none has no such series.
+    A single server that waits for none has no series of their number.
     """
     metrics = ctx.metrics
     for state, is_synchronous in (("synchronous", True), ("asynchronous", False)):

@@ -30,7 +30,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_messages_total": "Deliveries of messages to people, by channel and outcome.",
     "steward_messages_waiting": "Messages of a channel that are due and not delivered.",
     "steward_notices_total": "Facts that were handed to those who are told of them, by topic.",
-    "steward_oldest_transaction_seconds": "Age of the oldest transaction open in PostgreSQL, by kind.",
+    "steward_oldest_transaction_seconds": "Age of the oldest transaction that keeps dead rows, by kind.",
     "steward_periodic_task_failures_total": "Passes of a periodic task that failed as a whole.",
     "steward_queue_oldest_seconds": "Age of the oldest run in a state of the queue.",
     "steward_queue_runs": "Runs in a state of the queue.",
