@@ -108,9 +108,12 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     await expect(dialog.get_by_text("The form requires this file. Choose one.")).to_be_visible()
     faults = await seen.check_looks(f"start-values-{size}")
     prices: Any = {"name": "prices.csv", "mimeType": "text/csv", "buffer": b"sku"}
-    await dialog.get_by_label("List").set_input_files(prices)
+    await dialog.get_by_label("List").set_input_files({**prices, "name": "prices\x07.csv"})
     await many.fill("3")
     await dialog.get_by_role("button", name="JSON", exact=True).click()
+    await dialog.get_by_role("button", name="Run as test").click()
+    await expect(dialog.get_by_label("List")).to_have_accessible_description(re.compile("Control characters"))
+    await dialog.get_by_label("List").set_input_files(prices)
     await dialog.get_by_role("button", name="Run as test").click()
     await expect(dialog.get_by_text("Your mail: The form requires this field.", exact=False)).to_be_visible()
     await dialog.get_by_label("Values as JSON").fill(
