@@ -5,6 +5,7 @@ See docs/design/web.md#automation.
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +133,27 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     told = '"List":{"filename":"prices.csv","mimetype":"text/csv","size":3}'
     assert told in run["steps"][0]["message"]
     assert (run["mode"], faults) == ("test", [])
+
+
+async def test_a_file_that_is_gone_is_chosen_again(looking: Look, web: WebSite, tmp_path: Path) -> None:
+    """Tells that the file cannot be read, and reads it anew once it is chosen again."""
+    script = f"const name = $binary.data.fileName; {THROWN.format('.body')}"
+    automation = await _automation(web, "With a file", "webhook", script)
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/automations/{automation}")
+    await page.get_by_role("button", name="Run as test").click()
+    dialog = page.get_by_role("dialog", name="Start a test run")
+    prices = tmp_path / "prices.csv"
+    prices.write_text("sku")
+    await dialog.get_by_label("data").set_input_files(prices)
+    prices.unlink()
+    await dialog.get_by_role("button", name="Run as test").click()
+    await expect(dialog.get_by_text("The file cannot be read any more. Choose it again.")).to_be_focused()
+    prices.write_text("sku,price")
+    await dialog.get_by_label("data").set_input_files(prices)
+    await dialog.get_by_role("button", name="Run as test").click()
+    await page.wait_for_url("**/runs/*")
 
 
 async def test_an_automation_without_such_fields_is_run_as_ever(looking: Look, web: WebSite) -> None:

@@ -8,6 +8,7 @@ export type Chosen = Readonly<Record<string, readonly File[]>>;
 export type StartFiles = Record<string, { data: string; file_name?: string; mime_type?: string }>;
 
 export const MAX_FILES_BYTES = 5 * 1024 * 1024;
+export const FILE_UNREADABLE = "The file cannot be read any more. Choose it again.";
 export const FILES_TOO_LARGE = "The files have at most 5 MiB together. Choose smaller ones.";
 
 const MIME_TYPE = /^[\w!#$&^.+-]{1,63}\/[\w!#$&^.+-]{1,127}$/;
@@ -30,17 +31,25 @@ async function base64(file: File): Promise<string> {
   return btoa(parts.join(""));
 }
 
-/** The files as the request has them: several of one field are numbered, as n8n names them. */
-export async function filesOf(chosen: Chosen): Promise<StartFiles> {
+/**
+ * The files as the request has them: several of one field are numbered, as n8n names them. A fault where one cannot be
+ * read, such as a file that was moved or changed after it was chosen.
+ */
+export async function readFiles(chosen: Chosen): Promise<{ files: StartFiles } | { fault: string }> {
   const files: StartFiles = {};
-  for (const [name, list] of Object.entries(chosen)) {
-    for (const [index, file] of list.entries()) {
-      files[list.length > 1 ? `${name}_${index}` : name] = {
-        data: await base64(file),
-        file_name: file.name,
-        ...(MIME_TYPE.test(file.type) && { mime_type: file.type }),
-      };
+  try {
+    for (const [name, list] of Object.entries(chosen)) {
+      for (const [index, file] of list.entries()) {
+        files[list.length > 1 ? `${name}_${index}` : name] = {
+          data: await base64(file),
+          file_name: file.name,
+          ...(MIME_TYPE.test(file.type) && { mime_type: file.type }),
+        };
+      }
     }
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error;
+    return { fault: FILE_UNREADABLE };
   }
-  return files;
+  return { files };
 }
