@@ -136,7 +136,7 @@ async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
 
 
 async def test_a_file_that_is_gone_is_chosen_again(looking: Look, web: WebSite, tmp_path: Path) -> None:
-    """Tells that the file cannot be read, and reads it anew once it is chosen again."""
+    """Tells that the file cannot be read, and starts once it is chosen again, with values as JSON too."""
     script = f"const name = $binary.data.fileName; {THROWN.format('.body')}"
     automation = await _automation(web, "With a file", "webhook", script)
     seen = await looking("member")
@@ -152,8 +152,13 @@ async def test_a_file_that_is_gone_is_chosen_again(looking: Look, web: WebSite, 
     await expect(dialog.get_by_text("The file cannot be read any more. Choose it again.")).to_be_focused()
     prices.write_text("sku,price")
     await dialog.get_by_label("data").set_input_files(prices)
+    await dialog.get_by_role("button", name="JSON", exact=True).click()
+    await dialog.get_by_label("Values as JSON").fill('{"season": "winter"}')
+    await dialog.get_by_role("button", name="Fields").click()
     await dialog.get_by_role("button", name="Run as test").click()
     await page.wait_for_url("**/runs/*")
+    run = await web.site.reaches(page.url.rsplit("/", 1)[1], "failed")
+    assert 'It came with {"season":"winter"}' in run["steps"][0]["message"]
 
 
 async def test_an_automation_without_such_fields_is_run_as_ever(looking: Look, web: WebSite) -> None:
