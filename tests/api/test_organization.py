@@ -77,8 +77,11 @@ async def test_invalid_organization_fields_are_named(service: Service) -> None:
 
 
 async def test_a_name_of_120_characters_is_accepted(service: Service) -> None:
-    """Accepts a name of 120 characters."""
-    assert (await (await service.web("owner")).patch(PATH, {"name": "x" * 120})).status == 200
+    """Accepts a name of 120 characters; of one that is longer, says how many characters there may be."""
+    owner = await service.web("owner")
+    assert (await owner.patch(PATH, {"name": "x" * 120})).status == 200
+    refused = await owner.patch(PATH, {"name": "x" * 121})
+    assert refused.errors == {"name": ["Give at most 120 characters."]}
 
 
 async def test_two_organizations_never_take_one_name(service: Service) -> None:

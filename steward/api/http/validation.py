@@ -115,7 +115,7 @@ def _checked(model: type[M], value: Any, errors: Errors) -> M | None:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        for detail in error.errors(include_url=False, include_input=False):
+        for detail in error.errors(include_url=False):
             path = _path(detail, value)
             words = _words(detail)
             messages = errors.setdefault(path, [])
