@@ -30,23 +30,26 @@ EXTRACT = node("Read", "extractFromFile", 1, {"operation": "csv"})
 @pytest.mark.parametrize(
     ("export", "step"),
     [
-        (begun("webhook", EXTRACT), "Read"),
+        (begun("manualTrigger", EXTRACT), "Read"),
+        (begun("webhook", EXTRACT), None),
         (begun("formTrigger", node("Pass", "noOp", 1, {}), EXTRACT), "Read"),
         (begun("manualTrigger", node("Table", "spreadsheetFile", 2, {})), "Table"),
         (begun("manualTrigger", node("Table", "spreadsheetFile", 2, {"operation": "toFile"})), None),
-        (begun("webhook", node("Move", "moveBinaryData", 1, {})), "Move"),
+        (begun("manualTrigger", node("Move", "moveBinaryData", 1, {})), "Move"),
+        (begun("webhook", node("Move", "moveBinaryData", 1, {})), None),
         (begun("webhook", node("Move", "moveBinaryData", 1, {"mode": "jsonToBinary"})), None),
-        (begun("webhook", message_step("$binary.data.fileName")), "Use"),
+        (begun("manualTrigger", message_step("$binary.data.fileName")), "Use"),
+        (begun("webhook", message_step("$binary.data.fileName")), None),
         (begun("webhook", message_step("$json.body.fileName")), None),
         (begun("webhook", node("File", "convertToFile", 1.1, {"operation": "csv"}), EXTRACT), None),
         (begun("webhook", code("Make", "return items"), EXTRACT), None),
         (begun("executeWorkflowTrigger", EXTRACT), None),
     ],
 )
-def test_a_step_whose_file_only_the_start_could_bring_is_an_error(
+def test_a_step_whose_file_the_start_cannot_bring_is_an_error(
     export: Mapping[str, Any], step: str | None
 ) -> None:
-    """Reports an error where a run would have to begin with a file; a calling workflow may hand one over."""
+    """Reports an error where a run would have to begin with a file that its trigger does not bring."""
     findings = [
         (finding.step, str(finding.level))
         for finding in read_value(export).findings
