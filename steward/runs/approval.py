@@ -310,13 +310,13 @@ def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:
     warnings: list[JsonObject] = []
     large = sum(_is_large(item) for item in items)
     if large:
-        message = "1 price changes" if large == 1 else f"{large} prices change"
+        prices = "1 price changes" if large == 1 else f"{large} prices change"
         warnings.append(
-            {"code": "large_change_percent", "message": f"{message} by more than {_LARGE_PERCENT} %."}
+            {"code": "large_change_percent", "message": f"{prices} by more than {_LARGE_PERCENT} %."}
         )
     if irreversible:
-        message = "1 change" if irreversible == 1 else f"{irreversible} changes"
-        warnings.append({"code": "irreversible", "message": f"{message} cannot be taken back."})
+        changes_phrase = "1 change" if irreversible == 1 else f"{irreversible} changes"
+        warnings.append({"code": "irreversible", "message": f"{changes_phrase} cannot be taken back."})
         warnings.append({"code": "not_undoable", "message": _not_undoable(items, irreversible)})
     if len(items) >= _MANY_OBJECTS:
         warnings.append({"code": "many_objects", "message": f"{len(items):,} changes at once."})

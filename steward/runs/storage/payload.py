@@ -76,8 +76,8 @@ async def _start_errors(
         stored = await plans.newest(tx, automation.org, automation.id)
     plan = None if stored is None else plan_json.from_json(stored.plan)
     if plan is None or plan.mode is not DataMode.ITEMS:
-        words = "Only automations of workflows from n8n are started with a payload or files. Leave it out."
-        return {_FIELD if payload is not None else _FILES: [words]}
+        message = "Only automations of workflows from n8n are started with a payload or files. Leave it out."
+        return {_FIELD if payload is not None else _FILES: [message]}
     entry = plan.entry()
     return {} if entry is None else _form_errors(entry, payload or {}, [file.name for file in files])
 
@@ -87,12 +87,12 @@ def _form_errors(entry: PlanTrigger, payload: JsonObject, files: Sequence[str]) 
     errors: dict[str, list[str]] = {}
     for start_field in entry.fields:
         if not start_field.is_file:
-            place, words = _FIELD, _value_error(start_field, payload.get(start_field.name))
+            parent, message = _FIELD, _value_error(start_field, payload.get(start_field.name))
         else:
             is_missing = start_field.required and not _files_of(start_field, files)
-            place, words = _FILES, "The form requires this file. Give it." if is_missing else None
-        if words is not None:
-            errors[f"{place}.{start_field.name}"] = [words]
+            parent, message = _FILES, "The form requires this file. Give it." if is_missing else None
+        if message is not None:
+            errors[f"{parent}.{start_field.name}"] = [message]
     return errors
 
 
@@ -112,17 +112,17 @@ def _files_of(start_field: StartField, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _value_error(field: StartField, value: JsonValue) -> str | None:
+def _value_error(start_field: StartField, value: JsonValue) -> str | None:
     if value is None or value in ("", []):
-        return "The form requires this field. Give a value." if field.required else None
-    if field.type is StartFieldType.NUMBER and not (
+        return "The form requires this field. Give a value." if start_field.required else None
+    if start_field.type is StartFieldType.NUMBER and not (
         isinstance(value, int | float) and not isinstance(value, bool)
     ):
         return "Give a number."
-    if field.type is StartFieldType.CHOICE and value not in field.options:
+    if start_field.type is StartFieldType.CHOICE and value not in start_field.options:
         return "Give one of the options of the form."
-    if field.type is StartFieldType.CHOICES and not (
-        isinstance(value, list) and all(option in field.options for option in value)
+    if start_field.type is StartFieldType.CHOICES and not (
+        isinstance(value, list) and all(option in start_field.options for option in value)
     ):
         return "Give a list of options of the form."
     return None
@@ -169,8 +169,8 @@ def _start_fields(entry: PlanTrigger, run: Run, values: StartValues) -> JsonObje
     if trigger == "webhook":
         return _call_fields(entry, payload)
     if trigger == "formTrigger":
-        told = _file_values(entry, values.files)
-        return {"submittedAt": wire_time(run.queued_at), "formMode": "production", **payload, **told}
+        submitted = {"submittedAt": wire_time(run.queued_at), "formMode": "production"}
+        return {**submitted, **payload, **_file_values(entry, values.files)}
     if trigger == "chatTrigger":
         return {"sessionId": run.id, "action": "sendMessage", **payload}
     return payload
@@ -185,17 +185,19 @@ def _call_fields(entry: PlanTrigger, payload: JsonObject) -> JsonObject:
 
 
 def _file_values(entry: PlanTrigger, files: Mapping[str, BinaryReference]) -> JsonObject:
-    """Returns what a form tells of its files in their fields."""
+    """Returns the name, type and size of each file of a form, by the labels of their fields."""
     values: dict[str, JsonValue] = {}
     for start_field in entry.fields:
         if not start_field.is_file:
             continue
-        told: list[JsonValue] = [
+        descriptions: list[JsonValue] = [
             {"filename": file.file_name or name, "mimetype": file.mime_type, "size": file.size}
             for name, file in ((name, files[name]) for name in _files_of(start_field, list(files)))
         ]
-        if told:
-            values[start_field.label] = told if start_field.type is StartFieldType.FILES else told[0]
+        if descriptions:
+            values[start_field.label] = (
+                descriptions if start_field.type is StartFieldType.FILES else descriptions[0]
+            )
     return values
 
 

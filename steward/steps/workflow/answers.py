@@ -127,12 +127,12 @@ class StatusFailed(ItemFailed):
     def __init__(self, answer: PlatformResponse) -> None:
         super().__init__(f"The address answered with status {answer.status}.")
         self.status = answer.status
-        # At most four bytes a character: no more of a large body is decoded than is told.
+        # At most four bytes a character: no more of a large body is decoded than is kept.
         self.text = answer.body[: 4 * REFUSAL_CHARACTERS].decode("utf-8", "replace")
 
 
 def status_error(status: int, text: str) -> JsonObject:
-    """Returns what is told of a response with an error status."""
+    """Returns the error that an item holds of a response with an error status."""
     quoted = json.dumps(text[:REFUSAL_CHARACTERS], ensure_ascii=False)
     code = "ERR_BAD_REQUEST" if status < 500 else "ERR_BAD_RESPONSE"
     return {"message": f"{status} - {quoted}", "name": "AxiosError", "code": code, "status": status}

@@ -429,8 +429,8 @@ def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]
 
 def error_item(item: Item, index: int, message: str, error: JsonValue = None) -> Item:
     """Returns a failed item for the error output, with the message or what else tells of the failure."""
-    told = message if error is None else error
-    return Item({**item.json, "error": told}, ((index, 0),), message, binary=item.binary)
+    error_value = message if error is None else error
+    return Item({**item.json, "error": error_value}, ((index, 0),), message, binary=item.binary)
 
 
 def error_result(call: StepCall, message: str) -> NodeResult:
