@@ -17,6 +17,7 @@ _MAX_IN_USE = 500
 _MAX_PROBES = 1_000
 # Newest runs of each kind that failed or expired, whose automations are probed, too.
 _MAX_PROBED_RUNS = 200
+_FAILED_KINDS = kinds([RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE)
 
 # The newest runs of each kind, merged, for each automation. SQLite lists one automation after the other.
 _STRIPS = (
@@ -46,12 +47,12 @@ _PROBES = " UNION ".join(
             "SELECT e.automation_id FROM (SELECT r.automation_id FROM runs AS r"
             f" WHERE r.org_id = :org AND r.kind = {kind} AND r.queued_at >= :since"
             f" ORDER BY r.queued_at DESC LIMIT {_MAX_PROBED_RUNS}) AS e"
-            for kind in kinds([RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE)
+            for kind in _FAILED_KINDS
         ),
     ]
 )
 # No fewer than there are: with a limit, PostgreSQL looks each automation up instead of reading them all.
-_ALL_PROBES = _MAX_IN_USE + _MAX_PROBES + 6 * _MAX_PROBED_RUNS
+_ALL_PROBES = _MAX_IN_USE + _MAX_PROBES + len(_FAILED_KINDS) * _MAX_PROBED_RUNS
 # The newest run of each kind of an automation `a` that mends a failure or is one; no index orders all kinds.
 _NEWEST = " UNION ALL ".join(
     "SELECT * FROM (SELECT r.id, r.queued_at FROM runs AS r WHERE r.org_id = a.org_id"
