@@ -198,11 +198,12 @@ async def standbys(tx: Tx) -> Standbys | None:
 
 
 async def followers(tx: Tx) -> list[Follower]:
-    """Returns standbys and slots, at most 20; none on SQLite and where `steward_queue` may not see them."""
+    """Returns slots, then standbys, at most 20; none on SQLite and where `steward_queue` may not see them."""
     if tx.dialect == "sqlite" or not await sees_sessions(tx):
         return []
     rows = await tx.all(
         "SELECT kind, follower, state, rows_since, clock_ahead_ms, kept_bytes FROM queue_followers()"
+        " ORDER BY kind, follower"
     )
     return [
         Follower(
