@@ -178,6 +178,85 @@ async def test_a_start_that_is_killed_leaves_no_half_run(shop: Shop, caller: Cal
 
 
 @pytest.mark.parametrize(
+    ("kind", "version", "parameters", "names"),
+    [
+        ("extractFromFile", 1, {"operation": "pdf"}, ["data"]),
+        ("moveBinaryData", 1, {"sourceKey": "report", "options": {}}, ["report"]),
+        ("moveBinaryData", 1, {"mode": "jsonToBinary", "sourceKey": "report"}, []),
+        (
+            "crypto",
+            1,
+            {"binaryData": True, "binaryPropertyName": "scan", "dataPropertyName": "hash"},
+            ["scan"],
+        ),
+        ("crypto", 1, {"value": "a", "dataPropertyName": "hash"}, []),
+        ("compression", 1.1, {"binaryPropertyName": "a, b"}, ["a", "b"]),
+        ("compression", 1.1, {"binaryPropertyName": "={{ [1, 2] }}"}, []),
+        ("writeBinaryFile", 1, {"fileName": "/a", "dataPropertyName": "scan"}, ["scan"]),
+        ("html", 1.2, {"operation": "extractHtmlContent", "sourceData": "binary"}, ["data"]),
+        ("html", 1.2, {"operation": "extractHtmlContent", "dataPropertyName": "page"}, []),
+        (
+            "httpRequest",
+            4.2,
+            {
+                **{"method": "POST", "url": "https://a.example", "sendBody": True},
+                "contentType": "multipart-form-data",
+                "bodyParameters": {
+                    "parameters": [
+                        {"name": "a", "parameterType": "formBinaryData", "inputDataFieldName": "scan"},
+                        {"name": "b", "value": "c"},
+                    ]
+                },
+            },
+            ["scan"],
+        ),
+        (
+            "httpRequest",
+            4.2,
+            {"method": "POST", "url": "https://a.example", "contentType": "binaryData"},
+            [],  # it sends no body
+        ),
+        ("googleDrive", 3, {"inputDataFieldName": "scan"}, ["scan"]),
+        ("googleDrive", 2, {"binaryData": True, "binaryPropertyName": "scan"}, ["scan"]),
+        ("googleDrive", 3, {"operation": "download", "fileId": "a"}, []),
+        ("telegram", 1.2, {"operation": "sendPhoto", "binaryData": True}, ["data"]),
+        ("telegram", 1.2, {"operation": "sendPhoto", "file": "https://a.example/a.png"}, []),
+        ("emailSend", 2.1, {"options": {"attachments": "a,b"}}, ["a", "b"]),
+        ("emailSend", 1, {"attachments": "={{ $json.a }}, b"}, []),
+        (
+            "gmail",
+            2.1,
+            {"options": {"attachmentsUi": {"attachmentsBinary": [{"property": "scan"}]}}},
+            ["scan"],
+        ),
+    ],
+)
+def test_a_start_takes_the_files_that_its_steps_name(
+    kind: str, version: float, parameters: dict[str, Any], names: list[str]
+) -> None:
+    """Asks for each file that a step works on, by the name in the setting that this step reads."""
+    start = read_value(begun_by("webhook", node("Step", kind, version, parameters))).plan.entry()
+    assert start is not None
+    assert [start_field.label for start_field in start.fields if start_field.is_file] == names
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
+        ("googleDrive", 3, {"inputDataFieldName": "scan", "name": "a"}),
+        ("emailSend", 2.1, {"options": {"attachments": "={{ $json.a }}"}, "toEmail": "a@b.example"}),
+    ],
+)
+def test_a_step_that_sends_a_file_which_no_step_makes_is_an_error(
+    kind: str, version: float, parameters: dict[str, Any]
+) -> None:
+    """Reports a step that would fail on its first item, as one that reads a file does."""
+    findings = read_value(begun_by("manualTrigger", node("Step", kind, version, parameters))).findings
+    errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
+    assert ["hands on none" in error for error in errors] == [True], errors
+
+
+@pytest.mark.parametrize(
     ("trigger", "words"),
     [
         ("manualTrigger", "hands on none"),

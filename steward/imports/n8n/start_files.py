@@ -5,17 +5,16 @@ See docs/design/imports-verdict.md#missing-values.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from steward.imports.n8n.field_reads import codes_of
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
-from steward.model.json import JsonValue
 from steward.model.plan import Plan, PlanStep, PlanTrigger, StartField, StartFieldType
 from steward.steps.n8n.nodes import BY_TYPE
-from steward.steps.workflow.step_types import NodeDefinition
+from steward.steps.workflow.step_types import NodeDefinition, is_expression
 
 # Steps of which no item has a file that did not come to them.
 _NO_FILES: Final = frozenset(
@@ -32,8 +31,6 @@ _FILE_IN_CODE = re.compile(
     r"\$binary\s*(?:\.\s*(?P<dotted>[A-Za-z_]\w*)|\[\s*['\"](?P<quoted>[^'\"]+)['\"]|\[)"
 )
 _FORM: Final = "formTrigger"
-_NAME_SETTINGS: Final = ("binaryPropertyName", "inputDataFieldName", "dataPropertyName")
-_DEFAULT_NAME: Final = "data"
 _MAX_FILES: Final = 20
 
 
@@ -76,19 +73,18 @@ def with_start_files(plan: Plan, nodes: Iterable[Node]) -> Plan:
         return plan
     without = _without_files(plan, entry.name, by_name)
     steps = [step for step in plan.running() if step.name in without]
-    names = [name for step in steps for name in _file_names(step, by_name.get(step.name))]
+    names = [name for step in steps for name in _literal_names(step, by_name.get(step.name))]
     files = tuple(StartField((name,), name, StartFieldType.FILE) for name in dict.fromkeys(names))
     start = replace(entry, fields=(*entry.fields, *files[:_MAX_FILES]))
     triggers = tuple(start if trigger.name == entry.name else trigger for trigger in plan.triggers)
     return replace(plan, triggers=triggers)
 
 
-def _file_names(step: PlanStep, node: Node | None) -> Iterator[str]:
+def _literal_names(step: PlanStep, node: Node | None) -> Iterator[str]:
     """Yields the names of the files that a step reads, as far as no expression decides them."""
-    if node is not None and _reads_file(node):
-        yield from _names_set(node.parameters) or (_DEFAULT_NAME,)
-    elif node is not None and node.type == "httpRequest":
-        yield from _names_set(_sent_files(node.parameters))
+    for name in _file_names(node):
+        if not is_expression(name):
+            yield name
     for code in codes_of(step):
         for match in _FILE_IN_CODE.finditer(code):
             name = match["dotted"] or match["quoted"]
@@ -96,51 +92,23 @@ def _file_names(step: PlanStep, node: Node | None) -> Iterator[str]:
                 yield name
 
 
-def _sent_files(parameters: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Returns the settings of a request that name the files it sends."""
-    if parameters.get("contentType") == "binaryData":
-        return {"inputDataFieldName": parameters.get("inputDataFieldName")}
-    if parameters.get("contentType") == "multipart-form-data":
-        return {"bodyParameters": parameters.get("bodyParameters")}
-    return {}
-
-
-def _names_set(value: JsonValue) -> list[str]:
-    """Returns the texts under the settings that name a file, at any depth."""
-    if isinstance(value, list):
-        return [name for member in value for name in _names_set(member)]
-    if not isinstance(value, Mapping):
-        return []
-    return [
-        name
-        for key, member in value.items()
-        for name in (_names_in(member) if key in _NAME_SETTINGS else _names_set(member))
-    ]
-
-
-def _names_in(setting: JsonValue) -> list[str]:
-    """Returns the names of files that a setting lists; none for an expression."""
-    if not isinstance(setting, str) or setting.startswith("="):
-        return []
-    return [name for part in setting.split(",") if (name := part.strip())]
-
-
 def _needs_file(step: PlanStep, node: Node | None) -> bool:
     """Returns whether a step that can run works on a file."""
     if step.origin is None or not step.origin.supported:
         return False
-    return _reads_file(node) or any(_FILE_IN_CODE.search(code) for code in codes_of(step))
+    return bool(_file_names(node)) or any(_FILE_IN_CODE.search(code) for code in codes_of(step))
 
 
 def _is_called(node: Node) -> bool:
     return node.type == "executeWorkflowTrigger"
 
 
-def _reads_file(node: Node | None) -> bool:
+def _file_names(node: Node | None) -> Sequence[str]:
+    """Returns the names of the files of its items that a node works on; an expression is its own text."""
     step_type = BY_TYPE.get(node.type) if node is not None else None
     if node is None or step_type is None:
-        return False
-    return step_type.reads_file(NodeDefinition(node.name, node.version, node.parameters, node.credentials))
+        return ()
+    return step_type.file_names(NodeDefinition(node.name, node.version, node.parameters, node.credentials))
 
 
 def _without_files(plan: Plan, start: str, nodes: dict[str, Node]) -> set[str]:

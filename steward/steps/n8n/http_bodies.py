@@ -42,7 +42,7 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         kind, content_types = node.literal("options.bodyContentType", "json"), _CONTENT_TYPES[:4]
     else:
         kind, content_types = node.literal("contentType", "json"), _CONTENT_TYPES
-        has_file = kind == "binaryData" or (kind == _PARTS and _has_files(node))
+        has_file = kind == "binaryData" or (kind == _PARTS and len(_file_rows(node)) > 0)
         if has_file and str(node.get("method", "GET")).upper() in ("GET", "HEAD"):
             yield StepProblem("error", "binary", _FILE_IN_READ)
     if kind not in content_types:
@@ -50,12 +50,24 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", message)
 
 
-def _has_files(node: NodeDefinition) -> bool:
+def sent_file_names(node: NodeDefinition) -> Sequence[str]:
+    """Returns the names of the items' files that a request sends."""
+    kind = node.get("contentType", "json")
+    if node.version < 3 or not node.get("sendBody"):
+        return ()
+    if kind == "binaryData":
+        return (node.file_name("inputDataFieldName"),)
+    rows = _file_rows(node) if kind == _PARTS else ()
+    return [str(row.get("inputDataFieldName") or "data") for row in rows]
+
+
+def _file_rows(node: NodeDefinition) -> Sequence[JsonObject]:
     rows = node.get("bodyParameters.parameters", [])
-    return any(
-        isinstance(row, Mapping) and row.get("parameterType") == _FILE_PARAMETER
+    return [
+        row
         for row in (rows if isinstance(rows, list) else ())
-    )
+        if isinstance(row, Mapping) and row.get("parameterType") == _FILE_PARAMETER
+    ]
 
 
 async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import ItemFailed, Params
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params
 
 # A parameter, and after a colon the setting of the connection that serves where it is left empty.
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]*)(?::([a-z_]+))?\}")
@@ -66,6 +66,11 @@ class ServiceFields:
         if parsed is js.UNDEFINED:
             raise ItemFailed(f"The JSON of “{label}” cannot be read.")
         return parsed
+
+
+def fields_of_node(node: NodeDefinition) -> ServiceFields:
+    """Returns the parameters as the file has them, with expressions as their own text."""
+    return ServiceFields(Params(node.parameters), node.version, {})
 
 
 def _located(value: JsonValue) -> AnyJson:

@@ -3,7 +3,7 @@
 See docs/design/messages.md.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -151,7 +151,7 @@ class ServiceNode(StepType):
     `resource.operation`. `default_resource` and `default_operations` are n8n's where a file names none.
     `collections` has the known names inside collections of options, `answer_parameters` the parameters that
     decide what an answer puts out. `file_parameters` are those of the operation that adds a fetched file to
-    its item.
+    its item, `sends_files` the operations that send a file of the item where `binaryData` says so.
     """
 
     connector: ClassVar[str]
@@ -162,6 +162,7 @@ class ServiceNode(StepType):
     collections: ClassVar[Mapping[str, frozenset[str]]] = {}
     answer_parameters: ClassVar[tuple[str, ...]] = ()
     file_parameters: ClassVar[JsonObject] = {}
+    sends_files: ClassVar[Collection[str]] = ()
     field_use = FieldUse.REPLACES_ITEMS
 
     def operation(self, node: NodeDefinition) -> str:
@@ -182,6 +183,11 @@ class ServiceNode(StepType):
         parameters = self.file_parameters.items()
         fetches_file = all(step.config.get(name) == value for name, value in parameters)
         return FieldUse.EXTENDS_ITEMS if parameters and fetches_file else self.field_use
+
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that its call holds."""
+        sends_file = self.operation_key(node) in self.sends_files and node.get("binaryData")
+        return (node.file_name("binaryPropertyName"),) if sends_file else ()
 
     def operation_key(self, node: NodeDefinition) -> str:
         """Returns `resource.operation`, each n8n's default where the file leaves it out."""

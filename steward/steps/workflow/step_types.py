@@ -295,6 +295,10 @@ class NodeDefinition:
             value = value[part]
         return value
 
+    def file_name(self, path: str) -> str:
+        """Returns the name of the file that a parameter names, n8n's own `data` if it names none."""
+        return str(self.get(path) or "data")
+
     def literal(self, path: str, default: JsonValue = None) -> AnyJson:
         """Returns the value at a dotted path, or the default if it is absent or an expression."""
         value = self.get(path, default)
@@ -376,9 +380,12 @@ class StepType(ABC):
         """Returns whether n8n hands on an answer of this step that cannot be had here."""
         return False
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether it works on a file of its items and fails without one."""
-        return False
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the names of the files of its items that it works on and fails without.
+
+        A name that an expression gives is that expression.
+        """
+        return ()
 
     def known_fields(self, node: NodeDefinition) -> KnownFields | None:
         """Returns the fields of its items if others, which n8n hands on, are not there; else None."""

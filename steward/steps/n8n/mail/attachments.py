@@ -4,7 +4,7 @@ import re
 
 from steward.outbound.mail_message import MailAttachment
 from steward.steps.n8n import item_files
-from steward.steps.workflow.step_types import ItemFailed, StepCall
+from steward.steps.workflow.step_types import ItemFailed, StepCall, is_expression
 
 # Files are part of the proposal, so that what is approved is what is sent (docs/design/files.md#formats).
 _ATTACHED_BYTES = 1536 * 1024
@@ -12,7 +12,9 @@ _MAX_ATTACHMENTS = 50
 
 
 def names_in(text: str) -> list[str]:
-    """Returns the names of a list that is separated by commas."""
+    """Returns the names of a list that is separated by commas; an expression stays whole."""
+    if is_expression(text):
+        return [text]
     return [name for name in re.split(r"\s*,\s*", text.strip()) if name]
 
 

@@ -4,7 +4,7 @@ See docs/design/mail.md#steps.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from steward.model.plan import StepKind
 from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.mail.attachments import attached_files
-from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_fields import ServiceFields, fields_of_node
 from steward.steps.workflow.effects import Effects, account_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
@@ -61,9 +61,13 @@ class MailNode(StepType):
     def command(self, fields: ServiceFields) -> SendMail:
         """Returns the message that the parameters of one item make. Raises ItemFailed, InvalidMail."""
 
-    def file_names(self, fields: ServiceFields) -> list[str]:
+    def attachment_names(self, fields: ServiceFields) -> list[str]:
         """Returns the names of the item's files that go with the message."""
         return []
+
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the names of the files that go with the message."""
+        return self.attachment_names(fields_of_node(node))
 
     async def run(self, call: StepCall) -> NodeResult:
         """Proposes one message for each item."""
@@ -71,7 +75,7 @@ class MailNode(StepType):
         for index in range(len(call.items)):
             try:
                 fields = ServiceFields(call.params(index), call.version, {})
-                files = await attached_files(call, index, self.file_names(fields))
+                files = await attached_files(call, index, self.attachment_names(fields))
                 command = replace(self.command(fields), attachments=files)
             except (ItemFailed, InvalidMail) as failure:
                 effects.fail_item(index, str(failure))

@@ -17,6 +17,7 @@ from steward.steps.workflow.step_types import (
     StepCall,
     StepProblem,
     StepType,
+    is_expression,
     paired_with,
 )
 
@@ -46,9 +47,10 @@ class CompressionNode(StepType):
         """Returns compression.compress or compression.decompress."""
         return f"compression.{node.literal('operation', 'decompress')}"
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns that it does."""
-        return True
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the names of the files that it packs or unpacks."""
+        names = node.file_name("binaryPropertyName")
+        return (names,) if is_expression(names) else names_of(names)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a warning on several files in gzip."""

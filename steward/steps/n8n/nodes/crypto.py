@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from steward.model.json import JsonValue
@@ -75,9 +75,10 @@ class CryptoNode(StepType):
                 "error", "parameter", f"The hash “{str(kind)[:40]}” is not known. Choose another one."
             )
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether it hashes a file of the item."""
-        return node.get("action", "hash") == "hash" and bool(node.get("binaryData"))
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it hashes; none if it hashes a value."""
+        is_file = node.get("action", "hash") == "hash" and node.get("binaryData")
+        return (node.file_name("binaryPropertyName"),) if is_file else ()
 
     async def run(self, call: StepCall) -> NodeResult:
         """Adds the value to each item."""

@@ -95,6 +95,7 @@ class DropboxNode(HttpServiceNode):
     default_resource = "file"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
+    sends_files = ("file.upload",)
     file_parameters = _DOWNLOAD
 
     async def prepared(

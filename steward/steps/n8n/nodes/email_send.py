@@ -75,7 +75,7 @@ class EmailSendNode(MailNode):
             sender_name=_sender_name(fields.text("fromEmail")),
         )
 
-    def file_names(self, fields: ServiceFields) -> list[str]:
+    def attachment_names(self, fields: ServiceFields) -> list[str]:
         """Returns the names in the list of the step."""
         return names_in(fields.text("attachments" if fields.version < 2 else "options.attachments"))
 

@@ -1,7 +1,7 @@
 """The node extractFromFile: makes items or a field of a file."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from steward.model.json import JsonObject, JsonValue
@@ -38,9 +38,9 @@ class ExtractFromFileNode(StepType):
         """Returns extractFromFile.csv and so on."""
         return f"extractFromFile.{node.literal('operation', 'csv')}"
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns that it does."""
-        return True
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it reads."""
+        return (node.file_name("binaryPropertyName"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields formats that are not read here."""
@@ -134,9 +134,9 @@ class ReadPdfNode(StepType):
     versions = (1,)
     parameters = frozenset(("binaryPropertyName", "encrypted", "password"))
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns that it does."""
-        return True
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it reads."""
+        return (node.file_name("binaryPropertyName"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a missing library, and that layouts differ."""

@@ -213,6 +213,7 @@ class GithubNode(HttpServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
     file_parameters = _FETCH
+    sends_files = ("file.create", "file.edit")
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
@@ -220,7 +221,7 @@ class GithubNode(HttpServiceNode):
         """Returns the call of one item; a changed file is named by what it is now. Raises ItemFailed."""
         prepared = self.operations[key].call(fields)
         body = dict(prepared.body)
-        if key in ("file.create", "file.edit"):
+        if key in self.sends_files:
             body["content"] = await _content(call, index, fields)
         if key in ("file.edit", "file.delete"):
             branch = fields.text("additionalParameters.branch.branch")

@@ -1,7 +1,7 @@
 """The node gmail: sends and answers messages, and changes labels, as the mailbox bound to it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -20,7 +20,7 @@ from steward.steps.n8n.mail.mail_nodes import (
     propose_mail,
     subject_of,
 )
-from steward.steps.n8n.service_fields import ServiceFields, filled_path
+from steward.steps.n8n.service_fields import ServiceFields, fields_of_node, filled_path
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, parsed_answer
 from steward.steps.workflow.effects import Effects, account_of, read_all
 from steward.steps.workflow.step_types import (
@@ -187,6 +187,10 @@ class GmailNode(ServiceNode):
             return "draft.create"
         return super().operation_key(node)
 
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the names of the files that go with its message or draft."""
+        return _attachment_names(fields_of_node(node)) if self.operation_key(node) in _SENT else ()
+
     async def run(self, call: StepCall) -> NodeResult:
         """Proposes one message or call for each item, or reads."""
         node = NodeDefinition(call.step.name, call.version, call.first.tree)
@@ -201,7 +205,7 @@ class GmailNode(ServiceNode):
         for index in range(len(call.items)):
             fields = ServiceFields(call.params(index), call.version, {})
             try:
-                files = await attached_files(call, index, _file_names(fields))
+                files = await attached_files(call, index, _attachment_names(fields))
                 command = await _command(fields, account, key)
             except (ItemFailed, InvalidMail) as failure:
                 effects.fail_item(index, str(failure))
@@ -210,7 +214,7 @@ class GmailNode(ServiceNode):
         return effects.result()
 
 
-def _file_names(fields: ServiceFields) -> list[str]:
+def _attachment_names(fields: ServiceFields) -> list[str]:
     collection = "additionalFields" if fields.version < 2 else "options"
     rows = fields.rows(f"{collection}.attachmentsUi.attachmentsBinary")
     return [name for row in rows for name in names_in(row.text("property"))]

@@ -291,6 +291,15 @@ class GoogleDriveNode(ServiceNode):
         if isinstance(operation, DriveOperation):
             yield from _option_problems(node, operation.options)
 
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it uploads."""
+        key = self.operation_key(node)
+        if key == "file.update" and node.get("changeFileContent"):
+            return (node.file_name("inputDataFieldName"),)
+        if key != "file.upload" or (node.version < 3 and not node.get("binaryData")):
+            return ()
+        return (node.file_name("binaryPropertyName" if node.version < 3 else "inputDataFieldName"),)
+
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:

@@ -59,9 +59,9 @@ class HtmlNode(StepType):
             yield StepProblem("error", "parameter", message)
         yield from _selector_problems(node)
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether the page is a file of the item."""
-        return not _makes_pages(node) and node.get("sourceData", "json") == "binary"
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that is the page; none if a field is."""
+        return () if _makes_pages(node) else _page_files(node)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Extracts the values of each page, or makes a page for each item."""
@@ -84,9 +84,9 @@ class HtmlExtractNode(HtmlNode):
         """Returns the parameters as they are."""
         return node.parameters
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether the page is a file of the item."""
-        return bool(node.get("sourceData", "json") == "binary")
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that is the page; none if a field is."""
+        return _page_files(node)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields invalid selectors."""
@@ -95,6 +95,10 @@ class HtmlExtractNode(HtmlNode):
     async def run(self, call: StepCall) -> NodeResult:
         """Extracts the values of each page."""
         return await _extracts(call, self.tidies)
+
+
+def _page_files(node: NodeDefinition) -> Sequence[str]:
+    return (node.file_name("dataPropertyName"),) if node.get("sourceData", "json") == "binary" else ()
 
 
 def _selector_problems(node: NodeDefinition) -> Iterable[StepProblem]:

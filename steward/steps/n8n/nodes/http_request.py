@@ -1,7 +1,7 @@
 """The node httpRequest: GET and HEAD are reads, all other methods sends."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
@@ -10,7 +10,13 @@ from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
-from steward.steps.n8n.http_bodies import BodyFile, body_files, body_of, body_problems
+from steward.steps.n8n.http_bodies import (
+    BodyFile,
+    body_files,
+    body_of,
+    body_problems,
+    sent_file_names,
+)
 from steward.steps.n8n.http_files import asks_file, file_problems, read_files
 from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
@@ -123,6 +129,10 @@ class HttpRequestNode(StepType):
     def account(self, node: NodeDefinition) -> JsonObject | None:
         """Returns how it signs in, and where."""
         return account_to_bind(node)
+
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the names of the files that its body holds."""
+        return sent_file_names(node)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported addresses, methods, secrets and options."""

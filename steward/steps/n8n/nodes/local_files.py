@@ -5,7 +5,7 @@ See docs/design/files.md#files-of-the-machine.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -48,17 +48,17 @@ class ReadWriteFileNode(_LocalFileNode):
         """Returns readWriteFile.read or readWriteFile.write."""
         return f"readWriteFile.{node.literal('operation', 'read')}"
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether it writes, since what it writes is a file of the item."""
-        return bool(node.get("operation", "read") == "write")
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it writes; none if it reads."""
+        return (node.file_name("dataPropertyName"),) if node.get("operation", "read") == "write" else ()
 
     def known_fields(self, node: NodeDefinition) -> KnownFields | None:
         """Returns the fields of an item that describe the file it reads; None if it writes."""
-        return None if self.reads_file(node) else dict.fromkeys(_READ_FIELDS)
+        return None if self.file_names(node) else dict.fromkeys(_READ_FIELDS)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields where the file is kept."""
-        if self.reads_file(node):
+        if self.file_names(node):
             yield _kept_with_run()
 
     def keeps_files(self, call: StepCall) -> bool:
@@ -81,9 +81,9 @@ class WriteBinaryFileNode(_LocalFileNode):
     options = frozenset(("append",))
     parameters = frozenset(("fileName", "dataPropertyName", "options"))
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns True: it writes a file of each item."""
-        return True
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it writes."""
+        return (node.file_name("dataPropertyName"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields where the file is kept."""

@@ -87,6 +87,7 @@ class MicrosoftOneDriveNode(HttpServiceNode):
     default_resource = "file"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
+    sends_files = ("file.upload",)
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str

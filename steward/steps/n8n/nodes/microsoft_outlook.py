@@ -26,7 +26,7 @@ from steward.steps.n8n.mail.outlook_fields import (
 )
 from steward.steps.n8n.mail.outlook_files import downloaded, with_files
 from steward.steps.n8n.mail.outlook_replies import is_to_sender, reply_draft, reply_mail, sent_draft
-from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.n8n.service_fields import ServiceFields, fields_of_node, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
 from steward.steps.workflow.effects import Effects, account_of
 from steward.steps.workflow.step_types import (
@@ -42,6 +42,7 @@ _MESSAGE = {"messageId": "which message it means"}
 _FOLDER = {"folderId": "which folder it means"}
 _ATTACHMENT = {**_MESSAGE, "attachmentId": "which attachment it means"}
 _SENT = frozenset(("message.send", "message.reply"))
+_ATTACHING = _SENT | {"draft.create", "message.createReply"}
 _SENDER = "It writes as another person than the one who signs in. Here it writes as the mailbox bound to it."
 _MOVES = "It moves the message while it changes it. Make a step of its own that moves it."
 _RECIPIENTS = "It sets recipients while it sends a draft. Set them where the draft is made."
@@ -271,6 +272,13 @@ class MicrosoftOutlookNode(ServiceNode):
         """Returns True for a reply, which Microsoft does not answer; n8n hands on the draft made before."""
         return self.operation_key(node) == "message.reply"
 
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the names of the files that its message or draft gets."""
+        key = self.operation_key(node)
+        if key == "messageAttachment.add":
+            return (node.file_name("binaryPropertyName"),)
+        return _attachment_names(fields_of_node(node)) if key in _ATTACHING else ()
+
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
@@ -286,8 +294,10 @@ class MicrosoftOutlookNode(ServiceNode):
             collection = "additionalFields" if fields.version < 2 else "options"
             file = replace(file, file_name=fields.text(f"{collection}.fileName") or file.file_name)
             return replace(prepared, body=file_attachment(file), recipient=file.file_name)
-        files = await attached_files(call, index, _file_names(fields))
-        if not files or key not in ("draft.create", "message.createReply"):
+        if key not in _ATTACHING:
+            return prepared
+        files = await attached_files(call, index, _attachment_names(fields))
+        if not files:
             return prepared
         attached: JsonObject = {"attachments": [file_attachment(file) for file in files]}
         if key == "draft.create":
@@ -315,7 +325,7 @@ class MicrosoftOutlookNode(ServiceNode):
         return result
 
 
-def _file_names(fields: ServiceFields) -> list[str]:
+def _attachment_names(fields: ServiceFields) -> list[str]:
     rows = fields.rows("additionalFields.attachments.attachments")
     return [row.text("binaryPropertyName") for row in rows if row.text("binaryPropertyName")]
 
@@ -328,7 +338,7 @@ async def _sent(call: StepCall, key: str) -> NodeResult:
         fields = ServiceFields(call.params(index), call.version, {})
         try:
             command = new_mail(fields) if key == "message.send" else await reply_mail(call, fields, account)
-            files = await attached_files(call, index, _file_names(fields))
+            files = await attached_files(call, index, _attachment_names(fields))
         except (ItemFailed, InvalidMail) as failure:
             effects.fail_item(index, str(failure))
             continue

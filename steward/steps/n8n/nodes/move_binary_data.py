@@ -1,7 +1,7 @@
 """The node moveBinaryData: moves a file into fields, or fields into a file."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from steward.model.json import JsonValue
@@ -48,9 +48,10 @@ class MoveBinaryDataNode(StepType):
         """Returns moveBinaryData.binaryToJson or moveBinaryData.jsonToBinary."""
         return f"moveBinaryData.{node.literal('mode', 'binaryToJson')}"
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether it makes fields of the file."""
-        return bool(node.literal("mode", "binaryToJson") == "binaryToJson")
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it makes fields of; none if it makes a file."""
+        reads = node.literal("mode", "binaryToJson") == "binaryToJson"
+        return (node.file_name("sourceKey"),) if reads else ()
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields an option that hides faults."""

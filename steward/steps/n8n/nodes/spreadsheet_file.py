@@ -1,6 +1,6 @@
 """The node spreadsheetFile: the older form of extractFromFile and convertToFile for tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from steward.steps.n8n import file_tables, item_files
@@ -30,9 +30,10 @@ class SpreadsheetFileNode(StepType):
         """Returns spreadsheetFile.fromFile or spreadsheetFile.toFile."""
         return f"spreadsheetFile.{node.literal('operation', 'fromFile')}"
 
-    def reads_file(self, node: NodeDefinition) -> bool:
-        """Returns whether it reads, as it does unless it writes."""
-        return bool(node.literal("operation", "fromFile") == "fromFile")
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the name of the file that it reads; none if it writes one."""
+        reads = node.literal("operation", "fromFile") == "fromFile"
+        return (node.file_name("binaryPropertyName"),) if reads else ()
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields formats that are not read or written here."""

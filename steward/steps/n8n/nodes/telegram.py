@@ -218,6 +218,7 @@ class TelegramNode(ServiceNode):
     default_resource = "message"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
+    sends_files = frozenset(_FILES)
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
