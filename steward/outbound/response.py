@@ -27,6 +27,12 @@ _RESULT_BYTES = 256 * 1024 * 1024
 NODES = 200_000
 DEPTH = 64
 _DIGITS = 40
+_CHARSET = re.compile(r"charset=[\"']?([\w-]+)", re.ASCII)
+# Codecs of Python that are no encodings of texts, or slow, are left out.
+_TEXT_ENCODING = re.compile(
+    r"us-ascii|iso-8859-\d+|latin-?1|windows-125\d|koi8-[ru]|utf-16(?:le|be)?"
+    r"|shift_jis|euc-(?:jp|kr)|gb(?:k|2312|18030)|big5"
+)
 _STEP = 64 * 1024
 
 # Always matches from a quote on, closed or not, so that the scan stays linear on broken input.
@@ -53,6 +59,16 @@ class PlatformResponse:
     def ok(self) -> bool:
         """Whether the status is a 2xx."""
         return 200 <= self.status < 300
+
+    @property
+    def text(self) -> str:
+        """The body as text in the encoding that its content type names, else in UTF-8."""
+        charset = _CHARSET.search(self.headers.get("content-type", "").lower())
+        encoding = charset[1] if charset and _TEXT_ENCODING.fullmatch(charset[1]) else "utf-8"
+        try:
+            return self.body.decode(encoding, "replace")
+        except LookupError:
+            return self.body.decode("utf-8", "replace")
 
     def json(self) -> Decoded:
         """Returns the body as JSON.

@@ -1,7 +1,8 @@
 """Tests what httpRequest sends: bodies, lists in the query, batches, files, and what it refuses."""
 
 import base64
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,63 @@ async def test_lists_are_written_into_the_query_as_the_option_says(
     assert partner.api.seen[0].url.query.decode() == query
 
 
+def response_of(content_type: str, body: bytes, status: int = 200) -> httpx.Response:
+    """Returns a response with a content type."""
+    headers = {"content-type": content_type} if content_type else {}
+    return httpx.Response(status, headers=headers, stream=httpx.ByteStream(body))
+
+
+async def items_made_of(
+    partner: OpenApi, responses: Sequence[httpx.Response], options: dict[str, Any]
+) -> list[Any]:
+    """Returns the fields and the file types of the items that a step makes of these responses in one run."""
+    partner.api.respond = lambda request: responses[int(request.url.params["n"])]
+    many = code("Many", f"return [...Array({len(responses)}).keys()].map((n) => ({{ json: {{ n }} }}));")
+    ask = http(url=f"={ORDERS}?n={{{{ $json.n }}}}", options=options)
+    facts = "[json, Object.entries(binary || {}).map(([name, file]) => name + ' ' + file.mimeType)]"
+    tell = code("Tell", f"throw new Error(JSON.stringify($input.all().map(({{ json, binary }}) => {facts})))")
+    run = await partner.ran(many, ask | {"onError": "continueRegularOutput"}, tell)
+    message = (await partner.shop.steps(run))[-1]["message"]
+    return list(json.JSONDecoder().raw_decode(message[message.index("[") :])[0])
+
+
+@on_one_engine
+async def test_a_response_is_read_as_its_content_type_says(partner: OpenApi) -> None:
+    """Parses what is called JSON, hands on other text as it is, and makes a file of what is neither."""
+    cases: list[tuple[str, bytes, Any, list[str]]] = [
+        ("application/json", b'{"a": 1}', {"a": 1}, []),
+        ("application/problem+json", b'{"a": 1}', {"a": 1}, []),
+        ("application/json", b"", {}, []),
+        ("text/plain", b'{"a": 1}', {"page": '{"a": 1}'}, []),
+        ("text/html", b"[tea]", {"page": "[tea]"}, []),
+        ("text/csv; charset=ISO-8859-1", b"th\xe9", {"page": "th\u00e9"}, []),
+        ("text/csv; charset=punycode", b"th\xc3\xa9", {"page": "th\u00e9"}, []),
+        ("", b"tea", {"page": "tea"}, []),
+        ("image/png", b"\x89PNG", {}, ["page image/png"]),
+        ("application/vnd.ms-excel", b"\xd0\xcf", {}, ["page application/vnd.ms-excel"]),
+    ]
+    responses = [response_of(kind, body) for kind, body, _, _ in cases]
+    responses.append(response_of("application/json", b"{a}"))
+    options = {"response": {"response": {"outputPropertyName": "page"}}}
+    *items, [failed, _] = await items_made_of(partner, responses, options)
+    assert items == [[item, files] for *_, item, files in cases]
+    assert "not JSON" in failed["error"]["message"]
+
+
+@on_one_engine
+async def test_a_full_response_has_the_words_of_its_status(partner: OpenApi) -> None:
+    """Hands on the status, its words, the headers and the body of any response; a file stands beside them."""
+    words = {201: "Created", 404: "Not Found"}
+    responses = [response_of("application/json", b"[1]", status) for status in words]
+    responses.append(response_of("application/pdf", b"%PDF"))
+    options = {"response": {"response": {"fullResponse": True, "neverError": True}}}
+    *full, [file, files] = await items_made_of(partner, responses, options)
+    assert [(item["statusCode"], item["statusMessage"], item["body"]) for item, _ in full] == [
+        (status, text, [1]) for status, text in words.items()
+    ]
+    assert (file.keys(), files) == ({"headers", "statusCode", "statusMessage"}, ["data application/pdf"])
+
+
 @on_one_engine
 async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
     """Sends five items in batches of two, with two pauses of 30 s."""
@@ -222,7 +280,8 @@ async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
 @on_one_engine
 async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
     """Fails the step, naming the field that has no file."""
-    run = await partner.ran(http(method="POST", sendBody=True, **WHOLE_FILE))
+    made_otherwise = code("Make", "return [{ json: {} }]")
+    run = await partner.ran(made_otherwise, http(method="POST", sendBody=True, **WHOLE_FILE))
     assert "has no file “photo”" in (await partner.shop.steps(run))[-1]["message"]
     assert partner.api.seen == []
 

@@ -104,14 +104,11 @@ async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
 
 
 @on_one_engine
-async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(shop: Shop) -> None:
-    """Reads an answer whose JSON holds NaN as text, and the run succeeds.
-
-    See docs/design/imports-n8n.md#http-steps.
-    """
+async def test_an_answer_that_is_called_json_and_is_none_fails(shop: Shop) -> None:
+    """Fails on an answer whose JSON holds NaN. See docs/design/imports-n8n.md#http-steps."""
     pages(shop, {"a": float("nan")})
     run, _, items = await ran(shop, node("Ask", "httpRequest", 4.2, {"url": ADDRESS}))
-    assert (run.status, items) == (RunStatus.SUCCEEDED, 1), run
+    assert (run.status, items) == (RunStatus.FAILED, 0), run
 
 
 @on_one_engine

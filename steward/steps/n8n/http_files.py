@@ -9,7 +9,7 @@ from steward.model.run import Counts
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
 from steward.steps.n8n.http_pages import PageRequest
-from steward.steps.workflow.answers import StatusFailed, full_response, is_tolerant, telling_errors
+from steward.steps.workflow.answers import StatusFailed, fields_beside_file, is_tolerant, telling_errors
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
@@ -50,25 +50,23 @@ async def read_files(
         request, response = await send(index)
         if not response.ok and not is_tolerant(call.params(index)):
             raise StatusFailed(response)
-        return [await _file_item(call, index, item, response, request)]
+        return [await file_item(call, index, item, response, request)]
 
     result = await convert_each_item(call, fetch)
     return replace(result, counts=Counts(read=len(result.outputs[0])))
 
 
-async def _file_item(
+async def file_item(
     call: StepCall, index: int, item: Item, response: PlatformResponse, request: PageRequest
 ) -> Item:
+    """Returns an item with the body of a response as its file, beside the files it has. Raises ItemFailed."""
     params = call.params(index)
     mime_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     file_name = _file_name(response.headers.get("content-disposition", ""), request.url)
     file = await item_files.store(call, response.body, file_name=file_name, mime_type=mime_type or None)
     older = params.text("dataPropertyName") or "data"
     name = params.text("options.response.response.outputPropertyName") or older
-    fields = {}
-    if params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse"):
-        fields = full_response(response, None)
-        del fields["body"]
+    fields = fields_beside_file(response, params)
     return Item(fields, paired_with(index), binary={**item.binary, name: file})
 
 

@@ -9,7 +9,13 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import https_address, sendable_headers, with_query
-from steward.steps.workflow.answers import full_response, is_tolerant, response_body, response_items
+from steward.steps.workflow.answers import (
+    full_response,
+    holds_file,
+    is_tolerant,
+    response_body,
+    response_items,
+)
 from steward.steps.workflow.effects import as_item_failure
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
@@ -205,6 +211,10 @@ async def all_pages(
             answer = await web.read(request.method, request.address(), request.headers, request.body)
         except CallError as error:
             raise as_item_failure(error) from error
+        if holds_file(answer, params):
+            raise ItemFailed(
+                "A page is a file, and files are not fetched page by page. Fetch them one by one."
+            )
         body = response_body(answer, params)
         pages.note(answer, body)
         ended = await pages.is_last(answer, body)

@@ -4,8 +4,10 @@ See docs/design/imports-n8n.md#http-steps.
 """
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
+from http.client import responses
 from typing import ParamSpec, TypeVar
 
 from steward.connectors.base.requests import SendRequest
@@ -171,23 +173,60 @@ def is_tolerant(params: Params) -> bool:
 
 
 def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, JsonValue]]:
-    """Returns a response as items: an object is one, a list one for each element, text a field."""
+    """Returns a response as items: an object is one, a list one for each element, text a field.
+
+    A file leaves an item without its content.
+    """
     if not answer.ok and not is_tolerant(params):
         raise StatusFailed(answer)
+    if holds_file(answer, params):
+        return [fields_beside_file(answer, params)]
     field = _response_field(params)
     body = response_body(answer, params)
-    if params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse"):
-        return [{**full_response(answer, body), "statusMessage": "OK" if answer.ok else ""}]
+    if _asks_full_response(params):
+        return [full_response(answer, body)]
     if isinstance(body, list):
         return [dict(element) if isinstance(element, Mapping) else {field: element} for element in body]
     return [dict(body) if isinstance(body, Mapping) else {field: body}]
 
 
+def _asks_full_response(params: Params) -> bool:
+    """Returns whether the item also has the status and the headers."""
+    return params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse")
+
+
 def full_response(answer: PlatformResponse, body: JsonValue) -> dict[str, JsonValue]:
     """Returns a response with its status and headers."""
-    return {"body": body, "headers": dict(answer.headers), "statusCode": answer.status}
+    return {
+        "body": body,
+        "headers": dict(answer.headers),
+        "statusCode": answer.status,
+        "statusMessage": responses.get(answer.status, ""),
+    }
 
 
+def holds_file(answer: PlatformResponse, params: Params) -> bool:
+    """Returns whether a response whose format is detected is a file: neither JSON nor text."""
+    is_detected = _shape(params) == "autodetect" and answer.body != b""
+    return is_detected and _FILE.match(_media_type(answer)) is not None
+
+
+def fields_beside_file(answer: PlatformResponse, params: Params) -> dict[str, JsonValue]:
+    """Returns the fields of an item whose file is the body of a response."""
+    fields = full_response(answer, None) if _asks_full_response(params) else {}
+    fields.pop("body", None)
+    return fields
+
+
+def _media_type(answer: PlatformResponse) -> str:
+    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+# Types of content that are neither text nor JSON.
+_FILE = re.compile(
+    r"(?:image|audio|video|font)/"
+    r"|application/(?:octet-stream|pdf|(?:x-)?(?:zip|gzip|bzip|tar|rar|7z)|epub|msword|vnd\.(?!.*\+json))"
+)
 _SHAPES = {"json": "json", "string": "text"}  # as older versions of the steps, and GraphQL, name them
 
 
@@ -198,21 +237,18 @@ def _response_field(params: Params) -> str:
 
 
 def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
-    """Returns the body in the format that the step sets. Raises ItemFailed."""
-    shape = _SHAPES.get(params.text("responseFormat"), "")
-    shape = shape or params.text("options.response.response.responseFormat", "autodetect")
-    field = _response_field(params)
-    text = answer.body.decode("utf-8", "replace")
-    kind = answer.headers.get("content-type", "")
-    if shape == "text" or (
-        shape == "autodetect" and "json" not in kind and text.lstrip()[:1] not in ("{", "[")
-    ):
-        return {field: text}
+    """Returns the body in the format that the step sets, or that its content type says. Raises ItemFailed."""
+    shape, text = _shape(params), answer.text
+    if shape == "text" or (shape == "autodetect" and "json" not in _media_type(answer)):
+        return {_response_field(params): text}
     if not text.strip():
         return {}
     try:
         return parse_storable_json(text)
     except (ValueError, RecursionError):
-        if shape == "json":
-            raise ItemFailed("The response of the address is not JSON.") from None
-        return {field: text}
+        raise ItemFailed("The response of the address is not JSON.") from None
+
+
+def _shape(params: Params) -> str:
+    older = _SHAPES.get(params.text("responseFormat"), "")
+    return older or params.text("options.response.response.responseFormat", "autodetect")

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
+from steward.model.run import Counts
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.http_bodies import (
@@ -17,7 +19,7 @@ from steward.steps.n8n.http_bodies import (
     body_problems,
     sent_file_names,
 )
-from steward.steps.n8n.http_files import asks_file, file_problems, read_files
+from steward.steps.n8n.http_files import asks_file, file_item, file_problems, read_files
 from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
     account_to_bind,
@@ -36,6 +38,7 @@ from steward.steps.workflow.answers import (
     answer_settings,
     answered_items,
     call_failure,
+    holds_file,
     is_tolerant,
     name_value_rows,
     parse_json_object,
@@ -46,7 +49,7 @@ from steward.steps.workflow.answers import (
     status_error,
     telling_errors,
 )
-from steward.steps.workflow.effects import as_item_failure, read_each_item
+from steward.steps.workflow.effects import as_item_failure, convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -59,6 +62,7 @@ from steward.steps.workflow.step_types import (
     StepCall,
     StepProblem,
     StepType,
+    paired_with,
 )
 from steward.steps.workflow.web_access import KIND, WebAccess, web_access_of
 
@@ -356,21 +360,26 @@ async def _reads(call: StepCall) -> NodeResult:
         return await _file_reads(call, web)
 
     @telling_errors
-    async def read(index: int) -> list[dict[str, JsonValue]]:
+    async def read(index: int, item: Item) -> list[Item]:
         params = _shaped(call.params(index), call.version)
         first = _first_request(call, index)
         await _pause_between_batches(call, index, params)
         if call.step.origin is not None and call.step.origin.needs == "store":
-            return response_items(await store_answer(call, first.url, first.query), params)
-        if asks_pages(params):
-            return await all_pages(call, index, web, first)
-        try:
-            answer = await web.read(first.method, first.address(), first.headers, first.body)
-        except CallError as error:
-            raise as_item_failure(error) from error
-        return response_items(answer, params)
+            objects = response_items(await store_answer(call, first.url, first.query), params)
+        elif asks_pages(params):
+            objects = await all_pages(call, index, web, first)
+        else:
+            try:
+                answer = await web.read(first.method, first.address(), first.headers, first.body)
+            except CallError as error:
+                raise as_item_failure(error) from error
+            objects = response_items(answer, params)
+            if holds_file(answer, params):
+                return [await file_item(call, index, item, answer, first)]
+        return [Item(fields, paired_with(index)) for fields in objects]
 
-    return await read_each_item(call, read)
+    result = await convert_each_item(call, read)
+    return replace(result, counts=Counts(read=len(result.outputs[0])))
 
 
 async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:
