@@ -19,6 +19,7 @@ from steward.model.notice import (
 from steward.notifications import words
 from steward.notifications.words import NoticeIds
 from steward.outbound.mail_message import one_line
+from steward.scheduling.words import local_words
 from steward.scheduling.zones import zone
 
 MAX_SUBJECT: Final = 120
@@ -116,8 +117,8 @@ def _line(stored: StoredNotice, envelope: JsonObject, web_origin: str) -> _Line:
     until = ""
     tz = zone(str(envelope.get("zone", "")))
     if notice.topic in (Topic.APPROVAL_WAITING, Topic.APPROVAL_EXPIRING) and tz is not None:
-        expires_at = datetime.fromisoformat(str(notice.facts["expires_at"])).astimezone(tz)
-        until = f". It can be decided until {expires_at:%Y-%m-%d %H:%M} ({tz.key})"
+        expires_at = datetime.fromisoformat(str(notice.facts["expires_at"]))
+        until = f". It can be decided until {local_words(expires_at, tz)} ({tz.key})"
     link = f"{web_origin}{words.page(notice.topic, ids, count=notice.count)}"
     return _Line(f"{_sentence(stored)}{until}.", link)
 

@@ -1,7 +1,6 @@
 """A schedule, and slots that a clock change affects, in plain words; the web app has the same phrases."""
 
-from datetime import date, datetime
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, tzinfo
 
 from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule
 
@@ -30,7 +29,7 @@ def spread_words(spread_max: int) -> str | None:
     return f"A run may start up to {minutes} later."
 
 
-def local_words(instant: datetime, zone: ZoneInfo) -> str:
+def local_words(instant: datetime, zone: tzinfo) -> str:
     """Returns an instant on the local clock, such as "Thursday 15 January 2026 at 08:00"."""
     local = instant.astimezone(zone)
     return f"{day_words(local.date())} at {local.strftime('%H:%M')}"

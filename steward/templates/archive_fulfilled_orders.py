@@ -7,6 +7,7 @@ from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.change import Action
 from steward.model.schedule import Cadence, Schedule
+from steward.scheduling.words import day_words
 from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.steps.tag_lists import has_any_tag
 from steward.templates import base
@@ -69,9 +70,9 @@ async def _archive_orders(context: StepContext) -> StepResult:
     """Proposes to close them. Raises TooManyChanges."""
     orders = list(context.output(PICK, _OldOrders).archive)
     context.check_limit(len(orders))
+    days = [day_words(local_day(_finished_at(order, context), context.zone)) for order in orders]
     commands = [
-        CloseOrder(order, message=f"Finished on {local_day(_finished_at(order, context), context.zone)}.")
-        for order in orders
+        CloseOrder(order, message=f"Finished on {day}.") for order, day in zip(orders, days, strict=True)
     ]
     proposals = context.home.plan("order.close", commands).proposals
     return StepResult({}, title=f"Archive {counted(len(proposals), 'order')}", proposals=proposals)

@@ -1,12 +1,13 @@
 """Daily sales summary: posts yesterday's figures and top products to Teams."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 
 from msgspec import field
 
 from steward.connectors.base.commands import PostCard
 from steward.model.schedule import Cadence, Schedule
+from steward.scheduling.words import day_words
 from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.templates import base
 from steward.templates.base import EndedRun, RunSummary, counted, sentences
@@ -72,7 +73,7 @@ async def read_orders(context: StepContext) -> StepResult:
         window = day_window(compared_day, context.zone)
         compared = await sales.read_window(store, *window, refunds=False)
     output = _SalesDay(day.isoformat(), sold, titles, compared)
-    return output.as_result(f"Read {counted(sums.orders, 'order')} of {day.isoformat()}", read=sums.orders)
+    return output.as_result(f"Read {counted(sums.orders, 'order')} of {day_words(day)}", read=sums.orders)
 
 
 async def add_them_up(context: StepContext) -> StepResult:
@@ -117,7 +118,7 @@ async def send_summary(context: StepContext) -> StepResult:
         for rank, product in enumerate(figures.top, start=1)
     ]
     note = (_currency_note(context, figures.other_currencies),) if options.currency_note else ()
-    title = f"Sales of {figures.day} at {context.home.connection.name}"
+    title = f"Sales of {day_words(date.fromisoformat(figures.day))} at {context.home.connection.name}"
     return post_card(context, PostCard(title=title, text=note, facts=tuple(facts)))
 
 
@@ -126,8 +127,8 @@ def finish(ended: EndedRun) -> RunSummary:
     figures = ended.output(ADD, _DayFigures)
     currency = figures.currency
     text = sentences(
-        f"{counted(figures.orders, 'order')} on {figures.day}: sales {figures.sales} {currency},"
-        f" refunds {figures.refunds} {currency}."
+        f"{counted(figures.orders, 'order')} on {day_words(date.fromisoformat(figures.day))}:"
+        f" sales {figures.sales} {currency}, refunds {figures.refunds} {currency}."
         if ended.ran(ADD)
         else None,
         ended.message_sentence(SEND),

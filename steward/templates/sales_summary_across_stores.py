@@ -1,7 +1,7 @@
 """Sales across stores: posts yesterday's sales of each store and together."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
 from msgspec import field
@@ -10,6 +10,7 @@ from steward.connectors.base.commands import PostCard
 from steward.model.json import JsonObject
 from steward.model.refusals import FieldErrors
 from steward.model.schedule import Cadence, Schedule
+from steward.scheduling.words import day_words
 from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.templates import base
 from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
@@ -125,7 +126,8 @@ async def send_summary(context: StepContext) -> StepResult:
     if summed.other_currencies:
         message = "Orders in other currencies are counted and not in the sums"
         text.append(f"{message}: {'; '.join(summed.other_currencies)}.")
-    return post_card(context, PostCard(f"Sales of {summed.day}", text=tuple(text), facts=tuple(facts)))
+    title = f"Sales of {day_words(date.fromisoformat(summed.day))}"
+    return post_card(context, PostCard(title, text=tuple(text), facts=tuple(facts)))
 
 
 def finish(ended: EndedRun) -> RunSummary:
@@ -135,8 +137,8 @@ def finish(ended: EndedRun) -> RunSummary:
     unrated = len(summed.without_rate)
     orders = sum(store.orders for store in summed.stores)
     text = sentences(
-        f"{counted(orders, 'order')} of {counted(len(summed.stores), 'store')} on {summed.day}:"
-        f" sales {summed.total} {currency} together."
+        f"{counted(orders, 'order')} of {counted(len(summed.stores), 'store')}"
+        f" on {day_words(date.fromisoformat(summed.day))}: sales {summed.total} {currency} together."
         if ended.ran(ADD)
         else None,
         if_any(

@@ -58,7 +58,10 @@ async def test_finished_orders_are_archived_once(store: Market) -> None:
     came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.changes == {number: {"Status": ("open", "archived")} for number in ARCHIVED}
-    assert came.beside == {"A1": "Finished on 2026-01-31.", "A2": "Finished on 2026-03-31."}
+    assert came.beside == {
+        "A1": "Finished on Saturday 31 January 2026.",
+        "A2": "Finished on Tuesday 31 March 2026.",
+    }
     assert [sale.number for sale, _ in SALES if market.row(sale.number)["closedAt"]] == ARCHIVED
     assert came.result == {"checked": 8, "archived": 2, "excepted": 1, "not_finished": 3}
     again = await market.run(automation)

@@ -136,7 +136,7 @@ async def test_stores_are_reported_in_order_and_totalled(
         "apart": 0,
     }
     assert lines_of(both.posted()[0]) == [
-        "Sales of 2026-04-30",
+        "Sales of Thursday 30 April 2026",
         "Added up with 1 EUR as 1.15005 USD.",
         "The shopify: 3 orders, sales 59.50 EUR, refunds 7.25 EUR",
         "The woocommerce: 3 orders, sales 59.50 EUR, refunds 7.25 EUR",

@@ -4,11 +4,12 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from steward.connectors.base.queries import FILE, FileQuery
 from steward.connectors.base.records import CloudFile, FileContent, SheetRow, SheetTable
 from steward.outbound.errors import RemoteNotFound, ResponseTooLarge
+from steward.scheduling.words import local_words
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.rows import NamedRow, named_rows
 from steward.steps.skus import display_text, key_of
@@ -84,7 +85,7 @@ def _records(body: bytes, encoding: str, delimiter: str) -> list[list[str]]:
 def _check_age(file: CloudFile, max_age: timedelta, now: datetime) -> None:
     if now - file.modified_at > max_age:
         hours = int(max_age.total_seconds() // 3600)
-        message = f"The file is of {file.modified_at:%Y-%m-%d %H:%M} UTC, older than {hours} hours."
+        message = f"The file is of {local_words(file.modified_at, UTC)} UTC, older than {hours} hours."
         raise StepFailed("file_too_old", f"{message} Nothing was changed.")
 
 
