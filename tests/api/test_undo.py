@@ -13,8 +13,8 @@ __all__ = ["whole"]
 PREFIX = "/v1/automations"
 
 
-async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
-    """Runs an automation that hides products, approved and ended; returns the run."""
+async def _hiding(whole: Whole, owner: Caller) -> JsonObject:
+    """Starts a run of an automation that hides products."""
     answer = await owner.post(
         PREFIX,
         {
@@ -28,7 +28,13 @@ async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
     started = await owner.post(
         f"{PREFIX}/{answer.data['automation']['id']}/runs", {"idempotency_key": "to-be-undone"}
     )
-    return await _approved(whole, owner, started.data["run"])
+    run: JsonObject = started.data["run"]
+    return run
+
+
+async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
+    """Runs an automation that hides products, approved and ended; returns the run."""
+    return await _approved(whole, owner, await _hiding(whole, owner))
 
 
 async def _approved(whole: Whole, owner: Caller, run: Any) -> JsonObject:
@@ -102,3 +108,21 @@ async def test_faults_of_an_undo_name_their_fields(whole: Whole) -> None:
         assert (refused.status, list(refused.body["errors"])) == (422, [field]), body
     viewer = await whole.service.token("stranger")
     assert (await viewer.post(path, {"idempotency_key": "some-undo"})).status == 404
+
+
+async def test_changes_made_in_part_are_listed_beside_those_made(whole: Whole) -> None:
+    """Lists the failed changes of which a part was written; an undo puts them back as well."""
+    owner = await whole.service.web("owner")
+    run = await _hiding(whole, owner)
+    await whole.shop.drain()
+    path = f"{PREFIX}/runs/{run['id']}/changes"
+    in_part, *made = (await owner.get(path)).data["changes"]
+    product = whole.shop.world.state.shop.products[int(in_part["object"]["id"])]
+    product["tags"].append({"id": 990, "name": "Somebody else's", "slug": "else"})
+    ended = await _approved(whole, owner, run)
+    assert {change["outcome"] for change in (await owner.get(path)).data["changes"][1:]} == {"applied"}
+    listed = await owner.get(f"/app/runs/{run['id']}/partly-made")
+    assert listed.data == {"change_ids": [in_part["id"]]}
+    undo = ended["undo"]
+    assert isinstance(undo, dict)
+    assert undo["undoable"] == len(made) + 1

@@ -105,6 +105,13 @@ async def _check_filters(engine: Engine, reads: Reads) -> None:
         assert listed == expected != [], (sort, query)
 
 
+async def _are_all_counted(reads: Reads) -> bool:
+    """Whether the list of connections says that every automation was counted."""
+    answer = await reads.callers[True].get("/app/connections", limit="200")
+    [is_part] = {connection["used_by_more"] for connection in answer.data["connections"]}
+    return not is_part
+
+
 async def test_a_large_organization_makes_no_list_dearer(
     engine: Engine, clock: FakeClock, database_url: str
 ) -> None:
@@ -114,7 +121,9 @@ async def test_a_large_organization_makes_no_list_dearer(
     service.context = replace(service.context, engine=cast("Engine", reads.engine))
     service.restart()
     organization = LargeOrganization(reads.history)
+    assert await _are_all_counted(reads)
     await organization.write(database_url, range(FEW))
+    assert not await _are_all_counted(reads)
     await _check_filters(engine, reads)
     few = await _costs(reads)
     await organization.write(database_url, range(FEW, MANY))
