@@ -1,6 +1,6 @@
 """Writes the results of a step in one transaction that is fenced by the run's lease."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from steward.database.automations import memory
+from steward.database.automations.memory import MemoryKey
 from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.runs import changes, checkpoints, memory_log, search_terms, steps, transitions
 from steward.database.runs.checkpoints import END_PLACEHOLDER, StepCheckpoint
@@ -19,6 +20,7 @@ from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepStatus
 from steward.model.run import Counts
+from steward.model.undo import RememberedValue
 from steward.runs.run_context import LeaseLost
 from steward.search.words import terms_of
 from steward.steps.base import MemoryWrite
@@ -103,32 +105,49 @@ async def write(tx: Tx, new_checkpoint: Checkpoint) -> str | None:
         )
         terms = ((change, terms_of(change.proposal)) for change in new_checkpoint.changes)
         await search_terms.insert(tx, lease.org, lease.run, terms)
-    for write_ in new_checkpoint.memory:
-        await _remember(tx, new_checkpoint, write_)
+    if new_checkpoint.memory:
+        await _remember(tx, new_checkpoint)
     return cancel
 
 
-async def _remember(tx: Tx, new_checkpoint: Checkpoint, write_: MemoryWrite) -> None:
-    """Writes one value of the memory; if it depends on a change, the former value is kept for an undo."""
-    org, run = new_checkpoint.lease.org, new_checkpoint.lease.run
-    if write_.is_guarded:
-        present = await memory.value(tx, org, new_checkpoint.automation, space=write_.space, key=write_.key)
-        if present != write_.over:
-            return
-    if write_.position is not None and new_checkpoint.ended is not None:
-        change = memory_log.ChangePlace(
-            run,
-            new_checkpoint.ended.step.name,
-            new_checkpoint.ended.iteration,
-            write_.position,
-            new_checkpoint.seq,
-        )
-        await memory_log.insert(
-            tx, org, new_checkpoint.automation, change, space=write_.space, key=write_.key, after=write_.value
-        )
-    await memory.write(
-        tx, org, new_checkpoint.automation, space=write_.space, key=write_.key, value=write_.value, run=run
-    )
+async def _remember(tx: Tx, new_checkpoint: Checkpoint) -> None:
+    """Writes what the step makes its automation remember; keeps what its changes replace for an undo."""
+    lease, automation, ended = new_checkpoint.lease, new_checkpoint.automation, new_checkpoint.ended
+    keys = {
+        _key(write_) for write_ in new_checkpoint.memory if write_.is_guarded or write_.position is not None
+    }
+    present = await memory.values(tx, lease.org, automation, keys)
+    values, replaced = _remembered(new_checkpoint.memory, present)
+    if replaced and ended is not None:
+        step = memory_log.StepPlace(lease.run, ended.step.name, ended.iteration, new_checkpoint.seq)
+        await memory_log.insert(tx, lease.org, step, replaced)
+    await memory.write(tx, lease.org, automation, values, run=lease.run)
+
+
+def _remembered(
+    writes: Sequence[MemoryWrite], present: Mapping[MemoryKey, JsonValue]
+) -> tuple[dict[MemoryKey, JsonValue], list[tuple[int, RememberedValue]]]:
+    """Returns the values that `writes` leave, and what changes replace, by the position of the change.
+
+    `present` holds the values under the keys of guarded writes and of those with a position.
+    """
+    values: dict[MemoryKey, JsonValue] = {}
+    replaced: dict[tuple[int, MemoryKey], RememberedValue] = {}
+    for write_ in writes:
+        key = _key(write_)
+        before = values.get(key, present.get(key))
+        if write_.is_guarded and before != write_.over:
+            continue
+        if write_.position is not None:
+            earlier = replaced.get((write_.position, key))
+            first = before if earlier is None else earlier.before
+            replaced[write_.position, key] = RememberedValue(*key, first, write_.value)
+        values[key] = write_.value
+    return values, [(position, value) for (position, _), value in replaced.items()]
+
+
+def _key(write_: MemoryWrite) -> MemoryKey:
+    return MemoryKey(write_.space, write_.key)
 
 
 def _row(seq: int, ended: EndedStep) -> StepRow:

@@ -4,10 +4,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import NamedTuple
 
 from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none, to_column
+from steward.database.engine.bulk import BulkInsert
 from steward.model.change import (
     Action,
     Change,
@@ -60,53 +60,40 @@ class SettledChange:
     message: str | None
 
 
-_INSERTED = {
-    "run_id": "text",
-    "id": "text",
-    "seq": "bigint",
-    "name": "text",
-    "iteration": "text",
-    "position": "bigint",
-    "round": "bigint",
-    "integration_id": "bigint",
-    "object_type": "text",
-    "object_id": "text",
-    "wire": "text",
-    "before_json": "text",
-    "after_json": "text",
-    "parts": "text",
-    "item_hash": "text",
-    "outcome": "text",
-    "message": "text",
-    "undoable": "boolean",
-    "undo_of_change": "text",
-}
-_AT_ONCE = 256
-_INSERT_ONE = (
-    f"INSERT INTO changes (org_id, {', '.join(_INSERTED)})"
-    f" VALUES (:org, {', '.join(f':{name}' for name in _INSERTED)})"
-)
-_INSERT_MANY = (
-    f"INSERT INTO changes (org_id, {', '.join(_INSERTED)}) SELECT :org, c.* FROM unnest("
-    f"{', '.join(f'CAST(:{name} AS {kind}[])' for name, kind in _INSERTED.items())}) AS c"
+_INSERT = BulkInsert(
+    "changes",
+    {
+        "org_id": "bigint",
+        "run_id": "text",
+        "id": "text",
+        "seq": "bigint",
+        "name": "text",
+        "iteration": "text",
+        "position": "bigint",
+        "round": "bigint",
+        "integration_id": "bigint",
+        "object_type": "text",
+        "object_id": "text",
+        "wire": "text",
+        "before_json": "text",
+        "after_json": "text",
+        "parts": "text",
+        "item_hash": "text",
+        "outcome": "text",
+        "message": "text",
+        "undoable": "boolean",
+        "undo_of_change": "text",
+    },
 )
 
 
 async def insert(tx: Tx, org: OrgId, wires: Iterable[tuple[Change, JsonObject]]) -> None:
     """Stores changes with their public records, without outcome, message and applied_at."""
-    pending = iter(wires)
-    # Few at a time: thousands of rows that live at once cost more in garbage collection than they save.
-    while rows := [_inserted_row(org, change, wire, tx) for change, wire in islice(pending, _AT_ONCE)]:
-        if tx.dialect == "sqlite":
-            await tx.many(_INSERT_ONE, rows)
-        else:
-            org_ids, *columns = zip(*rows, strict=True)
-            named = dict(zip(_INSERTED, map(list, columns), strict=True))
-            await tx.execute(_INSERT_MANY, {"org": org_ids[0], **named})
+    await _INSERT.insert(tx, (_inserted_row(org, change, wire, tx) for change, wire in wires))
 
 
 def _inserted_row(org: OrgId, change: Change, wire: JsonObject, tx: Tx) -> tuple[object, ...]:
-    """Returns the organization and the values of the `_INSERTED` columns."""
+    """Returns the values of the columns of `_INSERT`."""
     proposal = change.proposal
     return (
         org,

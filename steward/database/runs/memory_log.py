@@ -1,58 +1,68 @@
 """The values that a run's changes replaced in the memory of its automation."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from steward.database.engine.base import Json, Tx
-from steward.model.ids import AutomationId, OrgId, RunId
+from steward.database.engine.base import Json, Tx, to_column
+from steward.database.engine.bulk import BulkInsert
+from steward.model.ids import OrgId, RunId
 from steward.model.json import JsonValue
 from steward.model.undo import RememberedValue
 
+_INSERT = BulkInsert(
+    "memory_log",
+    {
+        "org_id": "bigint",
+        "run_id": "text",
+        "name": "text",
+        "iteration": "text",
+        "seq": "bigint",
+        "position": "bigint",
+        "space": "text",
+        "key": "text",
+        "before_value": "text",
+        "after_value": "text",
+    },
+    "ON CONFLICT (org_id, run_id, name, iteration, position, space, key)"
+    " DO UPDATE SET after_value = excluded.after_value",
+)
+
 
 @dataclass(frozen=True, slots=True)
-class ChangePlace:
-    """A change by its run, execution and position; `seq` is the row of the log that wrote its memory."""
+class StepPlace:
+    """A step execution of a run; `seq` is the row of the log that writes its memory."""
 
     run: RunId
     name: str
     iteration: str
-    position: int
     seq: int
 
 
 async def insert(
-    tx: Tx,
-    org: OrgId,
-    automation: AutomationId,
-    change: ChangePlace,
-    *,
-    space: str,
-    key: str,
-    after: JsonValue,
+    tx: Tx, org: OrgId, step: StepPlace, replaced: Iterable[tuple[int, RememberedValue]]
 ) -> None:
-    """Stores what is remembered under a key now, and what will be; call it before the value is written."""
-    await tx.execute(
-        "INSERT INTO memory_log (org_id, run_id, name, iteration, position, seq, space, key, before_value,"
-        " after_value)"
-        " SELECT :org, :run, :name, :iteration, :position, :seq, :space, :key,"
-        " (SELECT m.value FROM memory AS m"
-        " WHERE m.org_id = :org AND m.automation_id = :automation AND m.space = :space AND m.key = :key),"
-        " :after WHERE true"
-        " ON CONFLICT (org_id, run_id, name, iteration, position, space, key)"
-        " DO UPDATE SET after_value = excluded.after_value",
-        {
-            "org": org,
-            "run": change.run,
-            "name": change.name,
-            "iteration": change.iteration,
-            "position": change.position,
-            "seq": change.seq,
-            "automation": automation,
-            "space": space,
-            "key": key,
-            "after": None if after is None else Json(after),
-        },
+    """Stores the values that changes of `step` replace, each with the position of its change."""
+    rows = (
+        (
+            org,
+            step.run,
+            step.name,
+            step.iteration,
+            step.seq,
+            position,
+            value.space,
+            value.key,
+            _column(value.before, tx),
+            _column(value.after, tx),
+        )
+        for position, value in replaced
     )
+    await _INSERT.insert(tx, rows)
+
+
+def _column(value: JsonValue, tx: Tx) -> object:
+    return None if value is None else to_column(Json(value), tx.dialect)
 
 
 async def of_run(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, int], tuple[RememberedValue, ...]]:

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import NamedTuple
 
 from steward.database.engine.base import Json, PerEngine, Tx
+from steward.database.engine.bulk import BulkInsert
 from steward.model.change import Change
 from steward.model.ids import OrgId, RunId
 
@@ -18,13 +19,10 @@ _FIRST_ROWS = 1_024
 # Sorts after every text with the same beginning: no text holds a greater character.
 _LAST = "\U0010ffff"
 
-_INTO = "INSERT INTO search_terms (org_id, term, run_id, seq, position)"
-_AT_ONCE = 1_024
-_INSERT_ONE = f"{_INTO} VALUES (:org, :term, :run, :seq, :position) ON CONFLICT DO NOTHING"
-_INSERT_MANY = (
-    f"{_INTO} SELECT :org, t.term, :run, t.seq, t.position FROM unnest(CAST(:terms AS text[]),"
-    " CAST(:seqs AS bigint[]), CAST(:positions AS bigint[])) AS t(term, seq, position)"
-    " ON CONFLICT DO NOTHING"
+_INSERT = BulkInsert(
+    "search_terms",
+    {"org_id": "bigint", "term": "text", "run_id": "text", "seq": "bigint", "position": "bigint"},
+    "ON CONFLICT DO NOTHING",
 )
 # One term after the other, by the index: a term that many runs share is one row of this.
 _TERMS = (
@@ -97,17 +95,9 @@ async def insert(
         for term in terms:
             if term not in first_changes:
                 first_changes[term] = change
-    # In the order of the key. Few at a time, as changes are inserted.
-    pending = iter(sorted(first_changes))
-    while some := list(islice(pending, _AT_ONCE)):
-        places = [(first_changes[term].seq, first_changes[term].position) for term in some]
-        if tx.dialect == "sqlite":
-            rows = [(org, term, run, *word_place) for term, word_place in zip(some, places, strict=True)]
-            await tx.many(_INSERT_ONE, rows)
-        else:
-            seqs, positions = map(list, zip(*places, strict=True))
-            args = {"org": org, "run": run, "terms": some, "seqs": seqs, "positions": positions}
-            await tx.execute(_INSERT_MANY, args)
+    # In the order of the key.
+    changes = ((term, first_changes[term]) for term in sorted(first_changes))
+    await _INSERT.insert(tx, ((org, term, run, change.seq, change.position) for term, change in changes))
 
 
 async def matches(
