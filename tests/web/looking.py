@@ -47,6 +47,12 @@ _CUT = """() => [...document.querySelectorAll('button, nav a')]
     .filter((one) => getComputedStyle(one).overflow !== 'visible')
     .map((one) => one.textContent.trim())"""
 
+_FOLLOW = """(path) => {
+    const link = Object.assign(document.createElement('a'), { href: path });
+    document.body.append(link);
+    link.click();
+    link.remove();
+}"""
 _TWO_FRAMES = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 _CELLS = """() => [...document.querySelectorAll('main td, main th')]
     .flatMap((cell) => [cell, ...cell.querySelectorAll('*')])
@@ -88,6 +94,14 @@ class OpenPage:
         """Opens an address of the app and waits for its heading."""
         await self.page.goto(self.origin + path)
         await self.page.locator("h1").wait_for()
+
+    async def follow(self, path: str) -> None:
+        """Follows a link to an address of the app and waits until its screen is complete.
+
+        Unlike `open`, it does not load the app and its checks again, which takes longer than most checks.
+        """
+        await self.page.evaluate(_FOLLOW, path)
+        await self.wait_until_complete()
 
     async def wait_until_loaded(self) -> None:
         """Waits until nothing is loading."""

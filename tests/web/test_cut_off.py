@@ -148,9 +148,9 @@ async def test_no_screen_cuts_off_a_text(
     seen = await look(browser, web, "owner")
     faults: list[str] = []
     tables: set[str] = set()
+    await seen.open("/")
     for path in SCREENS:
-        await seen.open(path.format(**ids))
-        await seen.wait_until_complete()
+        await seen.follow(path.format(**ids))
         tables |= set(await seen.page.locator("main table > caption").all_text_contents())
         faults += [f"{path}: {fault}" for fault in await cut_texts(seen)]
     await seen.context.close()

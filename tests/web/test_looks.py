@@ -141,9 +141,9 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite)
         await nobody.open(path)
         faults += await nobody.check_looks(name)
     seen = await looking("approver")
+    await seen.open("/")
     for name, path in SCREENS:
-        await seen.open(path.format(**run))
-        await seen.wait_until_loaded()
+        await seen.follow(path.format(**run))
         faults += await seen.check_looks(name)
     for name, reach in STATES:
         await reach(seen)
@@ -161,14 +161,13 @@ async def test_main_screens_are_sound_on_a_phone(looking: Look, web: WebSite) ->
     await seen.page.emulate_media(reduced_motion="reduce")
     faults: list[str] = []
     paths = dict(SCREENS)
+    await seen.open("/")
     for name in ON_A_PHONE:
-        await seen.open(paths[name].format(**run))
-        await seen.wait_until_loaded()
+        await seen.follow(paths[name].format(**run))
         faults += await seen.audit_themes(f"{name}-phone")
         faults += await _low_targets(seen, name)
     for name in sorted(paths.keys() - set(ON_A_PHONE) | MORE_ON_A_PHONE.keys()):
-        await seen.open({**paths, **MORE_ON_A_PHONE}[name].format(**run))
-        await seen.wait_until_loaded()
+        await seen.follow({**paths, **MORE_ON_A_PHONE}[name].format(**run))
         faults += await _low_targets(seen, name)
     assert faults == []
 
@@ -194,9 +193,9 @@ async def test_lists_fit_every_width_of_a_desk_with_long_names(looking: Look, we
     for path in ("**/app/overview*", "**/v1/automations?*", "**/v1/automations/approvals*"):
         await seen.page.route(path, rename)
     faults: list[str] = []
+    await seen.open("/account")
     for path in LISTS:
-        await seen.open(path)
-        await seen.wait_until_loaded()
+        await seen.follow(path)
         if path in ("/", "/automations"):
             await expect(seen.page.get_by_text(LONG_NAME).first).to_be_attached()
         faults += [f"{path}: {fault}" for fault in await seen.layout_faults(DESK_WIDTHS, cells=True)]

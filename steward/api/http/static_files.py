@@ -9,7 +9,7 @@ import mimetypes
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from steward.api.http.operation import RawRequest, Reply
@@ -79,11 +79,7 @@ class BuiltPages:
         self._index = _file(folder / "index.html")
         listed: list[str] = json.loads((folder / "pages.json").read_text("utf-8"))
         self._pages = re.compile("|".join(_pattern(address) for address in listed))
-        self._files = {
-            f"/{path.relative_to(folder).as_posix()}": _file(path)
-            for path in folder.rglob("*")
-            if path.is_file() and path.name not in _NOT_SERVED
-        }
+        self._files = _files(folder)
         headers = dict(_PAGE_HEADERS)
         if web_origin.startswith("https:"):
             headers["strict-transport-security"] = _HSTS
@@ -121,6 +117,16 @@ def built(folder: Path = _FOLDER, *, web_origin: str) -> BuiltPages | None:
     if not (folder / "index.html").is_file():
         return None
     return BuiltPages(folder, web_origin=web_origin)
+
+
+@cache
+def _files(folder: Path) -> Mapping[str, _File]:
+    """Reads the files of a build by their addresses, once a process."""
+    return {
+        f"/{path.relative_to(folder).as_posix()}": _file(path)
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in _NOT_SERVED
+    }
 
 
 def _file(path: Path) -> _File:
