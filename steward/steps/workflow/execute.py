@@ -13,6 +13,7 @@ from typing import TypeVar
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import OnError, Plan, PlanStep, StepKind, StepSource
 from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, STOP_MESSAGES
+from steward.steps.workflow.error_outputs import with_errors_moved
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
@@ -206,11 +207,19 @@ def _failed(origin: StepSource, inputs: Sequence[Items], failure: Exception) -> 
     if origin.on_error is OnError.STOP:
         return ExecutionResult(None, error=failure.message, code=code)
     passed = [replace(item, paired=((index, 0),)) for index, item in enumerate(inputs[0])]
-    return ExecutionResult([passed], error=failure.message, code=code)
+    return ExecutionResult(_with_errors_moved(origin, [passed], inputs), error=failure.message, code=code)
+
+
+def _with_errors_moved(origin: StepSource, outputs: Outputs, inputs: Sequence[Items]) -> Outputs:
+    if origin.on_error is not OnError.ERROR_OUTPUT:
+        return outputs
+    return with_errors_moved(outputs, inputs, origin.ports)
 
 
 def _finished(execution: Execution, origin: StepSource, result: NodeResult) -> ExecutionResult:
     outputs = result.outputs
+    if not result.proposals:
+        result.outputs = outputs = _with_errors_moved(origin, outputs, execution.inputs)
     if origin.always_output and not any(outputs[:1]):
         result.outputs = outputs = [[Item({}, paired_with_all(execution.inputs))], *outputs[1:]]
     return ExecutionResult(outputs, result)

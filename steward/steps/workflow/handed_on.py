@@ -13,6 +13,7 @@ from steward.model.answer import WriteAnswer
 from steward.model.change import Outcome
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError
+from steward.steps.workflow.error_outputs import ERROR_PORT, with_errors_moved
 from steward.steps.workflow.items import Item, Items, Outputs
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded, json_size
 from steward.steps.workflow.step_types import AnswerUse, ItemFailed, SentItem, error_item, paired_with_all
@@ -127,10 +128,11 @@ def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) 
     items = collected.items
     if step.always_output and not items and was_made:
         items = [Item({}, paired_with_all(step.inputs))]
-    if not collected.failed:
-        return [items, *others]
     errors, *more = others or [[]]
-    return [items, [*errors, *collected.failed], *more]
+    outputs = [items, [*errors, *collected.failed], *more] if collected.failed else [items, *others]
+    if step.on_error is not OnError.ERROR_OUTPUT:
+        return outputs
+    return with_errors_moved(outputs, step.inputs, ("out:0", ERROR_PORT))
 
 
 def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:

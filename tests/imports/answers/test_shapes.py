@@ -54,7 +54,10 @@ async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
 
 
 async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: OrdersAddress) -> None:
-    """With `executeOnce` the step sends the first item alone, and hands on one answer or one failure."""
+    """With `executeOnce` the step sends the first item alone, and hands on one answer or one failure.
+
+    An answer that is only an error is a failure.
+    """
     failing = posted(executeOnce=True, onError="continueErrorOutput")
     export = chain(three(), failing, numbered())
     export["nodes"].append(node("Failed", "noOp", 1, {}))
@@ -65,6 +68,9 @@ async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: Orders
     run, _ = await ended(shop, export)
     [failed] = await handed_on(shop, run, "Failed")
     assert failed["n"] == 1
+    orders.answer = lambda request, number: httpx.Response(200, json={"error": "sold out"})
+    run, _ = await ended(shop, export)
+    assert await handed_on(shop, run, "Failed") == [{"n": 1, "error": "sold out"}]
 
 
 @MODES

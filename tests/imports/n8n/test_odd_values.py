@@ -180,3 +180,32 @@ def test_settings_for_trying_a_workflow_are_notes_or_one_error() -> None:
     assert errors_of("set", 3.4, {"duplicateItem": True, "duplicateCount": 3, "duplicateWarning": ""}) == []
     waiting = {"resume": "webhook", "httpMethod": "POST", "responseMode": "onReceived", "options": {}}
     assert len(errors_of("wait", 1.1, waiting)) == 1
+
+
+@pytest.mark.parametrize(
+    ("on_error", "outputs"),
+    [
+        (
+            "continueErrorOutput",
+            [
+                [{"n": 3, "error": "c", "more": 1}],
+                [{"n": 1, "error": "a"}, {"n": 2, "error": "b", "message": "m"}],
+            ],
+        ),
+        (
+            "continueRegularOutput",
+            [[{"error": "a"}, {"error": "b", "message": "m"}, {"n": 3, "error": "c", "more": 1}]],
+        ),
+    ],
+)
+async def test_an_item_that_is_only_an_error_leaves_by_the_error_output(
+    on_error: str, outputs: list[list[Any]]
+) -> None:
+    """Moves items whose only fields are `error`, or that and `message`, beside the fields they came from."""
+    items = [{"n": 1}, {"n": 2}, {"n": 3}]
+    given = '[{ error: "a" }, { error: "b", message: "m" }, { ...$json, error: "c", more: 1 }]'
+    script = {"mode": "runOnceForEachItem", "jsCode": f"return {{ json: {given}[$itemIndex] }}"}
+    assert await outputs_of("code", 2, script, items, onError=on_error) == outputs
+    filled = {"assignments": {"assignments": [{"name": "error", "type": "string", "value": ""}]}}
+    [first, *_] = await outputs_of("set", 3.4, filled, [{}], onError=on_error)
+    assert first == [{"error": ""}]
