@@ -33,6 +33,12 @@ _FIELD_SETTING = re.compile(r"^(?!destination|output)(?:field|.*Field)(?:Name|s|
 _NO_ITEM = re.compile(r"\$\(\s*(['\"`])[^'\"`]*\1\s*\)\s*\??\.\s*(?:context|isExecuted|params)\b")
 _JSON_KEY = re.compile(r"[\"']([\w .-]{1,120})[\"']\s*:")
 _WHOLE_ITEM = re.compile(r"stringify|\$json(?!\s*[\w$.\[?])|\.json(?!\s*[\w$.\[?])")
+# Scripts that may read or change any field of their items by names that they do not spell out.
+_EVERY_FIELD = re.compile(
+    r"\bObject\s*\.\s*(?:keys|values|entries)\b|\bfor\s*\(\s*(?:const|let|var)\s+[\w$]+\s+in\b"
+    r"|\bJSON\s*\.\s*stringify\s*\(\s*(?:\$json|\$input|items?\b|[\w$.\[\]()]*\.json\b)(?!\s*\??\.)"
+    r"|\bjson\s*(?:\?\.)?\[\s*(?!['\"`\d])"
+)
 
 
 @dataclass(slots=True)
@@ -317,5 +323,7 @@ def _reads_named(code: str, outputs: Mapping[str, Missing]) -> bool:
 
 def _reads_script(text: str, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
     if () in arriving and _INPUT_IN_SCRIPT.search(text):
+        return True
+    if arriving and _EVERY_FIELD.search(text):
         return True
     return words_in(text, arriving) or _reads_named(text, outputs)

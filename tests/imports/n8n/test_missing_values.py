@@ -111,6 +111,15 @@ READERS: dict[str, list[dict[str, Any]]] = {
     "by a workflow that it calls": [node("Ask", "executeWorkflow", 1.1, {"workflowId": "7"})],
     "as XML": [node("Ask", "xml", 1, {"mode": "jsonToxml", "options": {}})],
     "by a script": [code("Ask", "return [{json: {k: $input.first().json.apiKey}}]")],
+    "by a script that goes through all fields": [
+        code("Ask", "for (const k in item.json) { item.json[k] = item.json[k].trim() } return item;")
+    ],
+    "by a script that chooses the field": [
+        code("Ask", "return [{json: {k: items[0].json[items[0].json.n]}}]")
+    ],
+    "by a script that writes out the item": [
+        code("Ask", "return [{json: {t: JSON.stringify(items[0].json)}}]")
+    ],
 }
 
 
@@ -333,6 +342,9 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
         passing("P"),
     ],
     "a script reads another field": [code("Ask", "return [{json: {k: $input.first().json.shop}}]")],
+    "a script writes out another field": [
+        code("Ask", "const t = JSON.stringify($input.first().json.shop); return [{json: {t}}]")
+    ],
 }
 
 
