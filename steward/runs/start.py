@@ -77,12 +77,7 @@ async def run_now(
     automation = await automations.get(tx, actor.org, command.automation)
     if earlier_run := await _replay(tx, actor, command):
         return earlier_run
-    if automation.state is AutomationState.ARCHIVED:
-        raise WrongState("This automation is archived. Restore it before running it.")
-    await payloads.check(tx, automation, command.payload, command.files)
-    await readiness.check(tx, automation, templates=templates)
-    if command.mode is Mode.LIVE:
-        await _check_open(tx, automation)
+    await _check_can_start(tx, automation, command, templates=templates)
     run = RunId(new_id(tx.now)) if sealed_files is None else sealed_files.run
     outcome = await _make(tx, actor, command, automation, run=run, max_waiting=max_waiting)
     if outcome == "kept":  # another request with the same key committed first
@@ -95,6 +90,16 @@ async def run_now(
     if command.has_values:
         await _store_values(tx, vault, actor.org, run, command, sealed_files)
     return StartedRun(await runs.get(tx, actor.org, run), replayed=False)
+
+
+async def _check_can_start(tx: Tx, automation: Automation, command: RunNow, *, templates: Templates) -> None:
+    """Raises what `run_now` raises of an automation that takes no run, or not with these values."""
+    if automation.state is AutomationState.ARCHIVED:
+        raise WrongState("This automation is archived. Restore it before running it.")
+    await payloads.check(tx, automation, command.payload, command.files)
+    await readiness.check(tx, automation, templates=templates)
+    if command.mode is Mode.LIVE:
+        await _check_open(tx, automation)
 
 
 async def _store_values(
@@ -232,7 +237,9 @@ async def _start_with_files(
     storage: _RunStorage,
 ) -> StartedRun:
     """Seals the files, then creates the run together with their rows."""
-    check = partial(_check_values, actor=actor, command=command)
+    check = partial(
+        _check_before_sealing, actor=actor, command=command, templates=templates, max_waiting=max_waiting
+    )
     earlier_run = await engine.read(now, check, org=actor.org)
     if earlier_run is not None:
         return earlier_run
@@ -252,12 +259,19 @@ async def _start_with_files(
     return await engine.write(now, WeightedAct(create, size), org=actor.org)
 
 
-async def _check_values(tx: Tx, actor: Actor, command: RunNow) -> StartedRun | None:
-    """Returns the run that the key created before, so that refused and repeated files are not stored."""
+async def _check_before_sealing(
+    tx: Tx, actor: Actor, command: RunNow, *, templates: Templates, max_waiting: int
+) -> StartedRun | None:
+    """Returns the run that the key created before, so that refused and repeated files are not stored.
+
+    Raises what `run_now` raises, which decides again with the queue locked.
+    """
     automation = await automations.get(tx, actor.org, command.automation)
     earlier_run = await _replay(tx, actor, command)
     if earlier_run is None:
-        await payloads.check(tx, automation, command.payload, command.files)
+        await _check_can_start(tx, automation, command, templates=templates)
+        if await run_queue.waiting(tx, actor.org, automation.id, max_waiting) >= max_waiting:
+            raise TooManyWaiting(errors={})
     return earlier_run
 
 

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,7 +10,12 @@ import pytest
 
 from steward.imports.n8n.read import read_value
 from steward.model.finding import FindingLevel
+from steward.model.refusals import TooManyWaiting
+from steward.model.run import Mode
+from steward.runs.start import RunNow, start
 from steward.runs.storage import payload as payloads
+from steward.runs.storage.files import StoredRunFiles
+from steward.runs.storage.payload import StartFile
 from tests.crash.killing import Killed, Killer, watching
 from tests.imports.exports import automated, chain, code, node
 from tests.people import Caller
@@ -155,6 +161,30 @@ async def test_files_that_a_start_does_not_take_are_refused(
     assert await rows_of(shop, "SELECT sha256 FROM run_files") == []
     several = {f"Price_list_{number}": encoded() for number in range(payloads.MAX_FILES)}
     assert (await started(caller, automation, files=several)).status == 201
+
+
+async def test_a_refused_start_leaves_no_file(shop: Shop, caller: Caller) -> None:
+    """Refuses at a full queue and an archived automation before a file is written."""
+    automation = await automated(shop, begun_by("webhook", *reading("data")))
+    command = RunNow(automation.id, "full", Mode.LIVE, None, (StartFile("data", PRICES, "text/csv"),))
+    context = shop.service.worker_context
+    storage = partial(StoredRunFiles, shop.engine, shop.clock, context.vault, context.files, automation.org)
+    with pytest.raises(TooManyWaiting):
+        await start(
+            shop.engine,
+            shop.clock.now(),
+            shop.owner,
+            command,
+            templates=context.automation_rules.templates,
+            max_waiting=0,
+            vault=context.vault,
+            storage=storage,
+        )
+    await caller.post(f"/v1/automations/{automation.id}/archive", {})
+    assert (await started(caller, automation, files={"data": encoded()})).status == 409
+    assert await rows_of(shop, "SELECT sha256 FROM run_files") == []
+    folder = context.files.path.rglob("*") if context.files is not None else ()
+    assert [path for path in folder if path.is_file()] == []
 
 
 async def test_a_template_starts_without_files(shop: Shop, caller: Caller) -> None:
