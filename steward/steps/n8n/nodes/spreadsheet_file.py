@@ -8,12 +8,18 @@ from steward.steps.n8n.nodes import convert_to_file, extract_from_file
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.step_types import (
+    ItemFailed,
     NodeDefinition,
     NodeResult,
     StepCall,
     StepProblem,
     StepType,
     paired_with,
+)
+
+_GUESSED = (
+    "Version 1 of this step makes numbers and dates of the texts of a CSV file, which is not done here."
+    " Switch its option “RAW Data” on, or use an Extract from File step."
 )
 
 
@@ -41,6 +47,8 @@ class SpreadsheetFileNode(StepType):
             yield from convert_to_file.format_problems(node.get("fileFormat", "csv"), convert_to_file.TABLES)
             return
         format_ = node.get("fileFormat", "autodetect")
+        if format_ == "csv" and _guesses_types(node.version, node.get("options.rawData")):
+            yield StepProblem("error", "parameter", _GUESSED)
         yield from item_files.extra_problems("xlsx" if format_ == "autodetect" else format_)
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -52,6 +60,11 @@ class SpreadsheetFileNode(StepType):
         return await convert_each_item(call, lambda index, item: _read(call, index, item))
 
 
+def _guesses_types(version: float, keeps_texts: object) -> bool:
+    """Returns whether n8n makes numbers, dates and truth values of the texts of a CSV file."""
+    return version < 2 and keeps_texts is not True
+
+
 async def _read(call: StepCall, index: int, item: Item) -> list[Item]:
     params = call.params(index)
     file = item_files.file_of(item, params.text("binaryPropertyName") or "data")
@@ -59,6 +72,8 @@ async def _read(call: StepCall, index: int, item: Item) -> list[Item]:
     content = await item_files.content_of(call, file)
     if format_ == "autodetect":
         format_ = _format_of(file, content)
+    if format_ == "csv" and _guesses_types(call.version, params.flag("options.rawData")):
+        raise ItemFailed(_GUESSED)
     rows = await extract_from_file.table_rows(call, params, format_, content)
     return [Item(fields, paired_with(index)) for fields in rows]
 
