@@ -190,7 +190,8 @@ def test_a_read_that_sends_run_data_in_its_address_makes_a_finding() -> None:
     ("options", "expected"),
     [
         ({"redirect": {}}, []),
-        ({"redirect": {"redirect": {"followRedirects": False}}}, [("warning", "parameter")]),
+        ({"redirect": {"redirect": {"followRedirects": False}}}, [("error", "parameter")]),
+        ({"redirect": {"redirect": {"followRedirects": True}}}, [("warning", "parameter")]),
         ({"lowercaseHeaders": False}, [("warning", "parameter")]),
         ({"queryParameterArrays": "repeat"}, []),
         ({"queryParameterArrays": "brackets"}, []),
@@ -205,6 +206,25 @@ def test_an_option_that_would_act_differently_makes_a_finding(
     See docs/design/imports-n8n.md#rules.
     """
     assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "is_error"),
+    [
+        (2, {"followRedirect": False}, True),
+        (2, {"followRedirect": True}, False),
+        (3, {"redirect": {"redirect": {}}}, True),
+        (4, {"redirect": {"redirect": {}}}, False),
+    ],
+)
+def test_a_read_that_hands_on_redirects_is_an_error(
+    version: float, options: dict[str, Any], is_error: bool
+) -> None:
+    """Reports a read that does not follow redirects; a send, which never does, may say so."""
+    asking = {"url": ADDRESS, "options": options}
+    assert (("error", "parameter") in findings(node("Ask", "httpRequest", version, asking))) is is_error
+    sending = {**asking, ("requestMethod" if version < 3 else "method"): "POST"}
+    assert ("error", "parameter") not in findings(node("Ask", "httpRequest", version, sending))
 
 
 @on_one_engine

@@ -156,6 +156,8 @@ class HttpRequestNode(StepType):
             yield from removed_key_problems(node)
         options = node.get("options", {})
         yield from _option_problems(options if isinstance(options, Mapping) else {})
+        if method in _READS:
+            yield from _redirect_problems(node)
         yield from _format_problems(node)
         yield from body_problems(node)
         yield from pages_problems(node, reads=method in _READS)
@@ -200,11 +202,6 @@ def _method(node: NodeDefinition) -> str:
     return str(node.get(name, "GET")).upper()
 
 
-_REDIRECTS = (
-    bool,
-    "warning",
-    "It says how redirects are followed; here reads follow three on their own host. Check them.",
-)
 # By option: whether a value of it is a problem, and the level and words of the problem.
 _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[AnyJson], bool], str, str]] = {
     "allowUnauthorizedCerts": (
@@ -212,9 +209,6 @@ _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[AnyJson], bool], str, str]] = {
         "warning",
         "It would accept any certificate; here certificates are always checked. Nothing to do.",
     ),
-    "redirect": _REDIRECTS,
-    "followRedirect": _REDIRECTS,
-    "followAllRedirects": _REDIRECTS,
     "lowercaseHeaders": (
         lambda value: value is False,
         "warning",
@@ -237,6 +231,19 @@ def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
             is_problem, level, words = _OPTION_PROBLEMS[name]
             if is_problem(value):
                 yield StepProblem(level, "parameter", words)
+
+
+def _redirect_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields what a read says of redirects, which are always followed here."""
+    follows = "followRedirect" if node.version < 3 else "redirect.redirect.followRedirects"
+    # With the option added, version 3 follows none unless it says so.
+    by_default = node.version >= 4 or not isinstance(node.get("options.redirect.redirect"), Mapping)
+    if node.get(f"options.{follows}", by_default) is not True:
+        message = "It hands on a redirect, and here reads follow redirects. Switch “Follow Redirects” on."
+        yield StepProblem("error", "parameter", message)
+    elif node.get("options.redirect") or node.get("options.followAllRedirects"):
+        message = "It says how redirects are followed; here reads follow three on their own host. Check them."
+        yield StepProblem("warning", "parameter", message)
 
 
 def hands_on_whole_lists(node: NodeDefinition) -> bool:
