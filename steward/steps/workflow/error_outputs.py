@@ -18,7 +18,8 @@ def with_errors_moved(outputs: Outputs, inputs: Sequence[Items], ports: Sequence
 
     Such an item gets the fields of the input item that it comes from.
     """
-    *main, last = [*outputs, *([] for _ in ports[len(outputs) :])]
+    padded: Outputs = [*outputs, *([] for _ in ports[len(outputs) :])]
+    main, last = padded[:-1], padded[-1]
     moved = [_with_input(item, inputs) for items in main for item in items if _is_error(item)]
     if not moved:
         return outputs
