@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
@@ -167,7 +168,18 @@ def write_csv(rows: Any, options: dict[str, Any]) -> bytes:
 def _shown(cell: Any) -> str:
     if cell is None:
         return ""
+    if isinstance(cell, float):
+        return _number_text(cell)
     return str(cell).upper() if isinstance(cell, bool) else str(cell)
+
+
+def _number_text(value: float) -> str:
+    """Returns a number as JavaScript, which n8n runs on, writes it: 0.00005 and 1e-7."""
+    if value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    if 1e-6 <= abs(value) < 1e-4:
+        return format(Decimal(repr(value)), "f")
+    return repr(value).replace("e-0", "e-")
 
 
 def write_html(rows: Any, options: dict[str, Any]) -> bytes:

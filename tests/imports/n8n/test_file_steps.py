@@ -86,6 +86,12 @@ async def test_written_files_are_read_back_equal(operation: str) -> None:
     )
 
 
+async def test_small_numbers_are_written_as_javascript_writes_them() -> None:
+    """Writes a fraction in digits where JavaScript does, and a text that looks like one as it is."""
+    content = await content_of({"a": 0.00005, "b": -1e-7, "c": 2.5, "d": "size-05"}, operation="csv")
+    assert content == b"a,b,c,d\n0.00005,-1e-7,2.5,size-05"
+
+
 @pytest.mark.parametrize(
     ("operation", "name", "mime_type"),
     [
