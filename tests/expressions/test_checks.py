@@ -28,6 +28,9 @@ TEMPLATES = {
     "={{ x => x / 2 / 3 }}": [],
     "={{ $json.a.match(/[}/]+/g) }}": [],
     "={{ `a${`b${1}`}` }}": [],
+    "={{ $binary.photo.data }}": [("expression_feature", "error", False, 5)],
+    "={{ $('X').first().binary['photo']?.data.length }}": [("expression_feature", "error", False, 20)],
+    "={{ $binary.data.fileName + $json.binary.data }}": [],
 }
 
 SCRIPTS = {
@@ -48,6 +51,8 @@ SCRIPTS = {
     "return [{ json: { host: new URL($input.first().json.url).host } }];": [],
     "const { createHash } = require('node:crypto'); const luxon = require(\"luxon\"); return [];": [],
     "const cheerio = require('cheerio'); const x = require(name); return [];": ["error", "error"],
+    "return { t: atob(items[0].binary[items[0].json.n[0]].data) };": ["error"],
+    "items[0].binary.photo.data = 'dGVh'; return items[0].binary.data == 1;": [],
     "const crypto = require('crypto'); return { v: crypto.scryptSync('a', 'b', 32) };": ["error"],
     "const scrypt = (text) => text; return { v: scrypt(crypto.randomUUID()) };": [],
     "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],

@@ -36,7 +36,23 @@ const THINGS = {
 };
 
 /** The items for a script: copies of its own, each with its index. */
-const scriptItems = () => message.items.map((json, item) => ({ json: copied(json), ...(message.files?.[item] && { binary: copied(message.files[item]) }), pairedItem: { item } }));
+/** The content of a file, which is not there: reading it fails, and a script may set it. */
+const NO_CONTENT = {
+  configurable: true,
+  enumerable: false,
+  get() {
+    throw new Error('The content of a file is not there in scripts. Use an Extract from File step before this one.');
+  },
+  set(value) {
+    Object.defineProperty(this, 'data', { value, writable: true, enumerable: true, configurable: true });
+  },
+};
+const scriptFiles = (files) => {
+  const given = copied(files);
+  for (const name of Object.keys(given)) Object.defineProperty(given[name], 'data', NO_CONTENT);
+  return given;
+};
+const scriptItems = () => message.items.map((json, item) => ({ json: copied(json), ...(message.files?.[item] && { binary: scriptFiles(message.files[item]) }), pairedItem: { item } }));
 
 const scriptInput = (items, index) => ({
   first: () => items[0],

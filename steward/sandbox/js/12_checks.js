@@ -85,6 +85,33 @@ const intlMissing = (code, tokens) =>
     return index < 0 ? [] : [missing('error', `“Intl.${member}” is not there.`, 'Write the words yourself; for times use toRelative() of a date.', columnOf(code, tokens[index]))];
   });
 
+/** The index behind the member access that begins here, such as `.a`, `?.a` or `["a"]`; -1 where none begins. */
+const behindMember = (tokens, index) => {
+  const dotted = tokens[index]?.text === '.' || tokens[index]?.text === '?.';
+  if (dotted && tokens[index + 1]?.kind === 'word') return index + 2;
+  const opening = dotted ? index + 1 : index;
+  if (tokens[opening]?.text !== '[') return -1;
+  let depth = 0;
+  for (let at = opening; at < tokens.length; at += 1) {
+    if (tokens[at].text === '[') depth += 1;
+    else if (tokens[at].text === ']') depth -= 1;
+    if (depth === 0) return at + 1;
+  }
+  return -1;
+};
+
+const OF_FILE = new Set(['data', '"data"', "'data'"]);
+/** Reads of the content of a file, which would come to nothing; a script may give a file content. */
+const fileContents = (code, tokens) =>
+  tokens.flatMap((token, index) => {
+    if (token.kind !== 'word' || !(token.text === '$binary' || (token.text === 'binary' && isMember(tokens, index)))) return [];
+    const file = behindMember(tokens, index + 1);
+    const end = file < 0 ? -1 : behindMember(tokens, file);
+    if (end < 0 || !OF_FILE.has(tokens[end - 1].text === ']' ? tokens[end - 2].text : tokens[end - 1].text)) return [];
+    const isGiven = tokens[end]?.text === '=' && tokens[end + 1]?.text !== '=';
+    return isGiven ? [] : [missing('error', 'It reads the content of a file, which is not there in scripts and expressions.', 'Use an Extract from File step before it.', columnOf(code, token))];
+  });
+
 const deduped = (problems) => problems.filter((problem, index) => problems.findIndex((other) => other.message === problem.message) === index);
 
 /** Problems of one chunk. */
@@ -92,7 +119,7 @@ const checkChunk = (code) => {
   const chunk = compiled(code);
   if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
-  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
+  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...fileContents(code, tokens), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
 };
 
 /** Modules that are not there, and what those that are there do not do. */
@@ -128,7 +155,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...fileContents(text, tokens), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {

@@ -84,6 +84,30 @@ async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> No
         assert (await files.get(file.sha256), file.size, file.mime_type) == (b"tea", 3, "image/png")
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "const { photo } = items[0].binary; return [{ json: { t: photo.data } }]",
+        "return Object.values($input.first().binary).map(({ data }) => ({ json: { data } }))",
+    ],
+)
+async def test_a_script_that_reads_the_content_of_a_file_fails(script: str) -> None:
+    """Fails instead of handing on nothing, by whatever name the script reaches the content."""
+    files = FilesInMemory()
+    outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
+    assert "content of a file is not there" in str(outputs)
+
+
+async def test_a_script_replaces_the_content_of_a_file() -> None:
+    """Stores the content that the script sets, and keeps the name of the file."""
+    script = "items[0].binary.photo.data = 'dGVhIQ=='; return items"
+    files = FilesInMemory()
+    outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
+    assert not isinstance(outputs, str), outputs
+    file = outputs[0][0].binary["photo"]
+    assert (file.file_name, await files.get(file.sha256)) == ("tea.png", b"tea!")
+
+
 async def test_a_script_makes_a_file_of_base64() -> None:
     """Stores the file that a script makes of Base64, with its file name and the type of that name."""
     data = base64.b64encode(b"a,b\n1,2").decode()

@@ -145,10 +145,10 @@ async def _file(call: StepCall, name: str, file: object) -> BinaryReference:
     file_name, mime_type = (
         value if isinstance(value, str) else None for value in (file.get("fileName"), file.get("mimeType"))
     )
-    if isinstance(sha256 := file.get("id"), str):
-        content = await item_files.content_by_hash(call, sha256)
-    elif isinstance(data := file.get("data"), str):
+    if isinstance(data := file.get("data"), str):  # also of a file that it got: the content is then a new one
         content = item_files.from_base64(data)
+    elif isinstance(sha256 := file.get("id"), str):
+        content = await item_files.content_by_hash(call, sha256)
     else:
         message = f"The script made the file “{name}” without data. Hand it Base64 in “data”."
         raise ItemFailed(message)
