@@ -66,11 +66,15 @@ def rows(**values: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("parameters", "content_type", "body"),
     [
-        ({"contentType": "json", "bodyParameters": rows(a="1")}, "application/json", b'{"a":"1"}'),
         (
-            {"contentType": "form-urlencoded", "bodyParameters": rows(a="1 2")},
+            {"contentType": "json", "bodyParameters": rows(**{"a.b": "1", "a.c[0]": 2})},
+            "application/json",
+            b'{"a":{"b":"1","c":[2]}}',
+        ),
+        (
+            {"contentType": "form-urlencoded", "bodyParameters": rows(**{"a.b": "1 2"})},
             "application/x-www-form-urlencoded",
-            b"a=1+2",
+            b"a.b=1+2",
         ),
         ({"contentType": "raw", "rawContentType": "text/csv", "body": "a;b"}, "text/csv", b"a;b"),
     ],
@@ -300,6 +304,7 @@ async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
             "binary",
         ),
         (http(method="POST", sendBody=True, contentType="protobuf"), "parameter"),
+        (http(3, method="POST", sendBody=True, bodyParameters=rows(**{"a.b": "1"})), "parameter"),
         (http(2, requestMethod="POST", sendBinaryData=True), "binary"),
         (http(provideSslCertificates=True), "credential"),
         (http(options={"proxy": "http://proxy.example"}), "parameter"),

@@ -1,5 +1,6 @@
 """The bodies of httpRequest: JSON, forms, forms of parts, files, and raw text."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -10,13 +11,24 @@ from steward.steps.n8n import item_files
 from steward.steps.workflow.answers import FORM, JSON, name_value_rows, parse_json_object
 from steward.steps.workflow.items import BinaryReference, readable_size
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params, StepCall, StepProblem
+from steward.steps.workflow.step_types import (
+    ItemFailed,
+    NodeDefinition,
+    Params,
+    StepCall,
+    StepProblem,
+    is_expression,
+)
 
 _PARTS = "multipart-form-data"
 _CONTENT_TYPES: tuple[str, ...] = ("json", "form-urlencoded", _PARTS, "raw", "binaryData")
 _OLDER_FILE = "It sends a file in the way of an older version. Set the step up again in a current n8n."
 _FILE_IN_READ = "It sends a file with a request that reads. Choose POST or another method."
 _FILE_PARAMETER = "formBinaryData"
+_PATH = (
+    "A name in its body has a dot, which releases of n8n send as it is or as objects in one another."
+    " Write the body as JSON."
+)
 BODY_FILE_BYTES = 1536 * 1024  # a request has at most 2 MiB
 
 
@@ -45,6 +57,8 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         has_file = kind == "binaryData" or (kind == _PARTS and len(_file_rows(node)) > 0)
         if has_file and str(node.get("method", "GET")).upper() in ("GET", "HEAD"):
             yield StepProblem("error", "binary", _FILE_IN_READ)
+        if kind == "json" and node.version < 4 and _has_path(node):
+            yield StepProblem("error", "parameter", _PATH)
     if kind not in content_types:
         message = f"The kind of its body, “{str(kind)[:60]}”, is not known. Choose another one."
         yield StepProblem("error", "parameter", message)
@@ -62,12 +76,19 @@ def sent_file_names(node: NodeDefinition) -> Sequence[str]:
 
 
 def _file_rows(node: NodeDefinition) -> Sequence[JsonObject]:
+    return [row for row in _rows(node) if row.get("parameterType") == _FILE_PARAMETER]
+
+
+def _rows(node: NodeDefinition) -> Sequence[JsonObject]:
     rows = node.get("bodyParameters.parameters", [])
-    return [
-        row
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, Mapping) and row.get("parameterType") == _FILE_PARAMETER
-    ]
+    return [row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, Mapping)]
+
+
+def _has_path(node: NodeDefinition) -> bool:
+    """Returns whether a name in a JSON body is a path, which n8n makes objects of since some version."""
+    names = [str(row.get("name", "")) for row in _rows(node) if node.get("sendBody")]
+    by_pairs = node.literal("specifyBody", "keypair") == "keypair"
+    return by_pairs and any(not is_expression(name) and re.search(r"[.\[]", name) for name in names)
 
 
 async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:
@@ -107,10 +128,17 @@ def body_of(params: Params, version: float, files: Sequence[BodyFile] = ()) -> t
         return js.text(params.get("body", "")).encode(), FORM
     if kind == "json" and params.text("specifyBody", "keypair") == "json":
         return _json_body(params.get("jsonBody", "")), JSON
-    fields = name_value_rows(params, "bodyParameters.parameters")
-    return _of_fields(
-        {name: value for name, value in fields.items() if not _is_file(name, files)}, kind, files
-    )
+    rows = name_value_rows(params, "bodyParameters.parameters")
+    fields = {name: value for name, value in rows.items() if not _is_file(name, files)}
+    return _of_fields(_nested(fields) if kind == "json" else fields, kind, files)
+
+
+def _nested(fields: JsonObject) -> JsonObject:
+    """Returns the fields of a JSON body, each at the path that its name is: `customer.city` in `customer`."""
+    body: dict[str, JsonValue] = {}
+    for path, value in fields.items():
+        js.set_path(body, path, js.deep_copy(value))
+    return body
 
 
 def _json_body(written: JsonValue) -> bytes:
