@@ -30,7 +30,7 @@ TEMPLATES = {
     "={{ `a${`b${1}`}` }}": [],
     "={{ $binary.photo.data }}": [("expression_feature", "error", False, 5)],
     "={{ $('X').first().binary['photo']?.data.length }}": [("expression_feature", "error", False, 20)],
-    "={{ $binary.data.fileName + $json.binary.data }}": [],
+    "={{ $binary.data.fileName + $json.binary.photo.data }}": [],
 }
 
 SCRIPTS = {

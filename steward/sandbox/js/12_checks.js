@@ -100,11 +100,13 @@ const behindMember = (tokens, index) => {
   return -1;
 };
 
+const FIELDS = new Set(['json', '$json']); // a field may be called binary, too
 const OF_FILE = new Set(['data', '"data"', "'data'"]);
 /** Reads of the content of a file, which would come to nothing; a script may give a file content. */
 const fileContents = (code, tokens) =>
   tokens.flatMap((token, index) => {
-    if (token.kind !== 'word' || !(token.text === '$binary' || (token.text === 'binary' && isMember(tokens, index)))) return [];
+    const isOfItem = token.text === 'binary' && isMember(tokens, index) && !FIELDS.has(tokens[index - 2]?.text);
+    if (token.kind !== 'word' || !(token.text === '$binary' || isOfItem)) return [];
     const file = behindMember(tokens, index + 1);
     const end = file < 0 ? -1 : behindMember(tokens, file);
     if (end < 0 || !OF_FILE.has(tokens[end - 1].text === ']' ? tokens[end - 2].text : tokens[end - 1].text)) return [];
