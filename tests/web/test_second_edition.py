@@ -97,7 +97,7 @@ async def test_back_from_the_shop_the_page_waits_for_its_keys(looking: Look) -> 
 
 
 async def test_times_are_typed_with_24_hours(looking: Look) -> None:
-    """Time fields use 24 hours; "930" becomes 09:30."""
+    """Time fields use 24 hours; "930" becomes 09:30, and a missing day is asked for in words."""
     seen = await looking("member")
     page = seen.page
     await seen.open("/automations/new/hide-out-of-stock-products/where")
@@ -110,3 +110,6 @@ async def test_times_are_typed_with_24_hours(looking: Look) -> None:
     async for _ in seen.sizes():
         await expect(time).to_have_value("09:30")
     await expect(page.get_by_text("Every day at 09:30 (Europe/Berlin)", exact=True)).to_be_visible()
+    await page.get_by_label("How often").select_option(label="Once")
+    await page.get_by_label("Date", exact=True).fill("")
+    await expect(page.get_by_label("Date", exact=True)).to_have_accessible_description("Choose the day.")

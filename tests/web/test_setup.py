@@ -14,6 +14,10 @@ from tests.web.shops import sheet, written
 from tests.web.site import WebSite
 
 INPUTS = "What should it do?"
+_FIRST_FAULT_FOCUSED = """() => {
+    const fault = document.querySelector('main .form .problems');
+    return !fault || fault.parentElement.contains(document.activeElement);
+}"""
 
 
 async def _next(page: Page, heading: str) -> None:
@@ -108,7 +112,10 @@ async def _draft(seen: OpenPage, template: dict[str, Any], **changes: Any) -> No
 
 
 async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
-    """Every template has a form without a JSON field. See docs/design/web.md#inputs-form."""
+    """Every template has a form without a JSON field, whose first fault takes the focus.
+
+    See docs/design/web.md#inputs-form.
+    """
     owner = await web.session_of("owner")
     offered = (await owner.call("GET", "/v1/automations/templates?limit=200"))["templates"]
     assert offered
@@ -132,6 +139,7 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
         await page.get_by_role("button", name="Next").last.click()
         counted = page.get_by_role("alert").filter(has_text="to correct")
         await expect(counted.or_(page.get_by_role("heading", name="When does it run?"))).to_be_visible()
+        await page.wait_for_function(_FIRST_FAULT_FOCUSED)
 
 
 async def test_an_error_of_the_service_focuses_its_field(looking: Look, web: WebSite) -> None:

@@ -23,9 +23,11 @@ export function sharedForm(): FormWorld {
 
 /** Puts the focus at the first field with a message; false when there is none. */
 export function focusFault(within: Element | undefined): boolean {
-  const field = within?.querySelector<HTMLElement>('[aria-invalid="true"], [data-fault]');
+  const fault = within?.querySelector<HTMLElement>('[aria-invalid="true"], [data-fault], .problems');
+  // Beside the message of several inputs, such as choices, the first of them.
+  const field = fault?.matches(".problems") ? fault.parentElement?.querySelector<HTMLElement>("input, select, textarea, button") : fault;
   field?.focus();
-  return field !== null && field !== undefined;
+  return Boolean(field);
 }
 
 /** What was typed into a number's field; undefined for nothing, NaN for what is no number. */

@@ -93,7 +93,7 @@ export function scheduleWords(schedule: ScheduleRecord): string {
     case "monthly":
       return `${monthlyWords(schedule)} ${atTime}`;
     case "once":
-      return `Once, on ${dateWords(schedule.date ?? "")} ${atTime}`;
+      return `Once, ${schedule.date ? `on ${dateWords(schedule.date)} ` : ""}${atTime}`;
     default:
       return "On a schedule this page does not know; reload it";
   }

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it, test } from "vitest";
 import { type Field, formOf, sent, splitWords, startOf } from "./schema";
 import type { Schema } from "./schema_shape";
-import { check } from "./schema_check";
+import { boundsInWords, check } from "./schema_check";
 import { rulesOf } from "./schema_rules";
 import { hintWords, labelWords, optionWords, patternWords } from "./schema_words";
 
@@ -37,7 +37,7 @@ describe("a form from a schema", () => {
   it("has the field each schema asks for", () => {
     const kinds = Object.fromEntries(form.fields.map((field) => [field.name, field.kind]));
     expect(kinds).toEqual({
-      sheet: "connection", tag: "line", note: "box", limit: "whole", window_days: "whole", tags: "words", tiers: "list",
+      sheet: "connection", tag: "line", note: "line", limit: "whole", window_days: "whole", tags: "words", tiers: "list",
       when: "variants", odd: "json",
     });
     expect(fieldNamed("sheet")).toMatchObject({ named: "sheet", required: true, hint: "Where prices are" });
@@ -81,6 +81,13 @@ test("names that every object inherits are words like any other", () => {
 test("a value or a word of a hint that is named like a field does not get the field's label", () => {
   expect(["floor", "percent", "when"].map((value) => optionWords(value))).toEqual(["Floor", "Percent", "Rule"]);
   expect(hintWords("Rows with no_sale_days are left out")).toBe("Rows with no sale days are left out");
+});
+
+test("a hint that only repeats the label is left out, and bounds say what they leave out", () => {
+  expect(hintWords('Which products; all needs {"all": true}', "Products")).toBe("");
+  expect(hintWords("Which products; absent: all", "Products")).toBe("Which products. Left empty: all");
+  expect(boundsInWords({ exclusiveMinimum: 0, maximum: 95 })).toBe("More than 0, at most 95");
+  expect([boundsInWords({ minimum: 1, maximum: 5000 }), boundsInWords({ minimum: 1 }), boundsInWords({})]).toEqual(["1 to 5,000", "At least 1", ""]);
 });
 
 describe("fields that go together", () => {

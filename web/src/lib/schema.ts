@@ -10,7 +10,7 @@ import type { Schema } from "./schema_shape";
 import { hintWords, labelWords, NAMED } from "./schema_words";
 
 export type Kind =
-  | "line" | "box" | "secret" | "number" | "whole" | "yesno" | "choice" | "date" | "time" | "words" | "list" | "group"
+  | "line" | "secret" | "number" | "whole" | "yesno" | "choice" | "date" | "time" | "words" | "list" | "group"
   | "variants" | "money" | "percent" | "connection" | "products" | "place" | "automation" | "picks" | "map" | "keyfile"
   | "json";
 
@@ -41,7 +41,6 @@ export interface Field {
 }
 
 const PICKED = new Set(["sheet", "teams", "file", "integration_id"]);
-const LONG = 255;
 /** An Id of docs/design/api/conventions.md#common-types: the inputs that hold one name an automation. */
 const ID = "^[0-9A-HJKMNP-TV-Z]{26}$";
 
@@ -124,8 +123,7 @@ function kindOf(schema: Schema, root: Schema): Kind {
   switch (schema.type) {
     case "string":
       if (schema.secret) return "secret";
-      if (schema.format === "date" || schema.format === "time") return schema.format;
-      return (schema.maxLength ?? 0) > LONG && schema.format !== "uri" ? "box" : "line";
+      return schema.format === "date" || schema.format === "time" ? schema.format : "line";
     case "integer":
       return "whole";
     case "number":

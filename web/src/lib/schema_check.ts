@@ -91,11 +91,12 @@ const plain = (number: number) => number.toLocaleString("en-GB", { maximumFracti
 
 /** The bounds of a field in words, for its hint. */
 export function boundsInWords(schema: Schema): string {
-  const minimum = schema.minimum ?? schema.exclusiveMinimum;
-  const maximum = schema.maximum ?? schema.exclusiveMaximum;
+  const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema;
   if (minimum !== undefined && maximum !== undefined) return `${plain(minimum)} to ${plain(maximum)}`;
-  if (minimum !== undefined) return `${schema.minimum === undefined ? "More than" : "At least"} ${plain(minimum)}`;
-  return maximum === undefined ? "" : `${schema.maximum === undefined ? "Less than" : "At most"} ${plain(maximum)}`;
+  const least = minimum !== undefined ? `at least ${plain(minimum)}` : above !== undefined ? `more than ${plain(above)}` : "";
+  const most = maximum !== undefined ? `at most ${plain(maximum)}` : below !== undefined ? `less than ${plain(below)}` : "";
+  const words = [least, most].filter(Boolean).join(", ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** The messages that no field of the form can show, such as those about several of its fields. */

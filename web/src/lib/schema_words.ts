@@ -108,14 +108,16 @@ export function optionWords(value: unknown, field = ""): string {
 
 /** A description as a hint: what it says of absent and null is said of a field left empty. */
 export function hintWords(description: string | undefined, label = ""): string {
-  if (!description || description.toLowerCase() === `the ${label.toLowerCase()}`) return "";
-  return description
+  const words = (description ?? "")
     // "vendor: one of these": the field is there only with that choice.
     .replace(/^[a-z_]+: (.)/, (_, letter: string) => letter.toUpperCase())
     .replaceAll("`", "")
     .replaceAll(/; all needs \{"all": true\}/g, "")
     .replaceAll(/; (?:null|absent): (.)/g, (_, letter: string) => `. Left empty: ${letter}`)
     .replaceAll(/\b[a-z]+_[a-z_]+\b/g, (name) => optionWords(name).toLowerCase());
+  // "Which products" says no more than its label.
+  const saysLabel = ["the", "which"].some((article) => words.toLowerCase() === `${article} ${label.toLowerCase()}`);
+  return saysLabel ? "" : words;
 }
 
 const PATTERNS: Readonly<Record<string, string>> = {

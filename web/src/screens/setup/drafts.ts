@@ -5,6 +5,7 @@
  */
 
 import type { ScheduleRecord, TemplateRecord } from "../../api/schema";
+import { withCadence } from "../../lib/schedule";
 import type { TriggerBody } from "../../lib/topics";
 
 export interface Draft {
@@ -68,12 +69,13 @@ export class Drafts {
 }
 
 /** A new draft with the template's defaults; with a store chosen it begins at the second step. */
-export function freshDraft(template: TemplateRecord, inputs: unknown, key: string, at: number, store: number | null = null): Draft {
+export function freshDraft(template: TemplateRecord, inputs: unknown, key: string, at: number, today: string, store: number | null = null): Draft {
   return {
     store,
     connections: [],
     inputs,
-    schedule: template.default_schedule,
+    // A schedule of one run has no date of its own: it gets tomorrow's, as when "Once" is chosen.
+    schedule: withCadence(template.default_schedule, template.default_schedule.cadence, today),
     timezone: null,
     trigger: { kind: "schedule" },
     name: template.name,

@@ -21,15 +21,21 @@ describe("the wizard", () => {
   it("asks for a store, or for as many accounts as are read", () => {
     const report = template({ platforms: [], connections: [STORES_NEEDED] });
     expect(needWords(STORES_NEEDED)).toBe("2 to 10 stores");
-    const draft = freshDraft(report, {}, "k", 1);
+    const draft = freshDraft(report, {}, "k", 1, "2026-11-19");
     expect(whereFaults(report, { ...draft, connections: [1, 3] }, ALL)).toEqual({ connections: ["Choose 2 to 10 stores."] });
     expect(whereFaults(report, { ...draft, connections: [2, 1] }, ALL)).toEqual({});
     expect(whereFaults(template({}), draft, ALL)).toHaveProperty("integration_id");
   });
 
+  it("has a day for a schedule of one run, as when Once is chosen", () => {
+    const sale = template({ default_schedule: { ...SCHEDULE, cadence: "once", run_at: "00:05" } });
+    expect(freshDraft(sale, {}, "k", 1, "2026-11-19").schedule).toMatchObject({ cadence: "once", date: "2026-11-20", run_at: "00:05" });
+    expect(freshDraft(template({}), {}, "k", 1, "2026-11-19").schedule).toEqual(SCHEDULE);
+  });
+
   it("sends the accounts in the order they were chosen, and a store alone", () => {
     const report = template({ platforms: [], connections: [STORES_NEEDED] });
-    const draft = { ...freshDraft(report, { limit: undefined }, "k", 1), connections: [2, 1], store: 1 };
+    const draft = { ...freshDraft(report, { limit: undefined }, "k", 1, "2026-11-19"), connections: [2, 1], store: 1 };
     const body = bodyOf(report, draft, FORM, ALL, "Europe/Berlin");
     expect(body.connections?.map(({ integration_id }) => integration_id)).toEqual([2, 1]);
     expect(body).not.toHaveProperty("integration_id");
