@@ -3,7 +3,9 @@
 See docs/design/web.md#search.
 """
 
-from playwright.async_api import expect
+import asyncio
+
+from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
 from tests.web.shops import hiding
@@ -63,6 +65,26 @@ async def test_everything_is_found_by_typing_and_opened_with_the_keyboard(
     await page.get_by_role("searchbox", name="Search runs").fill("quink")
     await page.keyboard.press("Enter")
     await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
+
+
+async def test_what_is_typed_before_the_search_is_there_is_kept(looking: Look) -> None:
+    """It is neither lost nor taken as keys of the page. See docs/design/web.md#search."""
+    seen = await looking("member")
+    page = seen.page
+    fetch = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await fetch.wait()
+        await route.continue_()
+
+    await page.route("**/assets/Palette-*.js", hold)
+    await seen.open("/account")
+    await page.get_by_role("button", name="Search").click()
+    await page.keyboard.type("g o")
+    fetch.set()
+    box = page.get_by_role("dialog", name="Search").get_by_role("combobox", name="Search")
+    await expect(box).to_have_value("g o")
+    await expect(page).to_have_url(f"{seen.origin}/account")
 
 
 async def test_a_phone_shows_the_whole_names_of_what_was_found(looking: Look, web: WebSite) -> None:

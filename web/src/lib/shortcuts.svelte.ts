@@ -34,15 +34,30 @@ class Shortcuts {
   help = $state(false);
   /** Whether the search over everything is open. */
   searching = $state(false);
+  /** What was typed since the search was opened and before its field was there. */
+  #ahead = "";
   #screen = $state.raw<Shortcut[]>([]);
   #typed = new Sequence();
 
   #everywhere: Shortcut[] = [
     { keys: "?", words: "Show the keys", run: () => (this.help = true) },
-    { keys: "Ctrl K", words: "Search everything", run: () => (this.searching = true) },
+    { keys: "Ctrl K", words: "Search everything", run: () => this.search() },
     { keys: "j", words: "Next row", run: () => moveRow(1) },
     { keys: "k", words: "Row before", run: () => moveRow(-1) },
   ];
+
+  /** Opens the search; what is typed until its field is there is not lost and no key of the page. */
+  search(): void {
+    this.#ahead = "";
+    this.searching = true;
+  }
+
+  /** Returns what was typed before the search had a field. */
+  takeAhead(): string {
+    const ahead = this.#ahead;
+    this.#ahead = "";
+    return ahead;
+  }
 
   get all(): Shortcut[] {
     const ways = GO.map(
@@ -66,7 +81,12 @@ class Shortcuts {
   heard = (event: KeyboardEvent): void => {
     if (isSearch(event) && !document.querySelector("dialog[open]")) {
       event.preventDefault();
-      this.searching = true;
+      this.search();
+    } else if (this.searching && !document.querySelector("dialog[open]")) {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.key.length > 1) return;
+      event.preventDefault();
+      this.#ahead += event.key;
+      return;
     }
     const key = nameOf(event);
     if (key === null || !preferences.choices.keys || event.defaultPrevented) return;
