@@ -4,6 +4,8 @@ export interface Advice {
   words: string;
   /** The account needs its key again. */
   reconnect: boolean;
+  /** The automation needs other inputs: running it again as it is would fail again. */
+  edit: boolean;
 }
 
 const OF_STEPS: Readonly<Record<string, string>> = {
@@ -27,9 +29,12 @@ const OF_RUNS: Readonly<Record<string, string>> = {
   timed_out: "Narrow down what it reads, then run again.",
   interrupted: "Run again.",
 };
+/** What another run may do by itself. */
+const AGAIN = new Set(["unavailable", "throttled", "stale", "broken", "some_changes_failed", "all_conflicted", "outcome_unknown", "interrupted"]);
 const RECONNECT = new Set(["unauthorized", "forbidden", "wrong_address"]);
 
 export function adviceOf(run: string | null, step: string | null): Advice {
   const words = (step && OF_STEPS[step]) ?? (run && OF_RUNS[run]) ?? "Correct the automation where it needs it, then run again.";
-  return { words, reconnect: step !== null && RECONNECT.has(step) };
+  const reconnect = step !== null && RECONNECT.has(step);
+  return { words, reconnect, edit: !reconnect && ![step, run].some((code) => code !== null && AGAIN.has(code)) };
 }

@@ -1,6 +1,7 @@
 /** A run's result as tables and numbers, named and ordered by the template's schema where there is one. */
 
 import { plainName } from "../../lib/record_words";
+import { dayOf } from "../../lib/time";
 
 export type Shape =
   | { kind: "text"; name: string; value: string }
@@ -17,12 +18,14 @@ interface Schema {
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+const isDay = (value: unknown) => typeof value === "string" && /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value));
 const isPlain = (value: unknown) => value === null || typeof value !== "object";
 
-/** Returns a plain value in words. */
+/** Returns a plain value in words; a day always with its year. */
 export function wordsOf(value: unknown): string {
   if (value === null || value === undefined) return "";
   if (typeof value === "boolean") return value ? "yes" : "no";
+  if (isDay(value)) return dayOf(value as string, "UTC", 0);
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
@@ -39,13 +42,15 @@ const NAMED: Readonly<Record<string, string>> = { tagged: "Tag added", untagged:
 function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape {
   const name = schema?.title ?? NAMED[key] ?? plainName(key);
   if (typeof value === "number") return { kind: "number", name, value };
-  if (typeof value === "string") return { kind: /^https:\/\/\S+$/.test(value) ? "link" : "text", name, value };
+  if (typeof value === "string") return { kind: /^https:\/\/\S+$/.test(value) ? "link" : "text", name, value: wordsOf(value) };
   if (typeof value === "boolean") return { kind: "text", name, value: wordsOf(value) };
   if (Array.isArray(value) && value.every(isPlain)) return { kind: "list", name, values: value.map(wordsOf) };
   if (Array.isArray(value) && value.every(isRecord)) {
     const rows = value as Record<string, unknown>[];
     const declared = Object.keys(schema?.items?.properties ?? {});
-    const columns = [...new Set([...declared, ...rows.flatMap(Object.keys)])].filter((column) => rows.some((row) => row[column] !== undefined));
+    const names = [...new Set([...declared, ...rows.flatMap(Object.keys)])].filter((column) => rows.some((row) => row[column] !== undefined));
+    // A code is for programs; the message beside it says the same in words.
+    const columns = names.includes("message") ? names.filter((column) => column !== "code") : names;
     return { kind: "table", name, columns: columns.map((column) => [column, schema?.items?.properties?.[column]?.title ?? plainName(column)]), rows };
   }
   return { kind: "tree", name, value };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StepRecord } from "../../api/schema";
-import { shapesOf } from "./result";
+import { adviceOf } from "./advice";
+import { shapesOf, wordsOf } from "./result";
 import { folded } from "./timeline";
 
 const step = (seq: number, iteration: number | null = null, status = "succeeded") => ({ seq, iteration, status }) as StepRecord;
@@ -11,6 +12,14 @@ describe("the timeline", () => {
     const items = folded([step(1), ...loop, step(6), step(7, 1), step(8)]);
     expect(items.map(({ kind, key }) => `${kind} ${key}`)).toEqual(["step 1", "loop 2", "step 6", "step 7", "step 8"]);
     expect(items[1]).toMatchObject({ rounds: 4, failed: 1 });
+  });
+});
+
+describe("what to do about a failure", () => {
+  it("is to change the automation where another run would fail as this one did", () => {
+    expect([adviceOf("failed", "not_found"), adviceOf("too_many_changes", null), adviceOf(null, null)].map(({ edit }) => edit)).toEqual([true, true, true]);
+    expect([adviceOf("failed", "unavailable"), adviceOf("interrupted", null), adviceOf("failed", "unauthorized")].map(({ edit }) => edit)).toEqual([false, false, false]);
+    expect(adviceOf("failed", "unauthorized").reconnect).toBe(true);
   });
 });
 
@@ -25,6 +34,19 @@ describe("the result", () => {
       { kind: "link", name: "File", value: "https://x.example/a" },
     ]);
     expect(shapesOf({ urls: ["a", 1], on: true, bad: "javascript:alert(1)" }, null).map(({ kind }) => kind)).toEqual(["list", "text", "text"]);
+  });
+
+  it("says a day as a day, alone and in a table", () => {
+    expect(shapesOf({ day: "2026-11-19", sku: "2026-13-45" }, null).map((shape) => "value" in shape && shape.value)).toEqual(["Thu 19 Nov 2026", "2026-13-45"]);
+    expect(["2026-11-19", "2026-11-19T08:00", true, null].map(wordsOf)).toEqual(["Thu 19 Nov 2026", "2026-11-19T08:00", "yes", ""]);
+  });
+
+  it("leaves a code out where a message says it in words", () => {
+    const rows = [{ row: 17, code: "number_ambiguous", message: "1,234 can be read in two ways" }];
+    expect(shapesOf({ refused_rows: rows, codes: [{ code: "SAVE10" }] }, null)).toMatchObject([
+      { columns: [["row", "Row"], ["message", "Message"]] },
+      { columns: [["code", "Code"]] },
+    ]);
   });
 
   it("names what happened to a tag (D17)", () => {
