@@ -127,6 +127,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   slack: {
     about: "A Slack workspace, for steps of workflows, or one of its channels, for messages of automations.",
+    way: ["api.slack.com/apps", "Your app", "OAuth & Permissions", "Bot User OAuth Token"],
     steps: [
       "At api.slack.com/apps, make an app for your workspace.",
       "For steps of workflows: under OAuth & Permissions add the scopes chat:write, channels:read and users:read, install the app, and copy the bot token. Invite the app to the channels it writes to.",
@@ -136,6 +137,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   telegram: {
     about: "A Telegram bot, for steps of workflows.",
+    way: ["Telegram", "BotFather", "/newbot", "Token"],
     steps: [
       "In Telegram, write /newbot to BotFather, and copy the token it shows.",
       "Add the bot to the groups it writes to. A person has to write to the bot first.",
@@ -143,6 +145,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   discord: {
     about: "A Discord bot, or the webhook of one channel, for steps of workflows.",
+    way: ["Channel settings", "Integrations", "Webhooks", "Copy Webhook URL"],
     steps: [
       "For a webhook: in the channel's settings open Integrations, Webhooks, make one and copy its address.",
       "For a bot: in Discord's developer portal make an application with a bot, copy its token, and invite it to your server.",
@@ -151,15 +154,18 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   mattermost: {
     about: "An account on your Mattermost server, for steps of workflows.",
+    way: ["Mattermost", "Profile", "Security", "Personal Access Tokens"],
     steps: ["In Mattermost, open Profile, Security, Personal Access Tokens, or make a bot account, and copy the token."],
     hints: { base_url: "Such as https://chat.example.com" },
   },
   twilio: {
     about: "A Twilio account, for steps of workflows that send text messages.",
+    way: ["Twilio console", "Account", "Account SID and Auth Token"],
     steps: ["In the Twilio console, copy the account SID and the auth token from the account's page."],
   },
   whatsapp: {
     about: "A phone number of WhatsApp's Cloud API, for steps of workflows.",
+    way: ["Meta developer portal", "Your app", "WhatsApp", "API setup"],
     steps: [
       "In Meta's developer portal, open your app, WhatsApp, API setup, and copy the id of the phone number.",
       "In the business settings, make a system user's token with the right whatsapp_business_messaging.",
@@ -167,6 +173,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   airtable: {
     about: "Airtable bases, for steps of workflows.",
+    way: ["airtable.com/create/tokens", "Create new token", "Token"],
     steps: [
       "At airtable.com/create/tokens, make a token with the scopes data.records:read and data.records:write.",
       "Give it access to the bases the workflow uses, and copy it.",
@@ -174,6 +181,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   notion: {
     about: "Pages and databases of Notion, for steps of workflows.",
+    way: ["notion.so/my-integrations", "Your integration", "Internal Integration Secret"],
     steps: [
       "At notion.so/my-integrations, make an internal integration and copy its secret.",
       "Open each database the workflow uses, and add the integration under Connections.",
