@@ -18,11 +18,18 @@ from tests.fake_clock import FakeClock
 from tests.people import ApiResponse, Caller
 from tests.service import LOGIN
 from tests.source import ROOT, name_of
+from tests.web import test_looks, test_setup_looks
+from tests.web.looking import PICTURES
 from tests.whole import Whole, open_whole
 
 PAGE = ROOT / "docs/guides/api-clients.md"
 GLOSSARY = ROOT / "docs/glossary.md"
 INDEX = ROOT / "docs/index.md"
+GUIDE = (ROOT / "docs/guides/merchants.md", *sorted((ROOT / "docs/guides/merchants").glob("*.md")))
+SCREENS = ROOT / "docs/guides/screens.md"
+_ITALICS = re.compile(r"(?<!\*)\*{1,2}([^*`]+?)\*{1,2}(?!\*)")
+# A button that names the service, and the name of a step in Shopify Flow.
+_COMPOSED = {"Sign in with Google", "Send internal email"}
 WORK = "<!-- example: a worker does what can be done -->"
 _EXAMPLE = re.compile(
     re.escape(WORK)
@@ -233,3 +240,33 @@ def test_design_documents_and_glossary_stay_short() -> None:
     assert {name: length for name, length in lengths.items() if length > 250} == {}
     rows = [line for line in GLOSSARY.read_text("utf-8").splitlines() if line.startswith("| ")]
     assert len(rows) - 2 <= 40  # heading and rule
+
+
+def test_what_the_guide_sets_in_italics_is_in_the_web_app() -> None:
+    """Names of buttons, fields and states in the guide for merchants are the words that the app shows."""
+    app = " ".join(
+        path.read_text("utf-8")
+        for path in (ROOT / "web/src").rglob("*")
+        if path.suffix in (".svelte", ".ts") and ".test." not in path.name and path.name != "schema.d.ts"
+    )
+    shown = " ".join(app.split())
+    guide = " ".join(path.read_text("utf-8") for path in GUIDE)
+    words = {
+        part
+        for italics in _ITALICS.findall(" ".join(guide.split()))
+        for part in re.split(r" ?[→›] ?", italics)
+    }
+    assert len(words) > 50
+    assert {part for part in words if part not in shown} == _COMPOSED
+
+
+def test_every_picture_of_the_guide_is_made() -> None:
+    """Each picture is one of a screen that is looked at, in a theme and a size."""
+    made = {name for name, _ in (*test_looks.OPEN, *test_looks.SCREENS, *test_looks.STATES)}
+    made |= set(re.findall(r'check_looks\("([\w-]+)"\)', Path(test_setup_looks.__file__).read_text("utf-8")))
+    pictures = {
+        name for path in (*GUIDE, SCREENS) for name in re.findall(r"pictures/([\w-]+)\.png", path.read_text())
+    }
+    assert pictures <= {
+        f"{name}-{theme}-{size}" for name in made for theme in ("light", "dark") for size in PICTURES
+    }

@@ -122,10 +122,10 @@ _LOW_TARGETS = """() => [...document.querySelectorAll('a, button, input, select,
 
 async def _looked_at(web: WebSite) -> dict[str, Any]:
     """Prepares a waiting run beside strips of many runs and runs of another zone."""
-    await web.automation("Looked at each hour", schedule={"cadence": "hourly"})
+    await web.automation("Hide sold-out teas", schedule={"cadence": "hourly"})
     daily = {"cadence": "daily", "run_at": "05:00"}
-    await web.automation("Looked at elsewhere", schedule=daily, timezone="America/New_York")
-    automation = await web.automation("Looked at")
+    await web.automation("Hide sold-out gifts", schedule=daily, timezone="America/New_York")
+    automation = await web.automation("Hide what is sold out")
     return await web.run(automation["id"], f"look-{automation['id']}")
 
 
@@ -182,7 +182,7 @@ async def test_lists_fit_every_width_of_a_desk_with_long_names(looking: Look, we
     See docs/design/web.md#look.
     """
     await _looked_at(web)
-    await store_import(web, logged("Looked at in a list"), "Looked at in a list, from another tool")
+    await store_import(web, logged("Log of the day"), "Log of the day, from another tool")
     seen = await looking("owner")
 
     async def rename(route: Route) -> None:

@@ -45,7 +45,7 @@ async def test_connections_people_and_the_organization_are_sound(looking: Look, 
 
     See docs/design/web.md#connections and docs/design/web.md#people-organization-account.
     """
-    await web.automation("On the shop of the looks")
+    await web.automation("Hide sold-out pots")
     member = await looking("member")
     faults = await _member(member, web)
     seen = await looking("owner")
@@ -61,7 +61,7 @@ async def test_connections_people_and_the_organization_are_sound(looking: Look, 
     await expect(page.get_by_text("This field is required.").first).to_be_visible()
     faults += await seen.check_looks("new-connection-keys")
     await seen.open(f"/connections/{web.site.store}?do=disconnect")
-    await expect(page.get_by_role("dialog").get_by_text("On the shop of the looks")).to_be_visible()
+    await expect(page.get_by_role("dialog").get_by_text("Hide sold-out pots")).to_be_visible()
     faults += await seen.check_looks("disconnect")
     await seen.open("/people?do=invite")
     await page.get_by_role("dialog", name="Invite a person").wait_for()
@@ -120,7 +120,7 @@ async def _member(seen: OpenPage, web: WebSite) -> list[str]:
     await seen.page.get_by_role("link", name="The shop").wait_for()
     faults = await seen.check_looks("connections")
     await seen.open(f"/connections/{web.site.store}")
-    await seen.page.get_by_role("table").get_by_text("On the shop of the looks").wait_for()
+    await seen.page.get_by_role("table").get_by_text("Hide sold-out pots").wait_for()
     faults += await seen.check_looks("connection")
     await seen.open("/people")
     await seen.page.get_by_role("cell", name="approver@shop.example").wait_for()
