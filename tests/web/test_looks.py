@@ -135,6 +135,7 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite)
     See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
     """
     run = await _looked_at(web)
+    await store_import(web, logged("Log of the orders"), "Log of the orders")
     faults: list[str] = []
     nobody = await looking(None)
     for name, path in OPEN:
