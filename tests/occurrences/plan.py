@@ -338,8 +338,8 @@ class Plan:
         self.rows[slot_at] = record
         record.update(state="skipped", reason=BY_MERCHANT, exempt=False, version=record["version"] + 1)
 
-    def unskip(self, slot_at: datetime) -> None:
-        """Removes a person's skip, and lets a run of a closing through."""
+    def unskip(self, slot_at: datetime, by_person: bool) -> None:
+        """Removes a person's skip, and lets a run of a closing through, which a token may not."""
         record = self.find(slot_at)
         is_left_out = record["state"] == "pending" and self.closing_of(record) is not None
         if not (is_by_person(record) or is_left_out):
@@ -347,7 +347,7 @@ class Plan:
         is_exempt = self.closing_at(record["run_at"]) is not None
         if record["run_at"] <= self.now or self.state != "active":
             raise Refused("wrong_state")
-        if is_exempt and self.is_projected(slot_at):
+        if is_exempt and (self.is_projected(slot_at) or not by_person):
             raise Refused("wrong_state")
         self.rows[slot_at] = record
         record.update(state="pending", reason=None, exempt=is_exempt, version=record["version"] + 1)

@@ -251,22 +251,30 @@ class Calendar(RuleBasedStateMachine):
         real = self.diary.move(self.current(), picked["slot_at"], run_at, version=version)
         self.both(real, "move", picked["slot_at"], run_at)
 
-    @rule(place=places, verb=st.sampled_from(["skip", "skip", "unskip"]))
-    def skip_or_unskip(self, place: int, verb: str) -> None:
-        """Skips a row or removes its skip."""
+    @rule(place=places)
+    def skip(self, place: int) -> None:
+        """Skips a row."""
         slot_at = self.pick(place)["slot_at"]
         version = self.plan.version_of(slot_at)
-        real = getattr(self.diary, verb)(self.current(), slot_at, version=version)
-        self.both(real, verb, slot_at)
+        self.both(self.diary.skip(self.current(), slot_at, version=version), "skip", slot_at)
 
-    @rule(place=places)
-    def unskip_a_skipped_one(self, place: int) -> None:
-        """Removes a skip if there is one."""
+    @rule(place=places, by_person=st.booleans())
+    def unskip(self, place: int, by_person: bool) -> None:
+        """Removes the skip of a row, as a person or with a token."""
+        self._unskip(self.pick(place)["slot_at"], by_person)
+
+    @rule(place=places, by_person=st.booleans())
+    def unskip_a_skipped_one(self, place: int, by_person: bool) -> None:
+        """Removes a skip if there is one, as a person or with a token."""
         skipped = [row for row in self.plan.rows.values() if row["state"] == "skipped"]
         if skipped:
-            slot_at = skipped[place % len(skipped)]["slot_at"]
-            version = self.plan.version_of(slot_at)
-            self.both(self.diary.unskip(self.current(), slot_at, version=version), "unskip", slot_at)
+            self._unskip(skipped[place % len(skipped)]["slot_at"], by_person)
+
+    def _unskip(self, slot_at: datetime, by_person: bool) -> None:
+        version = self.plan.version_of(slot_at)
+        caller = self.closer.actor if by_person else self.world.owner
+        real = self.diary.unskip(self.current(), slot_at, version=version, actor=caller)
+        self.both(real, "unskip", slot_at, by_person)
 
     @rule(
         begins=st.sampled_from([-9 * HOUR, -MINUTE, timedelta(0), 20 * HOUR, 5 * DAY]),
@@ -333,18 +341,12 @@ class Calendar(RuleBasedStateMachine):
         self.run(self.world.write(act))
 
     @precondition(lambda self: self.plan.state == "active" and self.plan.closings)
-    @rule(place=places)
-    def let_a_closed_run_through(self, place: int) -> None:
-        """Takes up a run that a closing leaves out."""
+    @rule(place=places, by_person=st.sampled_from([True, True, False]))
+    def let_a_closed_run_through(self, place: int, by_person: bool) -> None:
+        """Takes up a run that a closing leaves out, which a token may not."""
         left_out = self._left_out()
         if left_out:
-            slot_at = left_out[place % len(left_out)]["slot_at"]
-            version = self.plan.version_of(slot_at)
-            self.both(
-                self.diary.unskip(self.current(), slot_at, version=version, actor=self.closer.actor),
-                "unskip",
-                slot_at,
-            )
+            self._unskip(left_out[place % len(left_out)]["slot_at"], by_person)
 
     @precondition(lambda self: self.plan.state == "active" and self.plan.closings)
     @rule(place=st.integers(0, 3), late=st.sampled_from([timedelta(0), MINUTE, 4 * HOUR]))
