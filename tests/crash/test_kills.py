@@ -20,8 +20,6 @@ EVERY = {
     "postgresql": int(os.environ.get("CRASH_EVERY", "15")),
 }
 PAIRS = int(os.environ.get("CRASH_PAIRS", "3"))
-# Kills beside each lost request; what a restarted process makes of one does not depend on the engine.
-BESIDE = {"sqlite": PAIRS, "postgresql": max(1, PAIRS // 3)}
 POINTS = {
     "before_intent",
     "after_intent",
@@ -119,7 +117,7 @@ async def test_a_kill_beside_a_lost_request_or_answer_loses_and_doubles_nothing(
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect} faults")
     failures = {}
     for fault in FAULTS[kind]:
-        for number in [None, *draw.sample(range(count // 2, count), BESIDE[shop.engine.dialect])]:
+        for number in [None, *draw.sample(range(count // 2, count), 3)]:
             killer = Killer([] if number is None else [number])
             run = await play(shop, kind, killer, [fault])
             if wrong := await judge(shop, run, blind=kind == "teams"):

@@ -19,8 +19,9 @@ import pytest
 
 from steward.cli.demo import in_words
 from tests.clients.test_typescript_client import needs_build
+from tests.processes.forked import LONGEST, environ
 from tests.processes.ports import free_port
-from tests.processes.running import LONGEST, Running, environ, eventually, start
+from tests.processes.running import Running, eventually, start
 from tests.source import ROOT
 
 # What `steward init` asks on a terminal, and the answers.

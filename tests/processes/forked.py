@@ -1,21 +1,21 @@
-"""Forks service processes from one that has imported the service, in a tenth of the CPU time.
+"""Forks processes of the service from one that has imported it, in a tenth of the CPU time.
 
-A killed process has its own connections and files, like one that `steward serve` starts.
+A forked process has its own connections and files and can be killed, like one that a command starts.
 """
 
 import asyncio
-import contextlib
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
 from steward import failpoint
-from tests.processes.running import LONGEST, environ
+
+LONGEST = 90.0 if int(os.environ.get("KILLED_CHANGES", "0")) < 1_000 else 600.0
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(["tests.processes.preloaded"])
@@ -30,46 +30,77 @@ class DeathAt:
 
 
 @dataclass
-class ForkedService:
-    """Holds a forked process that serves."""
+class ForkedChild:
+    """Holds a forked process as asyncio's `Process` does, and the end of the pipe that it writes to."""
 
     process: ForkServerProcess
+    out: Connection
 
-    async def kill(self) -> None:
-        """Kills the process by SIGKILL."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process.pid or 0, signal.SIGKILL)
-        await self.ended()
+    @property
+    def pid(self) -> int:
+        """Returns the process id."""
+        assert self.process.pid is not None
+        return self.process.pid
 
-    async def ended(self) -> None:
-        """Waits until the process is dead, and checks that SIGKILL ended it."""
+    @property
+    def returncode(self) -> int | None:
+        """Returns the exit code, or None while the process runs."""
+        return self.process.exitcode
+
+    def terminate(self) -> None:
+        """Asks the process to end by SIGTERM."""
+        self.process.terminate()
+
+    async def wait(self) -> int:
+        """Waits until the process has ended and returns its exit code, or minus the signal that ended it."""
         await asyncio.to_thread(self.process.join, LONGEST)
-        assert self.process.exitcode == -signal.SIGKILL, self.process.exitcode
+        code = self.process.exitcode
+        assert code is not None, f"still running after {LONGEST} s"
+        self.out.close()
+        return code
 
 
-async def fork_service(env: Mapping[str, str], death: DeathAt | None = None) -> ForkedService:
-    """Forks a process that runs `steward serve` and waits until it is ready."""
+def environ(env: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of this process with the settings in `env` and no others."""
+    stored = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
+    return {**stored, **env}
+
+
+async def fork(
+    *words: str, env: Mapping[str, str], death: DeathAt | None = None
+) -> tuple[ForkedChild, bytes]:
+    """Forks a process that runs a command; returns it once it is ready, with the facts that it printed."""
     reader, writer = _FORKING.Pipe(duplex=False)
-    process = _FORKING.Process(target=_serve, args=(environ(env), writer, death), daemon=True)
+    process = _FORKING.Process(target=_run, args=(words, environ(env), writer, death), daemon=True)
     process.start()
     writer.close()
-    with reader:
-        is_ready = await asyncio.to_thread(reader.poll, LONGEST)
-        assert is_ready, f"not ready within {LONGEST} s"
-        assert os.read(reader.fileno(), 1 << 20), "the service ended before it was ready"
-    return ForkedService(process)
+    line = await asyncio.to_thread(_first_line, reader)
+    assert line, f"steward {' '.join(words)} ended before it was ready"
+    return ForkedChild(process, reader), line
 
 
-def _serve(env: Mapping[str, str], out: Connection, death: DeathAt | None) -> None:
-    """Runs the command `serve` in the forked process."""
+def _first_line(reader: Connection) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        assert reader.poll(LONGEST), f"not ready within {LONGEST} s"
+        part = os.read(reader.fileno(), 1 << 20)
+        if not part:
+            return b""
+        line += part
+    return line
+
+
+def _run(words: Sequence[str], env: Mapping[str, str], out: Connection, death: DeathAt | None) -> None:
+    """Runs a command in the forked process."""
     os.environ.clear()
     os.environ.update(env)
     os.dup2(out.fileno(), 1)
+    out.close()
     if death is not None:
         failpoint.watch(_Killer(death).reached)
     from steward.cli.run import main
 
-    sys.exit(main(["serve", "--json"]))
+    sys.exit(main([*words, "--json"]))
 
 
 @dataclass

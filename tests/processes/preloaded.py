@@ -4,7 +4,9 @@ import gc
 
 import steward.app
 import steward.cli.run
-import steward.cli.serve  # noqa: F401
+import steward.cli.running
+import steward.cli.serve
+import steward.fake_platforms.application  # noqa: F401
 
 gc.collect()
 gc.freeze()

@@ -23,12 +23,12 @@ from steward.database.engine.migrate import migrate
 from steward.model.account import Role
 from steward.security.passwords import SMALL, hash_password
 from steward.startup import open_engine
+from tests.processes.forked import LONGEST, DeathAt, ForkedChild, environ, fork
 from tests.processes.ports import free_port
 from tests.processes.proxy import Proxy, line_to
 
 CLOCK = SystemClock()
 PASSWORD = "a-long-enough-phrase"
-LONGEST = 90.0 if int(os.environ.get("KILLED_CHANGES", "0")) < 1_000 else 600.0
 
 
 async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONGEST) -> Any:
@@ -61,16 +61,11 @@ async def steward(
     return answer
 
 
-def environ(env: Mapping[str, str]) -> dict[str, str]:
-    stored = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
-    return {**stored, **env}
-
-
 @dataclass
 class Running:
     """Holds a process that is ready, and the facts that it printed."""
 
-    child: asyncio.subprocess.Process
+    child: asyncio.subprocess.Process | ForkedChild
     facts: dict[str, Any]
 
     async def kill(self) -> None:
@@ -112,6 +107,17 @@ async def start(
     return Running(child, json.loads(line))
 
 
+async def start_forked(*words: str, env: Mapping[str, str], death: DeathAt | None = None) -> Running:
+    """Starts a command of the service like `start`, from a process that has imported the service.
+
+    What the system loads into a process when it executes a program needs a program.
+    """
+    if "LD_PRELOAD" in env:
+        return await start(*words, env=env)
+    child, line = await fork(*words, env=env, death=death)
+    return Running(child, json.loads(line))
+
+
 @dataclass
 class Site:
     """Holds an organization with a connected shop, served by real processes."""
@@ -127,7 +133,7 @@ class Site:
 
     async def serve_again(self) -> None:
         """Starts the service again at the same address."""
-        self.service = await start("serve", env=self.env)
+        self.service = await start_forked("serve", env=self.env)
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Makes a call as the signed-in owner and returns its data; fails unless it succeeds."""
@@ -189,7 +195,7 @@ async def open_site(
 ) -> AsyncIterator[Site]:
     """Starts fake platforms, database, service and a connected shop, and ends all of them afterwards."""
     _, sandbox = await asyncio.gather(
-        migrate(database_url, CLOCK.now()), start("sandbox", "--port", "0", env={})
+        migrate(database_url, CLOCK.now()), start_forked("sandbox", "--port", "0", env={})
     )
     address = sandbox.facts["url"].removeprefix("http://")
     host, _, port = address.rpartition(":")
@@ -230,7 +236,7 @@ async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIt
     await add_organization(env, "Test Shop", "owner")
     env["STEWARD_LISTEN"] = f"127.0.0.1:{free_port()}"
     env["STEWARD_BASE_URL"] = f"http://{env['STEWARD_LISTEN']}"
-    service = await start("serve", env=env)
+    service = await start_forked("serve", env=env)
     async with (
         httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,
         httpx.AsyncClient(base_url=sandbox.facts["url"], timeout=30) as world,

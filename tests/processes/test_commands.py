@@ -18,8 +18,9 @@ import httpx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.sqlite import connect
 from steward.version import __version__
+from tests.processes.forked import LONGEST, environ
 from tests.processes.ports import free_port
-from tests.processes.running import LONGEST, PASSWORD, environ, eventually, open_site, start, steward
+from tests.processes.running import PASSWORD, eventually, open_site, start, steward
 
 
 async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from steward.database.engine.migrate import sqlite_path
-from tests.processes.running import PASSWORD, start, steward
+from tests.processes.running import PASSWORD, start_forked, steward
 
 PROXY, SECOND_PROXY, NEAR, STRANGER = "127.0.0.2", "127.0.3.1", "127.0.0.1", "127.0.0.9"
 LIMIT = 10
@@ -29,7 +29,7 @@ async def served(database_url: str, folder: Path) -> AsyncIterator[str]:
     await steward("org", "create", "--name", "Test Shop", env=env)
     words = ["--email", EMAIL, "--first-name", "The", "--last-name", "Owner", "--org", "Test Shop"]
     await steward("user", "create", *words, "--role", "owner", "--password-stdin", env=env, stdin=PASSWORD)
-    serving = await start("serve", "--host", "0.0.0.0", "--port", "0", env=env)
+    serving = await start_forked("serve", "--host", "0.0.0.0", "--port", "0", env=env)
     try:
         yield f"http://127.0.0.1:{serving.facts['listen'].rpartition(':')[2]}"
     finally:

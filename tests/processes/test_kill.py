@@ -12,7 +12,7 @@ import pytest
 
 from tests.databases import Clones, copy_migrated_sqlite
 from tests.processes.judging import assert_written_once, hiding, more_products, slow_writes, written_parts
-from tests.processes.running import CLOCK, Running, Site, eventually, open_site, start
+from tests.processes.running import CLOCK, Running, Site, eventually, open_site, start_forked
 
 # `make soak` sets more, and another seed for each round.
 KILLS = int(os.environ.get("KILLS", "2"))
@@ -109,7 +109,7 @@ async def _kill_who_has(site: Site, url: str, spare: list[Running], run: str) ->
     if found_runnings[0] is site.service:
         await site.serve_again()
     else:
-        spare[spare.index(found_runnings[0])] = await start("worker", env=site.env)
+        spare[spare.index(found_runnings[0])] = await start_forked("worker", env=site.env)
     return took
 
 
@@ -117,7 +117,7 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
     """Loses, repeats and blocks no change. Another process takes the run over within 1.2 times the lease."""
     chance, kills = Random(KILL_SEED), 0
     is_shared = site_url.startswith("postgresql")
-    spare = [await start("worker", env=site.env)] if is_shared else []
+    spare = [await start_forked("worker", env=site.env)] if is_shared else []
     takeovers: list[float] = []
     try:
         while kills < KILLS:

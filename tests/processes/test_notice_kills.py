@@ -9,6 +9,7 @@ the counts are printed. By default SQLite is killed twice.
 import asyncio
 import contextlib
 import os
+import signal
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,9 +29,16 @@ from steward.model.ids import OrgId
 from steward.startup import open_engine
 from tests.databases import Clones, copy_migrated_sqlite
 from tests.outbound.mail_server import MailScript, mail_server
-from tests.processes.forked import DeathAt, ForkedService, fork_service
+from tests.processes.forked import DeathAt
 from tests.processes.ports import free_port
-from tests.processes.running import CLOCK, PASSWORD, add_organization, eventually
+from tests.processes.running import (
+    CLOCK,
+    PASSWORD,
+    Running,
+    add_organization,
+    eventually,
+    start_forked,
+)
 
 KILLS = int(os.environ.get("NOTICE_KILLS", "2"))
 SECONDS = float(os.environ.get("NOTICE_SECONDS", "inf"))
@@ -64,7 +72,7 @@ class Mailed:
     web: httpx.AsyncClient
     script: MailScript
     engine: Engine
-    service: ForkedService
+    service: Running
     csrf: dict[str, str] = field(default_factory=dict)
     answered_facts: set[str] = field(default_factory=set)
     content: dict[str, bytes] = field(default_factory=dict)  # of each message's first mail
@@ -97,7 +105,7 @@ async def mailed(site_url: str, tmp_path: Path) -> AsyncIterator[Mailed]:
         await add_organization(env, "Test Shop", "owner")
         engine = await open_engine(read(env), CLOCK, serve=False)
         await engine.write(CLOCK.now(), _add_owner, org=OrgId(1))
-        service = await fork_service(env)
+        service = await start_forked("serve", env=env)
         async with httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web:
             site = Mailed(env, web, script, engine, service)
             session = await site.call("/app/session", {"email": "owner@shop.example", "password": PASSWORD})
@@ -146,7 +154,7 @@ async def test_kills_lose_no_fact_and_no_mail(mailed: Mailed) -> None:
         for _ in range(min(chance.randint(1, MAX_CONSECUTIVE), KILLS - mailed.kills.total())):
             await mailed.service.kill()
             await _live_and_die(mailed, chance)
-        mailed.service = await fork_service(mailed.env)
+        mailed.service = await start_forked("serve", env=mailed.env)
         await _recover(mailed)
         counts = await _judge(mailed)
         kills = ", ".join(f"{number} {moment}" for moment, number in sorted(mailed.kills.items()))
@@ -158,12 +166,12 @@ async def _live_and_die(mailed: Mailed, chance: Random) -> None:
     number = mailed.kills.total()
     failpoint = FAILPOINTS[number // 2 % len(FAILPOINTS)] if number % 2 else None
     death = DeathAt(failpoint, chance.randrange(MAX_PASSES)) if failpoint else None
-    mailed.service = await fork_service(mailed.env, death)
+    mailed.service = await start_forked("serve", env=mailed.env, death=death)
     making = asyncio.create_task(_make_facts(mailed))
     if death is None:
         await CLOCK.sleep(chance.uniform(0.0, LONGEST_LIFE_S))
         await mailed.service.kill()
-    await mailed.service.ended()
+    assert await mailed.service.child.wait() == -signal.SIGKILL
     await making
     mailed.kills[failpoint or "at random"] += 1
     await _tally(mailed)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.processes.ports import free_port
-from tests.processes.running import PASSWORD, Site, open_site, start, steward
+from tests.processes.running import PASSWORD, Site, open_site, start_forked, steward
 
 EMAIL = "owner@shop.example"
 STATUS, SESSION = "/v1/automations/status", "/app/session"
@@ -20,7 +20,7 @@ async def two(
     """Provides a served site and clients without cookies, of its process and of a second one."""
     async with open_site(postgresql_url, tmp_path, STEWARD_LIMIT_LOGIN="10000") as site:
         listen = f"127.0.0.1:{free_port()}"
-        second = await start("serve", env={**site.env, "STEWARD_LISTEN": listen})
+        second = await start_forked("serve", env={**site.env, "STEWARD_LISTEN": listen})
         try:
             async with (
                 httpx.AsyncClient(base_url=site.env["STEWARD_BASE_URL"], timeout=30) as here,

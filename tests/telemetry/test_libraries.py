@@ -14,7 +14,8 @@ import pytest
 from steward.clock import SystemClock
 from steward.telemetry.log import LibraryLines, Log
 from steward.telemetry.redact import SecretRegister, without_credentials
-from tests.processes.running import environ, eventually
+from tests.processes.forked import environ
+from tests.processes.running import eventually
 
 LIVE = "live-planted-secret-4711"
 UNKNOWN = "unknownPlanted0815"
