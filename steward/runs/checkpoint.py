@@ -139,9 +139,9 @@ def _remembered(
         if write_.is_guarded and before != write_.over:
             continue
         if write_.position is not None:
-            earlier = replaced.get((write_.position, key))
-            first = before if earlier is None else earlier.before
-            replaced[write_.position, key] = RememberedValue(*key, first, write_.value)
+            earlier_value = replaced.get((write_.position, key))
+            original = before if earlier_value is None else earlier_value.before
+            replaced[write_.position, key] = RememberedValue(*key, original, write_.value)
         values[key] = write_.value
     return values, [(position, value) for (position, _), value in replaced.items()]
 

@@ -121,7 +121,10 @@ def built(folder: Path = _FOLDER, *, web_origin: str) -> BuiltPages | None:
 
 @cache
 def _files(folder: Path) -> Mapping[str, _File]:
-    """Reads the files of a build by their addresses, once a process."""
+    """Reads the files of a build by their addresses.
+
+    Once a process: a service reads them once in any case, and tests open hundreds of services.
+    """
     return {
         f"/{path.relative_to(folder).as_posix()}": _file(path)
         for path in folder.rglob("*")

@@ -12,7 +12,8 @@ _ROWS_AT_ONCE = 256
 class BulkInsert:
     """An `INSERT` of many rows into `table`; `columns` names the columns and their PostgreSQL types.
 
-    With `on_conflict`, PostgreSQL allows each key once among the rows of one call.
+    With `DO UPDATE` in `on_conflict`, the rows of one call hold each key once: PostgreSQL refuses to update
+    a row twice in one statement.
     """
 
     def __init__(self, table: str, columns: Mapping[str, str], on_conflict: str = "") -> None:
