@@ -12,6 +12,7 @@ from typing import Any
 from steward.imports.n8n.field_reads import codes_of
 from steward.imports.n8n.graph import LOOP
 from steward.imports.n8n.reshaped_fields import ANYWHERE, SCRIPTS, WHOLE, Missing, overlap, reshaped, words_in
+from steward.imports.n8n.script_reads import may_read_every_field
 from steward.imports.step_templates import templates_of
 from steward.model.json import JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind
@@ -33,12 +34,6 @@ _FIELD_SETTING = re.compile(r"^(?!destination|output)(?:field|.*Field)(?:Name|s|
 _NO_ITEM = re.compile(r"\$\(\s*(['\"`])[^'\"`]*\1\s*\)\s*\??\.\s*(?:context|isExecuted|params)\b")
 _JSON_KEY = re.compile(r"[\"']([\w .-]{1,120})[\"']\s*:")
 _WHOLE_ITEM = re.compile(r"stringify|\$json(?!\s*[\w$.\[?])|\.json(?!\s*[\w$.\[?])")
-# Scripts that may read or change any field of their items by names that they do not spell out.
-_EVERY_FIELD = re.compile(
-    r"\bObject\s*\.\s*(?:keys|values|entries)\b|\bfor\s*\(\s*(?:const|let|var)\s+[\w$]+\s+in\b"
-    r"|\bJSON\s*\.\s*stringify\s*\(\s*(?:\$json|\$input|items?\b|[\w$.\[\]()]*\.json\b)(?!\s*\??\.)"
-    r"|\bjson\s*(?:\?\.)?\[\s*(?!['\"`\d])"
-)
 
 
 @dataclass(slots=True)
@@ -324,6 +319,6 @@ def _reads_named(code: str, outputs: Mapping[str, Missing]) -> bool:
 def _reads_script(text: str, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
     if () in arriving and _INPUT_IN_SCRIPT.search(text):
         return True
-    if arriving and _EVERY_FIELD.search(text):
+    if arriving and may_read_every_field(text):
         return True
     return words_in(text, arriving) or _reads_named(text, outputs)

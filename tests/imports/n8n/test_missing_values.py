@@ -120,6 +120,18 @@ READERS: dict[str, list[dict[str, Any]]] = {
     "by a script that writes out the item": [
         code("Ask", "return [{json: {t: JSON.stringify(items[0].json)}}]")
     ],
+    "by a script that writes out the item by another name": [
+        code("Ask", "const d = $input.first().json; return [{json: {t: JSON.stringify(d, null, 2)}}]")
+    ],
+    "by a script that writes out the item within an object": [
+        code("Ask", "return [{json: {t: JSON.stringify({all: $json})}}]")
+    ],
+    "by a script that writes out a list of items": [
+        code(
+            "Ask",
+            "const l = []; for (const i of items) l.push(i.json); return [{json: {t: JSON.stringify(l)}}]",
+        )
+    ],
 }
 
 
@@ -344,6 +356,18 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
     "a script reads another field": [code("Ask", "return [{json: {k: $input.first().json.shop}}]")],
     "a script writes out another field": [
         code("Ask", "const t = JSON.stringify($input.first().json.shop); return [{json: {t}}]")
+    ],
+    "a script writes out another field of an item by its place": [
+        code("Ask", "return [{json: {t: JSON.stringify(items[0].json.shop)}}]")
+    ],
+    "a script goes through what it has counted": [
+        code(
+            "Ask",
+            "// unlike Object.keys(item.json)\nconst totals = {};\n"
+            "for (const item of items) totals[item.json.shop] = (totals[item.json.shop] || 0) + 1;\n"
+            "for (const k in totals) totals[k] += 1;\n"
+            "return Object.keys(totals).map((shop) => ({ json: { shop, n: totals[shop] } }));",
+        )
     ],
 }
 
