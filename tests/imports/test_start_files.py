@@ -286,6 +286,15 @@ def test_a_step_that_sends_a_file_which_no_step_makes_is_an_error(
     assert ["hands on none" in error for error in errors] == [True], errors
 
 
+@pytest.mark.parametrize(("method", "is_error"), [("POST", True), ("GET", False)])
+def test_a_response_to_a_send_is_no_file(method: str, is_error: bool) -> None:
+    """Reports a step that works on the file of a send's response, which is not kept; a read may bring one."""
+    ask = node("Ask", "httpRequest", 4.2, {"method": method, "url": "https://a.example", "options": {}})
+    findings = read_value(begun_by("manualTrigger", ask, *reading("data"))).findings
+    errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
+    assert ["hands on none" in error for error in errors] == [True] * is_error, errors
+
+
 @pytest.mark.parametrize(
     ("trigger", "words"),
     [

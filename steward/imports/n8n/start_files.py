@@ -12,7 +12,7 @@ from typing import Final
 from steward.imports.n8n.field_reads import codes_of
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import Plan, PlanStep, PlanTrigger, StartField, StartFieldType
+from steward.model.plan import Plan, PlanStep, PlanTrigger, StartField, StartFieldType, StepKind
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.step_types import NodeDefinition, is_expression
 
@@ -114,7 +114,7 @@ def _file_names(node: Node | None) -> Sequence[str]:
 def _without_files(plan: Plan, start: str, nodes: dict[str, Node]) -> set[str]:
     """Returns the steps to which no step hands on a file."""
     steps = {step.name for step in plan.steps}
-    pending = [name for name in steps if name not in nodes or nodes[name].type not in _NO_FILES]
+    pending = [step.name for step in plan.steps if _may_bring_file(step, nodes.get(step.name))]
     reached: set[str] = set()
     while pending:
         name = pending.pop()
@@ -123,3 +123,12 @@ def _without_files(plan: Plan, start: str, nodes: dict[str, Node]) -> set[str]:
                 reached.add(edge.target)
                 pending.append(edge.target)
     return steps - reached - {start}
+
+
+def _may_bring_file(step: PlanStep, node: Node | None) -> bool:
+    """Returns whether an item of a step may have a file that did not come to the step."""
+    if node is None:
+        return True
+    # A send keeps no file of its response: decision 0313.
+    is_send = step.kind is StepKind.SEND and node.type in ("httpRequest", "graphql")
+    return not is_send and node.type not in _NO_FILES
