@@ -26,7 +26,7 @@ _OLDER_FILE = "It sends a file in the way of an older version. Set the step up a
 _FILE_IN_READ = "It sends a file with a request that reads. Choose POST or another method."
 _FILE_PARAMETER = "formBinaryData"
 _PATH = (
-    "A name in its body has a dot, which releases of n8n send as it is or as objects in one another."
+    "A name in its body has a dot or bracket, which releases of n8n send as it is or as nested objects."
     " Write the body as JSON."
 )
 BODY_FILE_BYTES = 1536 * 1024  # a request has at most 2 MiB
@@ -85,10 +85,14 @@ def _rows(node: NodeDefinition) -> Sequence[JsonObject]:
 
 
 def _has_path(node: NodeDefinition) -> bool:
-    """Returns whether a name in a JSON body is a path, which n8n makes objects of since some version."""
+    """Returns whether a name in a JSON body is a path, which newer releases of n8n send as nested objects."""
     names = [str(row.get("name", "")) for row in _rows(node) if node.get("sendBody")]
     by_pairs = node.literal("specifyBody", "keypair") == "keypair"
-    return by_pairs and any(not is_expression(name) and re.search(r"[.\[]", name) for name in names)
+    return by_pairs and any(not is_expression(name) and _is_path(name) for name in names)
+
+
+def _is_path(name: str) -> bool:
+    return re.search(r"[.\[]", name) is not None
 
 
 async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:
@@ -130,14 +134,22 @@ def body_of(params: Params, version: float, files: Sequence[BodyFile] = ()) -> t
         return _json_body(params.get("jsonBody", "")), JSON
     rows = name_value_rows(params, "bodyParameters.parameters")
     fields = {name: value for name, value in rows.items() if not _is_file(name, files)}
-    return _of_fields(_nested(fields) if kind == "json" else fields, kind, files)
+    return _of_fields(_nested(fields, version) if kind == "json" else fields, kind, files)
 
 
-def _nested(fields: JsonObject) -> JsonObject:
-    """Returns the fields of a JSON body, each at the path that its name is: `customer.city` in `customer`."""
+def _nested(fields: JsonObject, version: float) -> JsonObject:
+    """Returns the fields of a JSON body, each at the path that its name is: `customer.city` in `customer`.
+
+    Raises ItemFailed for a path in version 3, whose releases differ, and for too large an index.
+    """
+    if version < 4 and any(map(_is_path, fields)):
+        raise ItemFailed(_PATH)
     body: dict[str, JsonValue] = {}
     for path, value in fields.items():
-        js.set_path(body, path, js.deep_copy(value))
+        try:
+            js.set_path(body, path, js.deep_copy(value))
+        except OverflowError as error:
+            raise ItemFailed(str(error)) from error
     return body
 
 

@@ -190,6 +190,8 @@ _PART = re.compile(
     r"""[^.\[\]]+|\[(?:(-?\d+(?:\.\d+)?)|(["'])((?:(?!\2)[^\\]|\\.)*?)\2)\]|(?=(?:\.|\[\])(?:\.|\[\]|\Z))"""
 )
 
+_MAX_GAP: Final = 10_000  # elements that setting one may add to a list
+
 
 def _path_parts(path: str) -> list[str]:
     """Splits a path such as `a.b[0]["c"]`."""
@@ -226,19 +228,28 @@ def member(value: object, name: str) -> AnyJson:
     if isinstance(value, str | list | tuple):
         if name == "length":
             return len(value) if not isinstance(value, str) else len(value.encode("utf-16-le")) // 2
-        if name.isdigit() and int(name) < len(value):
-            return value[int(name)]
+        index = _index(name)
+        if index is not None and index < len(value):
+            return value[index]
     return UNDEFINED
 
 
+def _index(name: str) -> int | None:
+    """Returns the index that a part of a path is; None for any other name."""
+    return int(name) if name.isascii() and name.isdigit() and len(name) < 16 else None
+
+
 def set_path(target: JsonObject, path: str | Sequence[str], value: object) -> None:
-    """Sets the value at a path and creates missing objects and lists as n8n does."""
+    """Sets the value at a path and creates missing objects and lists as n8n does.
+
+    Raises OverflowError for an element far behind the end of its list.
+    """
     parts = _parts_in(target, path)
     parent: JsonValue = target
     for index, part in enumerate(parts[:-1]):
         child = member(parent, part)
         if not isinstance(child, dict | list):
-            child = [] if parts[index + 1].isdigit() else {}
+            child = [] if _index(parts[index + 1]) is not None else {}
             _put_one(parent, part, child)
         parent = child
     _put_one(parent, parts[-1], value)
@@ -246,10 +257,13 @@ def set_path(target: JsonObject, path: str | Sequence[str], value: object) -> No
 
 def _put_one(target: AnyJson, name: str, value: object) -> None:
     if isinstance(target, list):
-        if not name.isdigit() or int(name) > len(target) + 10_000:
+        index = _index(name)
+        if index is None:
             return
-        target.extend([None] * (int(name) + 1 - len(target)))
-        target[int(name)] = value
+        if index > len(target) + _MAX_GAP:
+            raise OverflowError(f"The list has {len(target)} elements, and its element {name} would be set.")
+        target.extend([None] * (index + 1 - len(target)))
+        target[index] = value
     else:
         target[name] = value
 
@@ -260,8 +274,10 @@ def delete_path(target: JsonValue, path: str | Sequence[str]) -> None:
     parent = get_path(target, parts[:-1]) if len(parts) > 1 else target
     if isinstance(parent, dict):
         parent.pop(parts[-1], None)
-    elif isinstance(parent, list) and parts[-1].isdigit() and int(parts[-1]) < len(parent):
-        parent[int(parts[-1])] = None
+    elif isinstance(parent, list):
+        index = _index(parts[-1])
+        if index is not None and index < len(parent):
+            parent[index] = None
 
 
 def deep_copy(value: object) -> AnyJson:
