@@ -64,11 +64,11 @@ class PlatformResponse:
     def text(self) -> str:
         """The body as text in the encoding that its content type names, else in UTF-8."""
         charset = _CHARSET.search(self.headers.get("content-type", "").lower())
-        encoding = charset[1] if charset and _TEXT_ENCODING.fullmatch(charset[1]) else "utf-8"
+        encoding = charset[1] if charset and _TEXT_ENCODING.fullmatch(charset[1]) else "utf-8-sig"
         try:
             return self.body.decode(encoding, "replace")
         except LookupError:
-            return self.body.decode("utf-8", "replace")
+            return self.body.decode("utf-8-sig", "replace")
 
     def json(self) -> Decoded:
         """Returns the body as JSON.

@@ -71,6 +71,7 @@ def rows(**values: Any) -> dict[str, Any]:
             "application/json",
             b'{"a":{"b":"1","c":[2]}}',
         ),
+        ({"bodyParameters": rows(**{"a.\u00b2": 1})}, "application/json", '{"a":{"\u00b2":1}}'.encode()),
         (
             {"contentType": "form-urlencoded", "bodyParameters": rows(**{"a.b": "1 2"})},
             "application/x-www-form-urlencoded",
@@ -87,6 +88,20 @@ async def test_a_body_is_sent_in_its_form(
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert (request.headers["content-type"], request.content) == (content_type, body)
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("version", "name", "words"),
+    [(3, "={{ 'a' + '.b' }}", "a dot or bracket"), (4.5, "a[99999999]", "99999999")],
+)
+async def test_a_name_that_can_be_no_path_fails_its_item(
+    partner: OpenApi, version: float, name: str, words: str
+) -> None:
+    """Sends nothing for a path that releases of n8n read differently, or for an index far beyond its list."""
+    run = await partner.ran(http(version, method="POST", sendBody=True, bodyParameters=rows(**{name: 1})))
+    assert words in (await partner.shop.steps(run))[-1]["message"]
+    assert partner.api.seen == []
 
 
 @on_one_engine
@@ -186,12 +201,17 @@ async def test_a_response_is_read_as_its_content_type_says(partner: OpenApi) -> 
         ("application/json", b'{"a": 1}', {"a": 1}, []),
         ("application/problem+json", b'{"a": 1}', {"a": 1}, []),
         ("application/json", b"", {}, []),
+        ("application/vnd.api+json", b'\xef\xbb\xbf{"a": 1}', {"a": 1}, []),
+        ("application/x-ndjson", b'{"a": 1}\n{"a": 2}', {"page": '{"a": 1}\n{"a": 2}'}, []),
+        ("application/vnd.github.v3.raw", b"tea", {"page": "tea"}, []),
+        ("application/vnd.ms-sync+xml", b"<a/>", {"page": "<a/>"}, []),
         ("text/plain", b'{"a": 1}', {"page": '{"a": 1}'}, []),
         ("text/html", b"[tea]", {"page": "[tea]"}, []),
         ("text/csv; charset=ISO-8859-1", b"th\xe9", {"page": "th\u00e9"}, []),
         ("text/csv; charset=punycode", b"th\xc3\xa9", {"page": "th\u00e9"}, []),
         ("", b"tea", {"page": "tea"}, []),
         ("image/png", b"\x89PNG", {}, ["page image/png"]),
+        ("binary/octet-stream", b"\x00", {}, ["page binary/octet-stream"]),
         ("application/vnd.ms-excel", b"\xd0\xcf", {}, ["page application/vnd.ms-excel"]),
     ]
     responses = [response_of(kind, body) for kind, body, _, _ in cases]

@@ -222,10 +222,12 @@ def _media_type(answer: PlatformResponse) -> str:
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+_JSON_TYPE = re.compile(r"[/+-]json(?:-\d[\d.]*)?$")  # and not lines of JSON, such as x-ndjson
 # Types of content that are neither text nor JSON.
 _FILE = re.compile(
-    r"(?:image|audio|video|font)/"
-    r"|application/(?:octet-stream|pdf|(?:x-)?(?:zip|gzip|bzip|tar|rar|7z)|epub|msword|vnd\.(?!.*\+json))"
+    r"(?:image|audio|video|font)/|binary/octet-stream|application/(?!.*\+xml)"
+    r"(?:octet-stream|(?:x-)?(?:pdf|zip|gzip|bzip|tar|rar|7z)|epub|msword|wasm|java-archive"
+    r"|vnd\.(?:ms-|openxmlformats|oasis|rar|visio|amazon))"
 )
 _SHAPES = {"json": "json", "string": "text"}  # as older versions of the steps, and GraphQL, name them
 
@@ -239,7 +241,7 @@ def _response_field(params: Params) -> str:
 def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
     """Returns the body in the format that the step sets, or that its content type says. Raises ItemFailed."""
     shape, text = _shape(params), answer.text
-    if shape == "text" or (shape == "autodetect" and "json" not in _media_type(answer)):
+    if shape == "text" or (shape == "autodetect" and _JSON_TYPE.search(_media_type(answer)) is None):
         return {_response_field(params): text}
     if not text.strip():
         return {}
