@@ -80,11 +80,43 @@ async def test_what_is_typed_before_the_search_is_there_is_kept(looking: Look) -
     await page.route("**/assets/Palette-*.js", hold)
     await seen.open("/account")
     await page.get_by_role("button", name="Search").click()
-    await page.keyboard.type("g o")
+    await page.keyboard.type("g of")
+    for key in ("Backspace", "Enter", "Control+k"):
+        await page.keyboard.press(key)
     fetch.set()
     box = page.get_by_role("dialog", name="Search").get_by_role("combobox", name="Search")
     await expect(box).to_have_value("g o")
     await expect(page).to_have_url(f"{seen.origin}/account")
+
+
+async def test_a_search_that_does_not_come_is_given_up(looking: Look, web: WebSite) -> None:
+    """Escape gives the keys back to the page; where automations are off, the search takes none.
+
+    See docs/design/web.md#search.
+    """
+    seen = await looking("member")
+    page = seen.page
+    await page.route("**/assets/Palette-*.js", lambda _: None)  # never answered
+    await seen.open("/account")
+    password = page.get_by_label("Current password")
+    await password.press("Control+k")
+    await password.press_sequentially("lost")
+    await page.keyboard.press("Escape")
+    await password.press_sequentially("typed")
+    await expect(password).to_have_value("typed")
+
+    async def switch_off(route: Route) -> None:
+        answer = await route.fetch()
+        body = (await answer.text()).replace('"automations_enabled":true', '"automations_enabled":false')
+        await route.fulfill(response=answer, body=body)
+
+    await page.route("**/app/session", switch_off)
+    await seen.open("/account")
+    await password.press("Control+k")
+    await password.press_sequentially("typed")
+    await expect(password).to_have_value("typed")
+    await expect(page.get_by_role("button", name="Search")).to_have_count(0)
+    await page.unroute_all(behavior="ignoreErrors")
 
 
 async def test_a_phone_shows_the_whole_names_of_what_was_found(looking: Look, web: WebSite) -> None:

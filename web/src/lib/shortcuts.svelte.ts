@@ -36,6 +36,7 @@ class Shortcuts {
   searching = $state(false);
   /** What was typed since the search was opened and before its field was there. */
   #ahead = "";
+  #isSearchOffered = false;
   #screen = $state.raw<Shortcut[]>([]);
   #typed = new Sequence();
 
@@ -48,8 +49,21 @@ class Shortcuts {
 
   /** Opens the search; what is typed until its field is there is not lost and no key of the page. */
   search(): void {
+    if (this.searching || !this.#isSearchOffered) return;
     this.#ahead = "";
     this.searching = true;
+  }
+
+  /** Closes the search, or gives it up before its field is there. */
+  endSearch(): void {
+    this.#ahead = "";
+    this.searching = false;
+  }
+
+  /** Says whether the search can be shown: only inside an organization whose automations are on. */
+  offerSearch(isOffered: boolean): void {
+    this.#isSearchOffered = isOffered;
+    if (!isOffered) this.endSearch();
   }
 
   /** Returns what was typed before the search had a field. */
@@ -77,15 +91,25 @@ class Shortcuts {
     });
   }
 
+  /** Keeps a key for the field of the search that is on its way. */
+  #keepAhead(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { key } = event;
+    if (key === "Escape") this.endSearch();
+    else if (key === "Backspace") this.#ahead = this.#ahead.slice(0, -1);
+    else if (key.length === 1) this.#ahead += key;
+    else if (key !== "Enter") return;
+    event.preventDefault();
+  }
+
   /** Hears every key of the page. */
   heard = (event: KeyboardEvent): void => {
-    if (isSearch(event) && !document.querySelector("dialog[open]")) {
+    const isCovered = Boolean(document.querySelector("dialog[open]"));
+    if (isSearch(event) && !isCovered && this.#isSearchOffered) {
       event.preventDefault();
       this.search();
-    } else if (this.searching && !document.querySelector("dialog[open]")) {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.key.length > 1) return;
-      event.preventDefault();
-      this.#ahead += event.key;
+    } else if (this.searching && !isCovered) {
+      this.#keepAhead(event);
       return;
     }
     const key = nameOf(event);
