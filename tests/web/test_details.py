@@ -6,6 +6,7 @@ from playwright.async_api import expect
 from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
 from tests.web.hands import HANDS, Hand
+from tests.web.shops import create_sold_out_products
 from tests.web.site import WebSite
 
 
@@ -35,6 +36,24 @@ async def test_lists_name_and_space_what_they_say(looking: Look, web: WebSite) -
     assert [(item["template_id"], item["schedule"]) for item in copies] == [
         (automation["template_id"], automation["schedule"])
     ]
+
+
+async def test_a_failure_that_other_inputs_mend_leads_to_them(looking: Look, web: WebSite) -> None:
+    """A run over its limit has a main button that opens the automation's inputs.
+
+    See docs/design/web.md#run.
+    """
+    tag, _ = await create_sold_out_products(web, ["Over a", "Over b"])
+    inputs = {"products": {"tags_any": [tag]}, "limit": 1}
+    automation = await web.automation("Over its limit", inputs=inputs, schedule={"cadence": "manual"})
+    run = await web.run(automation["id"], "over")
+    assert run["code"] == "too_many_changes"
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open(f"/runs/{run['id']}")
+    failure = page.get_by_role("region", name="Why it failed")
+    await failure.get_by_role("button", name="Change its inputs").click()
+    await expect(page).to_have_url(f"{seen.origin}/automations/{automation['id']}/inputs")
 
 
 async def test_nothing_changed_is_no_move_and_no_cell_is_cut_off(looking: Look, web: WebSite) -> None:

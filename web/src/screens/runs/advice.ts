@@ -4,7 +4,7 @@ export interface Advice {
   words: string;
   /** The account needs its key again. */
   reconnect: boolean;
-  /** The automation needs other inputs: running it again as it is would fail again. */
+  /** Its inputs or steps are what to change: running it again as it is would fail again. */
   edit: boolean;
 }
 
@@ -29,12 +29,17 @@ const OF_RUNS: Readonly<Record<string, string>> = {
   timed_out: "Narrow down what it reads, then run again.",
   interrupted: "Run again.",
 };
-/** What another run may do by itself. */
-const AGAIN = new Set(["unavailable", "throttled", "stale", "broken", "some_changes_failed", "all_conflicted", "outcome_unknown", "interrupted"]);
+/** What other inputs or steps mend. */
+const EDIT = new Set([
+  "invalid", "refused", "too_many_changes", "too_much_data", "timed_out",
+  "channel_missing", "field_missing", "location_missing", "location_needed", "tab_missing", "wrong_header",
+]);
 const RECONNECT = new Set(["unauthorized", "forbidden", "wrong_address"]);
 
 export function adviceOf(run: string | null, step: string | null): Advice {
   const words = (step && OF_STEPS[step]) ?? (run && OF_RUNS[run]) ?? "Correct the automation where it needs it, then run again.";
   const reconnect = step !== null && RECONNECT.has(step);
-  return { words, reconnect, edit: !reconnect && ![step, run].some((code) => code !== null && AGAIN.has(code)) };
+  // A step of a workflow has `step_failed` where it could not do what it says; that of a run says nothing about its steps.
+  const edit = step === "step_failed" || [step, run].some((code) => code !== null && EDIT.has(code));
+  return { words, reconnect, edit: edit && !reconnect };
 }

@@ -49,8 +49,9 @@ function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape
     const rows = value as Record<string, unknown>[];
     const declared = Object.keys(schema?.items?.properties ?? {});
     const names = [...new Set([...declared, ...rows.flatMap(Object.keys)])].filter((column) => rows.some((row) => row[column] !== undefined));
-    // A code is for programs; the message beside it says the same in words.
-    const columns = names.includes("message") ? names.filter((column) => column !== "code") : names;
+    // A code is for programs; the message that the schema declares beside it says the same in words.
+    const isSaid = declared.includes("code") && declared.includes("message");
+    const columns = isSaid ? names.filter((column) => column !== "code") : names;
     return { kind: "table", name, columns: columns.map((column) => [column, schema?.items?.properties?.[column]?.title ?? plainName(column)]), rows };
   }
   return { kind: "tree", name, value };

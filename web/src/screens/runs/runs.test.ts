@@ -16,10 +16,21 @@ describe("the timeline", () => {
 });
 
 describe("what to do about a failure", () => {
-  it("is to change the automation where another run would fail as this one did", () => {
-    expect([adviceOf("failed", "not_found"), adviceOf("too_many_changes", null), adviceOf(null, null)].map(({ edit }) => edit)).toEqual([true, true, true]);
-    expect([adviceOf("failed", "unavailable"), adviceOf("interrupted", null), adviceOf("failed", "unauthorized")].map(({ edit }) => edit)).toEqual([false, false, false]);
-    expect(adviceOf("failed", "unauthorized").reconnect).toBe(true);
+  it.each([
+    ["too_many_changes", null], ["timed_out", null], ["step_failed", "tab_missing"], ["step_failed", "invalid"], ["step_failed", "step_failed"],
+  ])("is to change the inputs or steps after %s, %s", (run, step) => {
+    expect(adviceOf(run, step).edit).toBe(true);
+  });
+
+  it.each([
+    ["step_failed", null], ["approval_mismatch", null], ["interrupted", null], ["step_failed", "file_too_old"], ["step_failed", "file_missing"],
+    ["step_failed", "file_empty"], ["step_failed", "not_found"], ["step_failed", "unavailable"], ["step_failed", "unauthorized"], [null, null],
+  ])("is not to change the inputs or steps after %s, %s", (run, step) => {
+    expect(adviceOf(run, step).edit).toBe(false);
+  });
+
+  it("is to reconnect an account that refuses its key", () => {
+    expect(adviceOf("step_failed", "unauthorized").reconnect).toBe(true);
   });
 });
 
@@ -41,11 +52,12 @@ describe("the result", () => {
     expect(["2026-11-19", "2026-11-19T08:00", true, null].map(wordsOf)).toEqual(["Thu 19 Nov 2026", "2026-11-19T08:00", "yes", ""]);
   });
 
-  it("leaves a code out where a message says it in words", () => {
+  it("leaves a code out where the schema declares a message that says it in words", () => {
     const rows = [{ row: 17, code: "number_ambiguous", message: "1,234 can be read in two ways" }];
-    expect(shapesOf({ refused_rows: rows, codes: [{ code: "SAVE10" }] }, null)).toMatchObject([
-      { columns: [["row", "Row"], ["message", "Message"]] },
-      { columns: [["code", "Code"]] },
+    const schema = { properties: { refused_rows: { items: { properties: { row: {}, code: {}, message: {} } } } } };
+    expect(shapesOf({ refused_rows: rows }, schema)).toMatchObject([{ columns: [["row", "Row"], ["message", "Message"]] }]);
+    expect(shapesOf({ vouchers: [{ code: "SAVE10", message: "Thank you" }] }, null)).toMatchObject([
+      { columns: [["code", "Code"], ["message", "Message"]] },
     ]);
   });
 
