@@ -12,8 +12,9 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.imports.exports import chain, code, node
 from tests.imports.shopify_flow.flows import FLOW, began, flow, http, task
+from tests.web.calendars import read_automation
 from tests.web.conftest import Look
-from tests.web.looking import Size
+from tests.web.looking import OpenPage, Size
 from tests.web.shops import sheet
 from tests.web.site import WebSite
 from tests.web.workflows import IMPORTS, morning, store_import
@@ -102,6 +103,23 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     assert automation["readiness"]["ready"] is True
     account_of_step = {"integration_id": account, "kind": "spreadsheet", "target": None}
     assert automation["bindings"] == {"Log": account_of_step, "Copy": account_of_step}
+    await _check_copy_asks(seen, web, automation)
+
+
+async def _check_copy_asks(seen: OpenPage, web: WebSite, automation: dict[str, Any]) -> None:
+    """Asserts that a copy asks, and says so, once the organization sends nothing without approval."""
+    page, name = seen.page, automation["name"]
+    owner = await web.session_of("owner")
+    await owner.call("PATCH", "/app/organization", {"send_without_approval": False})
+    await seen.open("/automations")
+    await page.get_by_role("button", name=f"Actions of {name}").click()
+    await page.get_by_role("button", name="Duplicate").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("The copy will ask before it sends")
+    await dialog.get_by_role("button", name="Duplicate").click()
+    await expect(page.get_by_role("heading", name=f"{name} (copy)")).to_be_visible()
+    copy = await read_automation(web, page.url.rsplit("/", 1)[1])
+    assert (copy["send_mode"], copy["bindings"]) == ("ask", automation["bindings"])
 
 
 async def test_an_import_that_cannot_run_names_its_steps_and_stays_off(looking: Look, web: WebSite) -> None:
