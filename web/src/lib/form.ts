@@ -24,10 +24,16 @@ export function sharedForm(): FormWorld {
 /** Puts the focus at the first field with a message; false when there is none. */
 export function focusFault(within: Element | undefined): boolean {
   const fault = within?.querySelector<HTMLElement>('[aria-invalid="true"], [data-fault], .problems');
-  // Beside the message of several inputs, such as choices, the first of them.
-  const field = fault?.matches(".problems") ? fault.parentElement?.querySelector<HTMLElement>("input, select, textarea, button") : fault;
+  // Beside the message of several inputs, such as choices, one of them.
+  const field = fault?.matches(".problems") ? firstInput(fault.parentElement) : fault;
   field?.focus();
-  return Boolean(field);
+  return Boolean(field) && document.activeElement === field;
+}
+
+/** Of radio buttons the one that is checked: it alone is in the order of the Tab key. */
+function firstInput(group: Element | null): HTMLElement | undefined {
+  const inputs = [...(group?.querySelectorAll<HTMLElement>("input, select, textarea, button") ?? [])].filter((input) => !input.matches(":disabled"));
+  return inputs.find((input) => input.matches("[type=radio]:checked")) ?? inputs[0];
 }
 
 /** What was typed into a number's field; undefined for nothing, NaN for what is no number. */

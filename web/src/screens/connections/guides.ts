@@ -127,7 +127,6 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   slack: {
     about: "A Slack workspace, for steps of workflows, or one of its channels, for messages of automations.",
-    way: ["api.slack.com/apps", "Your app", "OAuth & Permissions", "Bot User OAuth Token"],
     steps: [
       "At api.slack.com/apps, make an app for your workspace.",
       "For steps of workflows: under OAuth & Permissions add the scopes chat:write, channels:read and users:read, install the app, and copy the bot token. Invite the app to the channels it writes to.",
@@ -145,7 +144,6 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   discord: {
     about: "A Discord bot, or the webhook of one channel, for steps of workflows.",
-    way: ["Channel settings", "Integrations", "Webhooks", "Copy Webhook URL"],
     steps: [
       "For a webhook: in the channel's settings open Integrations, Webhooks, make one and copy its address.",
       "For a bot: in Discord's developer portal make an application with a bot, copy its token, and invite it to your server.",
