@@ -73,7 +73,7 @@ def _obstacle(
     is_offered: bool,
 ) -> Obstacle | None:
     if not is_on:
-        return Obstacle("switched_off", "Automations are switched off for this organisation.")
+        return Obstacle("switched_off", "Automations are switched off for this organization.")
     if not is_offered:
         return Obstacle("not_ready", "The template of this automation is no longer offered.")
     for integration in connections_of(automation, templates):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from steward.clock import Clock
@@ -17,6 +17,7 @@ from steward.model.connection import Connection
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.refusals import NotFound, StaleVersion, WrongState
 from steward.outbound.errors import CallError, PlatformUnavailable, Unauthorized, WrongAddress, WrongResponder
+from steward.scheduling.words import local_words
 from steward.security.envelope import CannotOpen
 from steward.telemetry.log import Log
 
@@ -103,7 +104,7 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
     refused = isinstance(health.error, Unauthorized | WrongAddress)
     if health.ok or health.error is None or refused or now - since < _SILENT_FOR:
         return health
-    message = f"It has not answered well since {since:%Y-%m-%d %H:%M} UTC. {health.error.message}"
+    message = f"It has not answered well since {local_words(since, UTC)} UTC. {health.error.message}"
     return replace(health, error=PlatformUnavailable(message))
 
 

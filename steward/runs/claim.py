@@ -226,7 +226,7 @@ async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
     """Returns why an undo may not start; automations are off, or a connection is not usable."""
     organization = await organizations.get(tx, run.org)
     if organization is None or not organization.automations_on:
-        message = "Automations are switched off for this organisation."
+        message = "Automations are switched off for this organization."
         return finish.RunEnd(RunStatus.REFUSED, "switched_off", message)
     stored = await undos.get(tx, run.org, run.id)
     why = await undo.why_not_connected(tx, run.org, stored.of_run, stored.chosen)

@@ -1,6 +1,7 @@
 """Periodic checks of connections: refused keys lead to reconnecting after a second check."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from steward.connectors.woocommerce.reach import unreachable_reason
 from steward.database.accounts import connections
 from steward.model.connection import Connection, ConnectionState
 from steward.model.run import RunStatus
+from steward.scheduling.words import local_words
 from tests.connectors.outside import ORG, Outside
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
@@ -185,4 +187,4 @@ async def test_a_silent_shop_stays_connected_and_says_since_when(bare: Shop) -> 
     assert early.last_error is not None
     assert "since" not in early.last_error
     assert late.last_error is not None
-    assert f"since {since:%Y-%m-%d %H:%M} UTC" in late.last_error
+    assert f"since {local_words(since, UTC)} UTC" in late.last_error

@@ -112,4 +112,4 @@ async def test_times_are_typed_with_24_hours(looking: Look) -> None:
     await expect(page.get_by_text("Every day at 09:30 (Europe/Berlin)", exact=True)).to_be_visible()
     await page.get_by_label("How often").select_option(label="Once")
     await page.get_by_label("Date", exact=True).fill("")
-    await expect(page.get_by_label("Date", exact=True)).to_have_accessible_description("Choose the day.")
+    await expect(page.get_by_label("Date", exact=True)).to_have_accessible_description("Choose a date.")

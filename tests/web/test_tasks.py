@@ -25,9 +25,9 @@ from tests.web.workflows import logged
 by_each_hand = pytest.mark.parametrize("way", HANDS)
 
 
-def _check_taps(hand: Hand, most: int) -> None:
-    """Asserts that a finger needed at most so many taps, two for each choice of a list."""
-    assert not isinstance(hand, Finger) or hand.taps <= most
+def _check_taps(hand: Hand, max_taps: int) -> None:
+    """Asserts that a finger needed at most `max_taps` taps; a choice from a list counts as two."""
+    assert not isinstance(hand, Finger) or hand.taps <= max_taps
 
 
 @by_each_hand

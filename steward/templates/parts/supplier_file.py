@@ -85,7 +85,8 @@ def _records(body: bytes, encoding: str, delimiter: str) -> list[list[str]]:
 def _check_age(file: CloudFile, max_age: timedelta, now: datetime) -> None:
     if now - file.modified_at > max_age:
         hours = int(max_age.total_seconds() // 3600)
-        message = f"The file is of {local_words(file.modified_at, UTC)} UTC, older than {hours} hours."
+        changed = f"{local_words(file.modified_at, UTC)} UTC"
+        message = f"The file was last changed on {changed}, more than {hours} hours ago."
         raise StepFailed("file_too_old", f"{message} Nothing was changed.")
 
 

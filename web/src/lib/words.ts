@@ -63,7 +63,7 @@ export const REFUSALS = {
   not_found: "This does not exist, or belongs to another organization.",
   approvers_only: "Only approvers can do this.",
   owners_only: "Only owners can do this.",
-  switched_off: "Automations are switched off for this organisation.",
+  switched_off: "Automations are switched off for this organization.",
 } as const;
 
 /** "1 change", "38 changes". */
