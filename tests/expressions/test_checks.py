@@ -31,6 +31,9 @@ TEMPLATES = {
     "={{ $binary.photo.data }}": [("expression_feature", "error", False, 5)],
     "={{ $('X').first().binary['photo']?.data.length }}": [("expression_feature", "error", False, 20)],
     "={{ $binary.data.fileName + $json.binary.photo.data }}": [],
+    "={{ $json.body.binary.image.data + $json.list[0].binary.image.data }}": [],
+    "={{ $input.item.json['list'][0].binary.a.data + JSON.parse($json.t).binary.a.data }}": [],
+    "={{ $input.item.binary.photo.data }}": [("expression_feature", "error", False, 17)],
 }
 
 SCRIPTS = {
@@ -53,6 +56,9 @@ SCRIPTS = {
     "const cheerio = require('cheerio'); const x = require(name); return [];": ["error", "error"],
     "return { t: atob(items[0].binary[items[0].json.n[0]].data) };": ["error"],
     "items[0].binary.photo.data = 'dGVh'; return items[0].binary.data == 1;": [],
+    "item.binary.a.data ??= ''; item.binary.b.data ||= ''; delete item.binary.c.data; return item;": [],
+    "const r = items[0].json; return { t: r.binary.photo.data };": [],
+    "return { t: item.binary.photo.data == 1 };": ["error"],
     "const crypto = require('crypto'); return { v: crypto.scryptSync('a', 'b', 32) };": ["error"],
     "const scrypt = (text) => text; return { v: scrypt(crypto.randomUUID()) };": [],
     "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],
@@ -86,6 +92,18 @@ async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
     for (text, expected), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
         assert [problem.level for problem in problems] == expected, text
     assert checked.scripts[-1] == ()
+
+
+async def test_a_field_called_binary_is_no_file(evaluator: Evaluator) -> None:
+    """Accepts such a field where scripts have no items with files, or where their item is its fields."""
+    scripts = [
+        Script("return { t: item.binary.photo.data };", ScriptMode.FUNCTION_ITEM),
+        Script(
+            "export default function main(input) { return input.list[0].binary.a.data; }", ScriptMode.FLOW
+        ),
+    ]
+    checked = await evaluator.check(CheckRequest(scripts=scripts))
+    assert list(checked.scripts) == [(), ()]
 
 
 async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> None:

@@ -23,19 +23,20 @@ const wrapped = (key, list, context, files) => {
 // is not known; as copies, where it says that it changes something, and to scripts.
 const [PLAIN, GUARDED, COPIED] = [0, 1, 2];
 
-const copyOf = (item) => (item.binary ? { json: copied(item.json), binary: copied(item.binary) } : { json: copied(item.json) });
-
 /** The context of an expression: the index of its item, and how it gets access to values. */
 class ItemContext {
   constructor(item, access) {
     this.item = item;
     this.access = access;
   }
+  copyOf(item) {
+    return item.binary ? { json: copied(item.json), binary: copied(item.binary) } : { json: copied(item.json) };
+  }
   give(items) {
-    return this.access === COPIED ? items.map(copyOf) : items;
+    return this.access === COPIED ? items.map((item) => this.copyOf(item)) : items;
   }
   giveOne(item) {
-    return item && this.access === COPIED ? copyOf(item) : item;
+    return item && this.access === COPIED ? this.copyOf(item) : item;
   }
   get json() {
     const json = message.items[this.item];
@@ -227,7 +228,7 @@ const NAMES = {
   $node: nodesView,
   $items: itemsView,
   $item: (context) => (item) => {
-    const other = new ItemContext(item, context.access);
+    const other = new context.constructor(item, context.access);
     return { $json: other.json, $node: nodesView(other), $input: inputView(other), $items: itemsView(other) };
   },
   $prevNode: () => copied(message.scope.previous),

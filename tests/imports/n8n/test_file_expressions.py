@@ -89,6 +89,8 @@ async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> No
     [
         "const { photo } = items[0].binary; return [{ json: { t: photo.data } }]",
         "return Object.values($input.first().binary).map(({ data }) => ({ json: { data } }))",
+        "const b = $('Start').first().binary; return [{ json: { t: b.photo.data } }]",
+        "const { photo } = $('Start').all()[0].binary; return [{ json: { t: photo.data } }]",
     ],
 )
 async def test_a_script_that_reads_the_content_of_a_file_fails(script: str) -> None:
