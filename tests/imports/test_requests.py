@@ -220,11 +220,31 @@ def test_an_option_that_would_act_differently_makes_a_finding(
 def test_a_read_that_hands_on_redirects_is_an_error(
     version: float, options: dict[str, Any], is_error: bool
 ) -> None:
-    """Reports a read that does not follow redirects; a send, which never does, may say so."""
+    """Reports a read that does not follow redirects; a send may be set so, since none follows them."""
     asking = {"url": ADDRESS, "options": options}
     assert (("error", "parameter") in findings(node("Ask", "httpRequest", version, asking))) is is_error
     sending = {**asking, ("requestMethod" if version < 3 else "method"): "POST"}
     assert ("error", "parameter") not in findings(node("Ask", "httpRequest", version, sending))
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "expected"),
+    [
+        (2, {"followRedirect": True}, [("warning", "parameter")]),
+        (1, {"followAllRedirects": True}, [("warning", "parameter")]),
+        (4.2, {"redirect": {"redirect": {"followRedirects": True}}}, [("warning", "parameter")]),
+        (4.2, {"redirect": {"redirect": {"followRedirects": False}}}, []),
+        (4.2, {"redirect": {"redirect": {"followRedirects": "={{ $json.a }}"}}}, [("error", "parameter")]),
+        (4.2, {}, []),
+    ],
+)
+def test_a_send_that_would_follow_redirects_makes_a_finding(
+    version: float, options: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    """Warns that a send follows no redirect, and refuses an expression that decides it."""
+    name = "requestMethod" if version < 3 else "method"
+    sending = {"url": ADDRESS, "options": options, name: "POST", "responseFormat": "string"}
+    assert findings(node("Ask", "httpRequest", version, sending)) == expected
 
 
 @on_one_engine

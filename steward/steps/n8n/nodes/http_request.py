@@ -62,6 +62,7 @@ from steward.steps.workflow.step_types import (
     StepCall,
     StepProblem,
     StepType,
+    is_expression,
     paired_with,
 )
 from steward.steps.workflow.web_access import KIND, WebAccess, web_access_of
@@ -156,8 +157,7 @@ class HttpRequestNode(StepType):
             yield from removed_key_problems(node)
         options = node.get("options", {})
         yield from _option_problems(options if isinstance(options, Mapping) else {})
-        if method in _READS:
-            yield from _redirect_problems(node)
+        yield from _redirect_problems(node, reads=method in _READS)
         yield from _format_problems(node)
         yield from body_problems(node)
         yield from pages_problems(node, reads=method in _READS)
@@ -233,15 +233,27 @@ def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
                 yield StepProblem(level, "parameter", words)
 
 
-def _redirect_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields what a read says of redirects, which are always followed here."""
-    follows = "followRedirect" if node.version < 3 else "redirect.redirect.followRedirects"
+def _redirect_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
+    """Yields settings of redirects that differ from here, where each read follows them and no send does."""
+    name = "followRedirect" if node.version < 3 else "redirect.redirect.followRedirects"
     # With the option added, version 3 follows none unless it says so.
     by_default = node.version >= 4 or not isinstance(node.get("options.redirect.redirect"), Mapping)
-    if node.get(f"options.{follows}", by_default) is not True:
-        message = "It hands on a redirect, and here reads follow redirects. Switch “Follow Redirects” on."
+    follows = node.get(f"options.{name}", by_default)
+    follows_all = node.get("options.followAllRedirects")
+    if is_expression(follows):
+        message = "An expression decides whether it follows redirects. Choose a fixed value."
         yield StepProblem("error", "parameter", message)
-    elif node.get("options.redirect") or node.get("options.followAllRedirects"):
+    elif not reads:
+        if node.get(f"options.{name}") is True or follows_all:
+            message = "It follows redirects, and here a send follows none. Call the final address."
+            yield StepProblem("warning", "parameter", message)
+    elif follows is not True:
+        message = (
+            "It is set not to follow redirects; here reads always follow them. Switch “Follow Redirects” on,"
+            " or remove the step if you need the redirect's address."
+        )
+        yield StepProblem("error", "parameter", message)
+    elif node.get("options.redirect") or follows_all:
         message = "It says how redirects are followed; here reads follow three on their own host. Check them."
         yield StepProblem("warning", "parameter", message)
 
