@@ -30,6 +30,8 @@ _NO_FILES: Final = frozenset(
 _FILE_IN_CODE = re.compile(
     r"\$binary\s*(?:\.\s*(?P<dotted>[A-Za-z_]\w*)|\[\s*['\"](?P<quoted>[^'\"]+)['\"]|\[)"
 )
+# Messages have attachments or none, so that an expression may name none.
+_MAILS: Final = ("emailSend", "gmail", "microsoftOutlook")
 _FORM: Final = "formTrigger"
 _MAX_FILES: Final = 20
 
@@ -96,7 +98,10 @@ def _needs_file(step: PlanStep, node: Node | None) -> bool:
     """Returns whether a step that can run works on a file."""
     if step.origin is None or not step.origin.supported:
         return False
-    return bool(_file_names(node)) or any(_FILE_IN_CODE.search(code) for code in codes_of(step))
+    names = _file_names(node)
+    if node is not None and node.type in _MAILS:
+        names = [name for name in names if not is_expression(name)]
+    return bool(names) or any(_FILE_IN_CODE.search(code) for code in codes_of(step))
 
 
 def _is_called(node: Node) -> bool:

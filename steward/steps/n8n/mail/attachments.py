@@ -14,7 +14,7 @@ _MAX_ATTACHMENTS = 50
 def names_in(text: str) -> list[str]:
     """Returns the names of a list that is separated by commas; an expression stays whole."""
     if is_expression(text):
-        return [text]
+        return [text] if text != "=" else []
     return [name for name in re.split(r"\s*,\s*", text.strip()) if name]
 
 
