@@ -93,7 +93,7 @@ async def run_now(
 
 
 async def _check_can_start(tx: Tx, automation: Automation, command: RunNow, *, templates: Templates) -> None:
-    """Raises what `run_now` raises of an automation that takes no run, or not with these values."""
+    """Raises the refusals of `run_now` for an automation that takes no run, or none with these values."""
     if automation.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before running it.")
     await payloads.check(tx, automation, command.payload, command.files)

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from steward.imports.n8n.read import read_value
 from steward.steps.n8n.item_files import mime_type_of
 from steward.steps.workflow.items import BinaryReference, Item, Items, Outputs
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
 from tests.imports.cases import FilesInMemory
+from tests.imports.exports import chain, node
 from tests.imports.n8n.one_step import errors_of, items_of
 
 MIB = 1024 * 1024
@@ -430,6 +432,16 @@ def test_unsupported_options_are_reported_at_import(
 ) -> None:
     """Reports a format that is not supported as an error of its step."""
     assert [words in finding.message for finding in errors_of(kind, 1, parameters)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "warns"), [(1, {}, True), (1, {"rawData": True}, False), (2, {}, False)]
+)
+def test_a_file_that_may_be_csv_is_a_warning(version: float, options: dict[str, Any], warns: bool) -> None:
+    """Says at import that version 1 fails on CSV, where the format is only known in the run."""
+    export = chain(node("Table", "spreadsheetFile", version, {"options": options}))
+    warnings = [finding.message for finding in read_value(export).findings if str(finding.level) == "warning"]
+    assert any("If the file is CSV" in message for message in warnings) is warns
 
 
 PAGE = b"<p>Tea  <b>4</b></p>\n<p>Cup 3</p>"

@@ -21,6 +21,7 @@ _GUESSED = (
     "Version 1 of this step makes numbers and dates of the texts of a CSV file, which is not done here."
     " Switch its option “RAW Data” on, or use an Extract from File step."
 )
+_GUESSED_IF_CSV = f"If the file is CSV, it fails here. {_GUESSED}"
 
 
 class SpreadsheetFileNode(StepType):
@@ -47,8 +48,11 @@ class SpreadsheetFileNode(StepType):
             yield from convert_to_file.format_problems(node.get("fileFormat", "csv"), convert_to_file.TABLES)
             return
         format_ = node.get("fileFormat", "autodetect")
-        if format_ == "csv" and _guesses_types(node.version, node.get("options.rawData")):
-            yield StepProblem("error", "parameter", _GUESSED)
+        if _guesses_types(node.version, node.get("options.rawData")):
+            if format_ == "csv":
+                yield StepProblem("error", "parameter", _GUESSED)
+            elif format_ == "autodetect":
+                yield StepProblem("warning", "parameter", _GUESSED_IF_CSV)
         yield from item_files.extra_problems("xlsx" if format_ == "autodetect" else format_)
 
     async def run(self, call: StepCall) -> NodeResult:
