@@ -96,12 +96,14 @@ class OpenPage:
         await self.page.locator("h1").wait_for()
 
     async def follow(self, path: str) -> None:
-        """Follows a link to an address of the app and waits until its screen is complete.
+        """Follows a link to an address of the app, and waits until its screen is there and complete.
 
         Unlike `open`, it does not load the app and its checks again, which takes longer than most checks.
         """
         await self.page.evaluate(_FOLLOW, path)
         await self.wait_until_complete()
+        assert urlsplit(self.page.url).path == urlsplit(path).path
+        await self.page.locator("main h1").wait_for()
 
     async def wait_until_loaded(self) -> None:
         """Waits until nothing is loading."""
