@@ -22,8 +22,7 @@ class BulkInsert:
         into = f"INSERT INTO {table} ({', '.join(columns)})"
         self._one = f"{into} VALUES ({', '.join(f':{name}' for name in columns)}) {on_conflict}"
         arrays = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in columns.items())
-        # `WHERE true` separates the ON of a conflict from that of a join.
-        self._many = f"{into} SELECT rows.* FROM unnest({arrays}) AS rows WHERE true {on_conflict}"
+        self._many = f"{into} SELECT rows.* FROM unnest({arrays}) AS rows {on_conflict}"
 
     async def insert(self, tx: Tx, rows: Iterable[Sequence[object]]) -> None:
         """Inserts `rows`, whose values stand in the order of the columns and need no conversion."""
