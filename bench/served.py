@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from bench.service import wire
-from steward.cli.edge import ConnectionLimits
+from steward.cli.connection_limits import ConnectionLimits
 from steward.cli.serve import bounded, spare_collector
 from steward.clock import SystemClock
 

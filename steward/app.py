@@ -21,8 +21,8 @@ from steward.database.engine.disk_space import DiskSpace, SpaceGuard
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import DeliveryIntake
+from steward.notifications.channels import channels_of, with_dead_channels
 from steward.notifications.context import NotificationContext
-from steward.notifications.wiring import channels_of, with_dead_channels
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.platforms import connector_options

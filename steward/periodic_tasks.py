@@ -12,7 +12,7 @@ from steward.database.engine.base import Autocommit
 from steward.database.engine.disk_space import RETRY_SECONDS
 from steward.database.operator.status import DELAY_STEPS
 from steward.database.runs import transitions
-from steward.events import catch_up, listen, match
+from steward.events import catch_up, match, subscription_sync
 from steward.model.notice import ChannelName
 from steward.notifications import close, deliver, fan_out, poll, status
 from steward.notifications.context import NotificationContext
@@ -48,7 +48,7 @@ def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1
         PeriodicTask("find_full", second, partial(_find_full_organizations, worker)),
         PeriodicTask("dispatch", dispatch_every, partial(dispatch_due, worker), hint="due"),
         PeriodicTask("match", second, partial(match.match_due, events), hint="event"),
-        PeriodicTask("listen", 10 * second, partial(listen.listen_due, events), hint="listen"),
+        PeriodicTask("listen", 10 * second, partial(subscription_sync.listen_due, events), hint="listen"),
         PeriodicTask("catch_up", half_minute, partial(catch_up.catch_up_due, events), hint="catch_up"),
         PeriodicTask("check_connections", half_minute, partial(check_connections, worker)),
         PeriodicTask("closings", 2 * second, partial(tasks.follow_closed_periods, ctx), hint="closings"),

@@ -65,7 +65,9 @@ async def open_engine(
         )
     if not traces.is_on:
         return engine
-    from steward.run_queue.traced import TracedEngine  # commands, which send no traces, start without it
+    from steward.run_queue.ended_traces import (
+        TracedEngine,  # commands, which send no traces, start without it
+    )
 
     return TracedEngine(engine, traces)
 

@@ -7,6 +7,7 @@ from steward.api.app import (
     connections,
     decided_approvals,
     holidays,
+    notification_operations,
     notification_routes,
     options,
     organization,
@@ -17,7 +18,6 @@ from steward.api.app import (
     search,
     session,
     sign_in,
-    telling,
     unsubscribe,
 )
 from steward.api.http.operation import Operation, RawOperation
@@ -56,7 +56,7 @@ OPERATIONS: list[Operation] = [
     *options.OPERATIONS,
     *overview.OPERATIONS,
     *search.OPERATIONS,
-    *telling.OPERATIONS,
+    *notification_operations.OPERATIONS,
     *session.OPERATIONS,
     *destinations.OPERATIONS,
     *people.OPERATIONS,

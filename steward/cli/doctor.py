@@ -11,14 +11,14 @@ from pathlib import Path
 from steward.accounts import keys
 from steward.cli import built_files
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
-from steward.cli.confining import ISOLATION_REMEDY, missing_isolation
-from steward.cli.reachable import (
+from steward.cli.network_checks import (
     NO_MAIL_SERVER,
     NotReached,
     check_base_url,
     check_collector,
     check_mail_server,
 )
+from steward.cli.sandbox_warning import ISOLATION_REMEDY, missing_isolation
 from steward.clock import SystemClock
 from steward.closed_periods import health as closed_periods
 from steward.config import Settings

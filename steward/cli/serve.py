@@ -18,9 +18,9 @@ import uvicorn
 from steward import app, periodic_tasks, startup, worker
 from steward.api.v1 import status
 from steward.api_process import announced
-from steward.cli.confining import log_missing_isolation
+from steward.cli.connection_limits import ConnectionLimits, protocol
 from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, Descriptors, raise_limit, share
-from steward.cli.edge import ConnectionLimits, protocol
+from steward.cli.sandbox_warning import log_missing_isolation
 from steward.cli.supervision import SOCKET, supervised
 from steward.clock import SystemClock
 from steward.config import Settings

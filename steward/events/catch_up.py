@@ -25,9 +25,9 @@ from steward.database.events import records as events
 from steward.database.events.catch_ups import CatchUp, Fill
 from steward.database.events.last_seen import ObjectSnapshot
 from steward.database.events.records import NewEvent
-from steward.events import hearing, telling
-from steward.events.apart import tried
+from steward.events import deduplicate, delivery_state
 from steward.events.context import EventContext
+from steward.events.row_errors import tried
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
@@ -168,7 +168,7 @@ async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> No
         next_at = tx.now + ctx.rules.catch_up
         await subscriptions.lock(tx, reading.org, reading.integration)
         await catch_ups.filled(tx, reading.org, reading.integration, kind, next_at=next_at)
-        await hearing.update_deliveries(tx, reading.org, reading.integration, reading.connector)
+        await delivery_state.update_deliveries(tx, reading.org, reading.integration, reading.connector)
 
     await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
 
@@ -241,7 +241,7 @@ def _starts_runs(
         awaited_topics=reading.heard,
     )
     offered = reading.connector.topics
-    return bool(telling.new_topics(event, derived, snapshot, active_since=reading.heard, offered=offered))
+    return bool(deduplicate.new_topics(event, derived, snapshot, active_since=reading.heard, offered=offered))
 
 
 def _polled(

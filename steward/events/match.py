@@ -18,10 +18,10 @@ from steward.database.events.catch_ups import CatchUp
 from steward.database.events.last_seen import ObjectSnapshot, ReportedTimes
 from steward.database.events.records import EventRow
 from steward.database.runs import active_run
-from steward.events import telling
-from steward.events.apart import tried
+from steward.events import deduplicate
 from steward.events.context import EventContext
 from steward.events.echoes import Echoes
+from steward.events.row_errors import tried
 from steward.failpoint import failpoint
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -312,7 +312,7 @@ class _Derivation:
         polled = item.row.polled
         active_since = self.active_since if polled else None
         offered = self.batch.offered
-        topics = telling.new_topics(event, derived, snapshot, active_since=active_since, offered=offered)
+        topics = deduplicate.new_topics(event, derived, snapshot, active_since=active_since, offered=offered)
         if derived.forget:
             self.changed[key] = None
         elif derived.seen is not None or (catch_up is not None and derived.topics):
@@ -359,7 +359,7 @@ class _Derivation:
         polled: bool,
     ) -> ObjectSnapshot:
         """Returns the object after an event that reports `fields` of it; None keeps the earlier fields."""
-        reported: Mapping[str, ReportedTimes] = telling.reported_after(
+        reported: Mapping[str, ReportedTimes] = deduplicate.reported_after(
             event, derived, snapshot, polled=polled, offered=self.batch.offered
         )
         before = ObjectSnapshot(*key, {}, None) if snapshot is None else snapshot

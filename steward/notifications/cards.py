@@ -4,7 +4,7 @@ from functools import partial
 
 from steward.connectors.base.notices import NoticeCard
 from steward.model.notice import MessageKind, NoticeMessage
-from steward.notifications.words import INBOX_PAGE, NoticeIds, page, sentence
+from steward.notifications.texts import INBOX_PAGE, NoticeIds, page, sentence
 
 _TEST_TITLE = "Test message of Steward"
 _TEST_LINE = "The notices that you chose for this route will arrive here."

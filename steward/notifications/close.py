@@ -16,7 +16,7 @@ from steward.model.instants import wire_time
 from steward.model.json import JsonObject
 from steward.model.notice import GROUPS, MailChoice, MessageState, Topic
 from steward.notifications.context import NotificationContext
-from steward.notifications.together import defer_row, together
+from steward.notifications.row_transactions import defer_row, together
 
 
 async def close_due(ctx: NotificationContext) -> bool:

@@ -26,7 +26,7 @@ from steward.model.notice import (
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 from steward.notifications.context import NotificationContext
 from steward.notifications.due import TRIED_FOR, next_try
-from steward.notifications.together import defer_row, row_error, together
+from steward.notifications.row_transactions import defer_row, row_error, together
 
 BATCH = 200
 _AT_ONCE = 4

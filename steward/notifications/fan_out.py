@@ -27,7 +27,7 @@ from steward.notifications import receivers
 from steward.notifications.context import NotificationContext
 from steward.notifications.due import ApprovalSpan, DueRules, due_at
 from steward.notifications.receivers import Audience
-from steward.notifications.together import together
+from steward.notifications.row_transactions import together
 from steward.scheduling.zones import zone
 
 BATCH = 500

@@ -16,8 +16,8 @@ from steward.model.notice import (
     StoredNotice,
     Topic,
 )
-from steward.notifications import words
-from steward.notifications.words import NoticeIds
+from steward.notifications import texts
+from steward.notifications.texts import NoticeIds
 from steward.outbound.mail_message import one_line
 from steward.scheduling.words import local_words
 from steward.scheduling.zones import zone
@@ -56,7 +56,7 @@ def mail_words(message: NoticeMessage, *, web_origin: str) -> MailWords:
     lines = [_line(stored, message.envelope, web_origin) for stored in message.notices]
     heading = _heading(message)
     more = message.count - sum(stored.notice.count for stored in message.notices)
-    rest = _Line(f"and {more:,} more", f"{web_origin}{words.INBOX_PAGE}") if more > 0 else None
+    rest = _Line(f"and {more:,} more", f"{web_origin}{texts.INBOX_PAGE}") if more > 0 else None
     footer = _FOOTER.format(organization=organization, link=f"{web_origin}/account/notifications")
     subject = f"[{organization[:_ORGANIZATION_IN_SUBJECT]}] {heading}"
     return MailWords(
@@ -92,7 +92,7 @@ def _sentence_of_topic(message: NoticeMessage) -> str | None:
     if not message.notices or (len(automations) > 1 and message.count != named):
         return None
     first = message.notices[0].notice
-    return words.sentence(first.topic, first.facts, count=message.count, automations=len(automations))
+    return texts.sentence(first.topic, first.facts, count=message.count, automations=len(automations))
 
 
 def _counts(envelope: JsonObject) -> dict[Topic, int]:
@@ -108,7 +108,7 @@ def _and(names: Sequence[str]) -> str:
 
 def _sentence(stored: StoredNotice) -> str:
     notice = stored.notice
-    return one_line(words.sentence(notice.topic, notice.facts, count=notice.count))
+    return one_line(texts.sentence(notice.topic, notice.facts, count=notice.count))
 
 
 def _line(stored: StoredNotice, envelope: JsonObject, web_origin: str) -> _Line:
@@ -119,7 +119,7 @@ def _line(stored: StoredNotice, envelope: JsonObject, web_origin: str) -> _Line:
     if notice.topic in (Topic.APPROVAL_WAITING, Topic.APPROVAL_EXPIRING) and tz is not None:
         expires_at = datetime.fromisoformat(str(notice.facts["expires_at"]))
         until = f". It can be decided until {local_words(expires_at, tz)} ({tz.key})"
-    link = f"{web_origin}{words.page(notice.topic, ids, count=notice.count)}"
+    link = f"{web_origin}{texts.page(notice.topic, ids, count=notice.count)}"
     return _Line(f"{_sentence(stored)}{until}.", link)
 
 

@@ -14,7 +14,7 @@ from steward.model.automation import AutomationState
 from steward.model.closed_period import Closing
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import WrongState
-from steward.occurrences.later import move_later
+from steward.occurrences.move_later import move_later
 from steward.occurrences.slot import (
     EditedOccurrence,
     LockedSlot,

@@ -11,8 +11,8 @@ from steward.model.change import Outcome
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId
 from steward.model.json import JsonObject
 from steward.model.run import Mode, Queue, RunStatus, StartedBy
+from steward.run_queue import ended_traces, summaries
 from steward.run_queue import queue as run_queue
-from steward.run_queue import summaries, traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ async def end(
         summary = record.summary(how.status, how.code, how.message)
     await transitions.set_outcome(tx, org, run, code=how.code, message=how.message, summary=summary)
     await run_queue.promote_next(tx, org, automation)
-    traced.note_end(org, run, attempt=0 if state.started_at is None else state.attempt)
+    ended_traces.note_end(org, run, attempt=0 if state.started_at is None else state.attempt)
     if state.mode is Mode.LIVE:
         if how is APPROVAL_EXPIRED and state.approval is not None:
             await facts.approval_expired(tx, org, state.approval, run=run, automation=automation)

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 
-from steward.automations import due, lifecycle, plain, readiness
+from steward.automations import due, fast_path, lifecycle, readiness
 from steward.automations.due import LockedAutomation
-from steward.automations.plain import FastStarts
+from steward.automations.fast_path import FastStarts
 from steward.automations.rules import AutomationRules
 from steward.database import due_rows
 from steward.database.automations import records as automations
@@ -150,7 +150,9 @@ async def _start_at_once(
 ) -> list[FastStarts]:
     """Starts the runs of all `parts` at the same time and returns what the lists that succeeded started."""
     acts = [
-        engine.write(now, partial(plain.start, keys=part, rules=rules), org=sorted({org for org, _ in part}))
+        engine.write(
+            now, partial(fast_path.start, keys=part, rules=rules), org=sorted({org for org, _ in part})
+        )
         for part in parts
     ]
     done: list[FastStarts] = []

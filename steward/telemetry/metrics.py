@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from steward.telemetry.known import DESCRIPTIONS
+from steward.telemetry.metric_list import DESCRIPTIONS
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

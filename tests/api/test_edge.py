@@ -10,7 +10,7 @@ from ipaddress import ip_network
 import uvicorn
 
 from steward.cli import serve
-from steward.cli.edge import MAX_HEAD_BYTES, ConnectionLimits
+from steward.cli.connection_limits import MAX_HEAD_BYTES, ConnectionLimits
 from tests.people import Caller
 from tests.processes.running import eventually
 from tests.service import Service

@@ -11,7 +11,7 @@ from steward.database.engine.base import Tx
 from steward.database.notifications import own_preferences
 from steward.model.ids import OrgId, PersonId
 from steward.model.notice import DEFAULT_PREFERENCES, MailChoice, NoticeGroup, Preferences, Topic
-from steward.notifications.words import INBOX_PAGE, NoticeIds, page
+from steward.notifications.texts import INBOX_PAGE, NoticeIds, page
 from steward.security.unsubscribe import subscriber_of, unsubscribe_token
 from tests.notifications.mailed import account_mails, token_of
 from tests.service import Service

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steward.cli.edge import ConnectionLimits
+from steward.cli.connection_limits import ConnectionLimits
 from tests.api.test_edge import listening
 from tests.service import Service
 

@@ -33,7 +33,7 @@ from steward.model.ids import (
     new_id,
 )
 from steward.model.notice import Notice, StoredNotice, Topic
-from steward.notifications.wiring import route_channels
+from steward.notifications.channels import route_channels
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.runs.checkpoint import change_wire

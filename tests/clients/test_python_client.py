@@ -22,7 +22,7 @@ from steward_client import AsyncSteward, Steward, errors, operations
 from steward_client.records import RunRecord, StepRecord
 
 from steward.api.operations import OPERATIONS
-from steward.cli.edge import ConnectionLimits
+from steward.cli.connection_limits import ConnectionLimits
 from steward.model.account import Scope
 from tests.api.test_edge import listening
 from tests.clients.conftest import PYTHON

@@ -19,7 +19,7 @@ from steward_client import errors
 
 from steward.api import openapi
 from steward.api.operations import OPERATIONS
-from steward.cli.edge import ConnectionLimits
+from steward.cli.connection_limits import ConnectionLimits
 from steward.model.account import Scope
 from tests.api.test_edge import listening
 from tests.clients.faults import name_of_call

@@ -9,7 +9,7 @@ import pytest
 
 from steward.connections.health import ConnectionChecks, check_due
 from steward.connectors.woocommerce.connector import WooCommerceConnector
-from steward.connectors.woocommerce.reach import unreachable_reason
+from steward.connectors.woocommerce.webhook_address import unreachable_reason
 from steward.database.accounts import connections
 from steward.model.connection import Connection, ConnectionState
 from steward.model.run import RunStatus

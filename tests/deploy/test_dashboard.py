@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from steward.telemetry.known import DESCRIPTIONS
+from steward.telemetry.metric_list import DESCRIPTIONS
 from tests.source import ROOT
 
 BOARD = json.loads((ROOT / "deploy/grafana/steward.json").read_text("utf-8"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steward.telemetry.known import DESCRIPTIONS
+from steward.telemetry.metric_list import DESCRIPTIONS
 from tests.documents import anchors
 from tests.source import ROOT
 

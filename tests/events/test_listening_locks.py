@@ -15,8 +15,8 @@ from steward.automations import lifecycle
 from steward.automations.lifecycle import StateCommand
 from steward.connections import connect
 from steward.database.engine.base import Tx
-from steward.events import listen
-from steward.events.listen import UNWANTED_FOR
+from steward.events import subscription_sync
+from steward.events.subscription_sync import UNWANTED_FOR
 from steward.model.refusals import Refusal
 from steward.worker import WorkerContext
 from tests.events.world import Ears, open_ears, order
@@ -51,7 +51,9 @@ class SideBySide:
 
     async def look(self, ctx: WorkerContext) -> None:
         """Checks the store's subscriptions as a process does."""
-        await listen.check(ctx.events(), self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
+        await subscription_sync.check(
+            ctx.events(), self.ears.shop.owner.org, self.ears.whole.number("woocommerce")
+        )
 
     async def disconnect(self, ctx: WorkerContext) -> None:
         """Disconnects the store as the request handler does."""

@@ -11,7 +11,7 @@ from steward.connections.vault import Vault
 from steward.connectors import build
 from steward.connectors.base.options import Options, SignInClient
 from steward.database.engine.base import Engine
-from steward.notifications.wiring import route_channels
+from steward.notifications.channels import route_channels
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log

@@ -16,8 +16,8 @@ from typing import Any, cast
 import pytest
 
 from steward.automations import lifecycle
+from steward.automations.fast_path import FastStarts
 from steward.automations.lifecycle import StateCommand
-from steward.automations.plain import FastStarts
 from steward.database import due_rows
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Batchable, Engine, Tx

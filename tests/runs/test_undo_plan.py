@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from steward.connectors.base.undoing import mirrored
+from steward.connectors.base.inverses import mirrored
 from steward.model.change import Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.cli.confining import log_missing_isolation
+from steward.cli.sandbox_warning import log_missing_isolation
 from steward.clock import SystemClock
 from steward.config import read
 from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from steward.telemetry.known import DESCRIPTIONS
+from steward.telemetry.log_actions import ACTIONS
+from steward.telemetry.metric_list import DESCRIPTIONS
 from steward.telemetry.metrics import Metrics
-from steward.telemetry.words import ACTIONS
 from tests.source import ROOT, nodes_of, python_files
 
 PAGE = (ROOT / "docs/guides/operators.md").read_text("utf-8")

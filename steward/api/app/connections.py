@@ -23,7 +23,7 @@ from steward.database.accounts import connections
 from steward.database.automations import lists
 from steward.database.automations.lists import AutomationFilter, Sort
 from steward.database.engine.base import Tx
-from steward.events import listen
+from steward.events import subscription_sync
 from steward.model.account import Role
 from steward.model.automation import AutomationState
 from steward.model.connection import Connection, ConnectionState
@@ -238,7 +238,7 @@ async def unsubscribe(call: ApiCall) -> None:
         opened = await context.engine.read(context.clock.now(), load, org=call.actor.org)
         if opened is not None:
             async with asyncio.timeout(_UNSUBSCRIBE_SECONDS):
-                await listen.unsubscribe(vault, *opened, base_url=context.rules.base_url)
+                await subscription_sync.unsubscribe(vault, *opened, base_url=context.rules.base_url)
     except (CallError, CannotOpen, TimeoutError):
         context.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
 

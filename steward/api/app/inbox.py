@@ -15,8 +15,8 @@ from steward.model.account import Role
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.notice import Topic
 from steward.model.refusals import ValidationFailed
-from steward.notifications import own_mail, words
-from steward.notifications.words import NoticeIds
+from steward.notifications import own_mail, texts
+from steward.notifications.texts import NoticeIds
 
 _MAX_IDS = 200
 
@@ -112,7 +112,7 @@ def _entry(line: InboxRow, origin: str) -> InboxEntry:
     return InboxEntry(
         id=line.id,
         topic=topic.value,
-        text=words.sentence(topic, line.facts, count=line.count, automations=line.automations),
+        text=texts.sentence(topic, line.facts, count=line.count, automations=line.automations),
         automation_id=line.automation_id,
         run_id=line.run_id,
         approval_id=line.approval_id,
@@ -121,7 +121,7 @@ def _entry(line: InboxRow, origin: str) -> InboxEntry:
         first_at=wire_time(line.first_at),
         last_at=wire_time(line.last_at),
         read=line.is_read,
-        url=origin + words.page(topic, ids, count=line.count, automations=line.automations),
+        url=origin + texts.page(topic, ids, count=line.count, automations=line.automations),
     )
 
 

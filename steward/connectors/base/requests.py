@@ -10,8 +10,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.inverses import UNKNOWN_EFFECT
 from steward.connectors.base.send_once import SendOnceOperation
-from steward.connectors.base.undoing import UNKNOWN_EFFECT
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import WriteAnswer
 from steward.model.change import Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from steward.connectors.base.connector import CurrentValue, Guard
-from steward.connectors.base.undoing import NO_MESSAGE_BACK, NOT_LOOKED_UP
+from steward.connectors.base.inverses import NO_MESSAGE_BACK, NOT_LOOKED_UP
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, FieldChange, FieldKind, Part, Recovery
 from steward.model.json import JsonObject, JsonValue

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 
 from steward.connectors.base.commands import ChangeTags, ReleaseFulfilment, SetObjectFields, SetRedirect
 from steward.connectors.base.connector import ItemProblem
+from steward.connectors.base.inverses import mirrored, value_restored
 from steward.connectors.base.records import Customer, DraftOrder, Order, Product
-from steward.connectors.base.undoing import mirrored, value_restored
 from steward.connectors.shopify.current import FIELDS, FLAGS
 from steward.connectors.shopify.operations import (
     NOT_A_TAG,

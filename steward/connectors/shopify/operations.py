@@ -19,9 +19,9 @@ from steward.connectors.base.commands import (
     SetTags,
 )
 from steward.connectors.base.connector import Guard, ItemProblem
+from steward.connectors.base.inverses import STOCK_NOTE, mirrored, value_restored
 from steward.connectors.base.records import Product, Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
-from steward.connectors.base.undoing import STOCK_NOTE, mirrored, value_restored
 from steward.connectors.shopify.objects import item_and_location
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId

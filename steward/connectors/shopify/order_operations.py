@@ -18,8 +18,8 @@ from steward.connectors.base.commands import (
     SetOrderTags,
 )
 from steward.connectors.base.connector import Guard, ItemProblem
+from steward.connectors.base.inverses import NO_CANCELLATION_BACK, value_restored
 from steward.connectors.base.records import Customer, DraftOrder, Fulfilment, Order, Payment, Product, Variant
-from steward.connectors.base.undoing import NO_CANCELLATION_BACK, value_restored
 from steward.connectors.shopify.operations import (
     ShopifyOperation,
     TagsOperation,

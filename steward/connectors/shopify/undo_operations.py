@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from steward.connectors.base.connector import PlannedChanges
-from steward.connectors.base.undoing import NOT_LOOKED_UP, mirrored
+from steward.connectors.base.inverses import NOT_LOOKED_UP, mirrored
 from steward.connectors.shopify import current, documents
 from steward.connectors.shopify.answers import Row, gid, list_of, number_of, row_of, text
 from steward.connectors.shopify.operations import ShopifyOperation

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from steward.connectors.base.commands import AppendRows, WriteCells
 from steward.connectors.base.connector import Guard, ItemProblem, PlannedChanges
+from steward.connectors.base.inverses import mirrored
 from steward.connectors.base.records import Cell
-from steward.connectors.base.undoing import mirrored
 from steward.connectors.spreadsheet.cells import (
     CELL_CHARACTERS,
     key_of,

@@ -51,9 +51,9 @@ from steward.connectors.woocommerce.operations_orders import (
     SET_ORDER_TAGS,
     SET_STATUS,
 )
-from steward.connectors.woocommerce.reach import no_keys_reason, unreachable_reason
 from steward.connectors.woocommerce.reader import WooCommerceReader
 from steward.connectors.woocommerce.topics import TOPICS
+from steward.connectors.woocommerce.webhook_address import no_keys_reason, unreachable_reason
 from steward.connectors.woocommerce.writer import WooCommerceWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject

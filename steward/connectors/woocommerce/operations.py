@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from steward.connectors.base.commands import MAX_STOCK, Keep, SetPrice, SetStock, SetTags, SetVisible
 from steward.connectors.base.connector import ItemProblem, PlannedChanges
+from steward.connectors.base.inverses import STOCK_NOTE, mirrored, value_restored
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
-from steward.connectors.base.undoing import STOCK_NOTE, mirrored, value_restored
 from steward.connectors.woocommerce.tag_names import key_among, stored_name, tag_key
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId

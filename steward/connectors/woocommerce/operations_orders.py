@@ -11,9 +11,9 @@ from steward.connectors.base.commands import (
     SetStatus,
 )
 from steward.connectors.base.connector import ItemProblem
+from steward.connectors.base.inverses import NO_CANCELLATION_BACK, value_restored
 from steward.connectors.base.records import Customer, Order
 from steward.connectors.base.store_operation import StoreOperation
-from steward.connectors.base.undoing import NO_CANCELLATION_BACK, value_restored
 from steward.connectors.woocommerce.operations import A, WooCommerceBatchOperation, tag_problem, tag_set
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId

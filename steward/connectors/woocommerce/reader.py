@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from steward.connectors.base.connector import AnyWriteOperation, CurrentValue
+from steward.connectors.base.inverses import NOT_LOOKED_UP
 from steward.connectors.base.queries import (
     ById,
     FlowObjectQuery,
@@ -20,7 +21,6 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.records import Product, Tag, Variant
 from steward.connectors.base.store_operation import read_back
-from steward.connectors.base.undoing import NOT_LOOKED_UP
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.woocommerce.answers import (
     PRODUCT_FIELDS,

@@ -1,6 +1,6 @@
 """The fast path of due slots, of many organizations at once: locked, read, and started as runs.
 
-`automations/plain.py` decides which slots qualify; every other slot goes through `automations/due.py`.
+`automations/fast_path.py` decides which slots qualify; every other slot goes through `automations/due.py`.
 """
 
 from collections.abc import Collection, Sequence

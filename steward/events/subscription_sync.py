@@ -16,9 +16,9 @@ from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, endpoints, last_seen, subscriptions
 from steward.database.events.catch_ups import Fill
 from steward.database.events.subscriptions import DeliveryState, Listener, StoredState, StoredSubscription
-from steward.events import hearing
-from steward.events.apart import tried
+from steward.events import delivery_state
 from steward.events.context import EventContext
+from steward.events.row_errors import tried
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
@@ -296,7 +296,7 @@ async def _store_results(
     await _read_again(tx, pending_check, every=every)
     if any(row.repaired for row in rows):
         await catch_ups.read_now(tx, org, integration)
-    await hearing.update_deliveries(tx, org, integration, pending_check.connector)
+    await delivery_state.update_deliveries(tx, org, integration, pending_check.connector)
     next_at = _next_check(
         pending_check, tx.now, failed=any(row.outcome is SubscriptionOutcome.FAILED for row in rows)
     )
@@ -405,7 +405,7 @@ async def _store_failure(tx: Tx, *, org: OrgId, pending_check: _SubscriptionChec
                     integration,
                     replace(subscription, state=StoredState.FAILED, reason=error.message),
                 )
-    await hearing.update_deliveries(tx, org, integration, pending_check.connector)
+    await delivery_state.update_deliveries(tx, org, integration, pending_check.connector)
     await subscriptions.finish_check(
         tx,
         org,

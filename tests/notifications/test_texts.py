@@ -4,7 +4,7 @@ import pytest
 
 from steward.model.json import JsonObject
 from steward.model.notice import Topic
-from steward.notifications.words import NoticeIds, page, sentence
+from steward.notifications.texts import NoticeIds, page, sentence
 
 FACTS = {"automation": "Hide {0}", "store": "Northwind Tea", "changes": 12, "percent": 90, "periods": 3}
 IDS = NoticeIds("A", "R", "P", 7, None)
