@@ -34,6 +34,8 @@ TEMPLATES = {
     "={{ $json.body.binary.image.data + $json.list[0].binary.image.data }}": [],
     "={{ $input.item.json['list'][0].binary.a.data + JSON.parse($json.t).binary.a.data }}": [],
     "={{ $input.item.binary.photo.data }}": [("expression_feature", "error", False, 17)],
+    "={{ $input.all().map(i => i.binary.photo.data) }}": [("expression_feature", "error", False, 29)],
+    "={{ $json.rows.map(i => i.binary.x.data) + $('X').item.json.rows.find(i => i.binary.x.data) }}": [],
 }
 
 SCRIPTS = {
@@ -59,6 +61,14 @@ SCRIPTS = {
     "item.binary.a.data ??= ''; item.binary.b.data ||= ''; delete item.binary.c.data; return item;": [],
     "const r = items[0].json; return { t: r.binary.photo.data };": [],
     "return { t: item.binary.photo.data == 1 };": ["error"],
+    "const rows = $json.rows; return { t: rows[0].binary.x.data };": ["warning"],
+    "for (const item of $input.first().json.rows) total += item.binary.x.data; return total;": [],
+    "const rows = await call($input.all()); return rows.map((i) => i.binary.x.data);": [],
+    "const items = $input.all().map(i => i.json); return items[0].binary.x.data;": [],
+    "const rows = $input.all(); return rows.map((i) => ({ json: { t: i.binary.x.data } }));": ["error"],
+    "for (let n = 0; n < items.length; n++) { const it = items[n]; use(it.binary.x.data); }": ["error"],
+    "let rows = items; rows = rows.filter(r => r.json.a); return rows[0].binary.x.data;": ["error"],
+    "items.forEach(function (entry) { use(entry.binary.x.data); }); return items;": ["error"],
     "const crypto = require('crypto'); return { v: crypto.scryptSync('a', 'b', 32) };": ["error"],
     "const scrypt = (text) => text; return { v: scrypt(crypto.randomUUID()) };": [],
     "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],

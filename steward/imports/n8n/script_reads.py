@@ -20,13 +20,20 @@ _WHOLE_ITEM = re.compile(
     r"|\$input\.(?:(?:all|first|last)\(\)(?:\[[\w$]{1,40}\])?|item)(?:\??\.json)?)"
     rf"(?![\w$]|\s{{0,5}}(?:\??\.(?!{_METHODS})|[\[(:]|=>|\)\s{{0,5}}=>|,[^()]{{0,60}}\)\s{{0,5}}=>))"
 )
-# A name and what it is given: `d = …`, `const { id, ...d } = …`, `for (const d of …)`, `d.push(…)`.
+# A name, or fields of it, and what they or a part of them are given: `d = …`, `d.all[k] = …`,
+# `const { id, ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.set(k, …)`, `Object.assign(d, …)`.
+_FIELDS = r"(?:\.[\w$]{1,60}){0,2}"
+_PART = r"(?:\??\.[\w$]{1,60}|\[[^\[\]\n]{1,80}\]){0,3}"
 _GIVEN = re.compile(
-    r"(?:(?<![\w$.])([\w$]{1,60})(?:\s{0,5}=(?![=>])|\s{1,5}of\s|\.push\()"
-    r"|(?<=\.\.\.)([\w$]{1,60})\s{0,5}\}\s{0,5}=)"
+    r"(?:(?<![\w$.])(?P<name>[\w$]{1,60})"
+    rf"(?:\s{{1,5}}of\s|(?P<fields>{_FIELDS}){_PART}\s{{0,5}}(?:=(?![=>])|\.(?:push|unshift|add|set)\())"
+    r"|\bObject\.assign\(\s{0,5}(?P<target>[\w$]{1,60})\s{0,5},"
+    r"|(?<=\.\.\.)(?P<rest>[\w$]{1,60})\s{0,5}\}\s{0,5}=)"
 )
 _VALUE = re.compile(r"[^;\n]{0,200}(?:\n\s{0,20}\.[^;\n]{0,200}){0,3}")
-_NAME = re.compile(r"(?<![\w$.])([\w$]{1,60})(?![\w$]|\s{0,5}(?:\??\.|[\[(:]|=>))")
+_NAME = re.compile(
+    rf"(?:(?<![\w$.])|(?<=\.\.\.))([\w$]{{1,60}}{_FIELDS})(?![\w$]|\s{{0,5}}(?:\??\.|[\[(:]|=>))"
+)
 _ALL_FIELDS_OF = re.compile(
     r"\b(?:Object\s{0,5}\.\s{0,5}(?:keys|values|entries)|JSON\s{0,5}\.\s{0,5}stringify)\s{0,5}\("
     r"|\bfor\s{0,5}\(\s{0,5}(?:const|let|var)\s{1,5}[\w$]{1,60}\s{1,5}in\s(?!\s{0,5}items\s{0,5}\))"
@@ -46,7 +53,8 @@ def may_read_every_field(script: str) -> bool:
     for match in _GIVEN.finditer(code):
         value = _VALUE.match(code, match.end())
         if value is not None and expressions.hold_item(value.start(), value.end()):
-            expressions.item_names.add(match[1] or match[2])
+            name = match["name"] or match["target"] or match["rest"]
+            expressions.item_names |= {name, name + (match["fields"] or "")}
     return any(
         expressions.hold_item(match.end(), _end_of_argument(code, match.end()))
         for match in _ALL_FIELDS_OF.finditer(code)

@@ -2,6 +2,24 @@
 
 let message = null; // the message: items, names, seen, pairs, scope, parameters
 
+/** The content of a file, which is not there: reading it fails, and a script may set it. */
+const NO_CONTENT = {
+  configurable: true,
+  enumerable: false,
+  get() {
+    return fault('The content of a file is not there in scripts and expressions. Use an Extract from File step before this one.');
+  },
+  set(value) {
+    Object.defineProperty(this, 'data', { value, writable: true, enumerable: true, configurable: true });
+  },
+};
+/** Copies of the files of an item, without their content. */
+const fileViews = (files) => {
+  const views = copied(files);
+  for (const name of Object.keys(views)) Object.defineProperty(views[name], 'data', NO_CONTENT);
+  return views;
+};
+
 /** Frozen wrappers of the items of a list, made once a message. */
 const wrappedLists = new Map();
 const guardedLists = new Set();
@@ -9,7 +27,7 @@ const guardedLists = new Set();
 const wrapped = (key, list, context, files) => {
   let wrappers = wrappedLists.get(key);
   if (!wrappers) {
-    wrappers = freeze(list.map((json, index) => freeze(files?.[index] ? { json, binary: frozen(files[index]) } : { json })));
+    wrappers = freeze(list.map((json, index) => freeze(files?.[index] ? { json, binary: frozen(fileViews(files[index])) } : { json })));
     wrappedLists.set(key, wrappers);
   }
   if (context.access === GUARDED && !guardedLists.has(key)) {
@@ -30,7 +48,7 @@ class ItemContext {
     this.access = access;
   }
   copyOf(item) {
-    return item.binary ? { json: copied(item.json), binary: copied(item.binary) } : { json: copied(item.json) };
+    return item.binary ? { json: copied(item.json), binary: fileViews(item.binary) } : { json: copied(item.json) };
   }
   give(items) {
     return this.access === COPIED ? items.map((item) => this.copyOf(item)) : items;
@@ -245,7 +263,7 @@ const NAMES = {
   $env: () => closedEnvironment,
   $vars: empty,
   $secrets: () => undefined,
-  $binary: (context) => copied(message.files?.[context.item] ?? {}),
+  $binary: (context) => fileViews(message.files?.[context.item] ?? {}),
   $self: empty,
   $mode: () => undefined,
 };

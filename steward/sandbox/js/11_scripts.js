@@ -35,30 +35,8 @@ const THINGS = {
   TextDecoder: () => TextDecoderView,
 };
 
-/** The content of a file, which is not there: reading it fails, and a script may set it. */
-const NO_CONTENT = {
-  configurable: true,
-  enumerable: false,
-  get() {
-    throw new Error('The content of a file is not there in scripts. Use an Extract from File step before this one.');
-  },
-  set(value) {
-    Object.defineProperty(this, 'data', { value, writable: true, enumerable: true, configurable: true });
-  },
-};
-const scriptFiles = (files) => {
-  const copies = copied(files);
-  for (const name of Object.keys(copies)) Object.defineProperty(copies[name], 'data', NO_CONTENT);
-  return copies;
-};
-/** The context of a script: files of other steps do not have their content either. */
-class ScriptContext extends ItemContext {
-  copyOf(item) {
-    return item.binary ? { json: copied(item.json), binary: scriptFiles(item.binary) } : super.copyOf(item);
-  }
-}
 /** The items for a script: copies of its own, each with its index. */
-const scriptItems = () => message.items.map((json, item) => ({ json: copied(json), ...(message.files?.[item] && { binary: scriptFiles(message.files[item]) }), pairedItem: { item } }));
+const scriptItems = () => message.items.map((json, item) => ({ json: copied(json), ...(message.files?.[item] && { binary: fileViews(message.files[item]) }), pairedItem: { item } }));
 
 const scriptInput = (items, index) => ({
   first: () => items[0],
@@ -89,7 +67,7 @@ const STATIC_NAMES = { all: '$getWorkflowStaticData', each: '$getWorkflowStaticD
 const namesOf = (mode) => {
   const names = {};
   if (mode in STATIC_NAMES) names[STATIC_NAMES[mode]] = () => staticData;
-  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, index) => find(new ScriptContext(index, COPIED));
+  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, index) => find(new ItemContext(index, COPIED));
   names.$input = scriptInput;
   const itemNames = { $json: (items, index) => items[index]?.json, $binary: (items, index) => items[index]?.binary ?? {}, $itemIndex: (items, index) => index ?? 0 };
   if (mode === 'all' || mode === 'function') return { ...names, ...itemNames, items: (items) => items };

@@ -85,65 +85,6 @@ const intlMissing = (code, tokens) =>
     return index < 0 ? [] : [missing('error', `“Intl.${member}” is not there.`, 'Write the words yourself; for times use toRelative() of a date.', columnOf(code, tokens[index]))];
   });
 
-/** The index behind the member access that begins here, such as `.a`, `?.a` or `["a"]`; -1 where none begins. */
-const behindMember = (tokens, index) => {
-  const dotted = tokens[index]?.text === '.' || tokens[index]?.text === '?.';
-  if (dotted && tokens[index + 1]?.kind === 'word') return index + 2;
-  const opening = dotted ? index + 1 : index;
-  if (tokens[opening]?.text !== '[') return -1;
-  let depth = 0;
-  for (let end = opening; end < tokens.length; end += 1) {
-    if (tokens[end].text === '[') depth += 1;
-    else if (tokens[end].text === ']') depth -= 1;
-    if (depth === 0) return end + 1;
-  }
-  return -1;
-};
-
-const MAX_LINKS = 100; // names, dots and brackets of a chain that are looked at
-/** The member chain before the member at this index: where it begins, and its names from the last on, such as `json`
- * and `items` of `items[0].json.binary`. */
-const chainBefore = (tokens, member) => {
-  const names = [];
-  let index = member - 1;
-  for (let links = 0; index > 0 && links < MAX_LINKS; links += 1) {
-    const { kind, text } = tokens[index];
-    if (text === '.' || text === '?.') index -= 1;
-    else if (kind === 'sign' && Object.hasOwn(OPENER, text)) {
-      if (text === ']' && tokens[index - 1].kind === 'text') names.push(tokens[index - 1].text.slice(1, -1));
-      index = opened(tokens, index) - 1;
-    } else {
-      if (kind === 'word') names.push(text);
-      if (kind !== 'word' || !isMember(tokens, index)) return { begin: index, names };
-      index -= 1;
-    }
-  }
-  if (index === 0 && tokens[0].kind === 'word') names.push(tokens[0].text);
-  return { begin: index, names };
-};
-
-// What an item that has files ends with, as in `items[0].binary`; a field may be called binary, too.
-const ITEM_ENDS = new Set(['item', ']', ')', '$thisItem']);
-const OF_FIELDS = new Set(['json', '$json', '$data', 'JSON']);
-const OF_FILE = new Set(['data', '"data"', "'data'"]);
-const NO_ITEM_MODES = new Set(['flow', 'function_item']); // flow has no files, and an item of function_item is its fields
-
-const isWrite = (tokens, index) => /^(?:=(?!=)|\?\?=|\|\|=)/.test(tokens.slice(index, index + 3).map((token) => token.text).join(''));
-
-/** Reads of the content of a file, which would come to nothing; a script may give a file content. */
-const fileContents = (code, tokens) =>
-  tokens.flatMap((token, index) => {
-    const isOfItem = token.text === 'binary' && isMember(tokens, index) && ITEM_ENDS.has(tokens[index - 2]?.text);
-    if (token.kind !== 'word' || !(token.text === '$binary' || isOfItem)) return [];
-    const file = behindMember(tokens, index + 1);
-    const end = file < 0 ? -1 : behindMember(tokens, file);
-    if (end < 0 || !OF_FILE.has(tokens[end - 1].text === ']' ? tokens[end - 2].text : tokens[end - 1].text)) return [];
-    const chain = isOfItem ? chainBefore(tokens, index) : { begin: index, names: [] };
-    if (chain.names.some((name) => OF_FIELDS.has(name))) return [];
-    if (isWrite(tokens, end) || tokens[chain.begin - 1]?.text === 'delete') return [];
-    return [missing('error', 'It reads the content of a file, which is not there in scripts and expressions.', 'Use an Extract from File step before it.', columnOf(code, token))];
-  });
-
 const deduped = (problems) => problems.filter((problem, index) => problems.findIndex((other) => other.message === problem.message) === index);
 
 /** Problems of one chunk. */
@@ -151,7 +92,7 @@ const checkChunk = (code) => {
   const chunk = compiled(code);
   if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
-  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...fileContents(code, tokens), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
+  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
 };
 
 /** Modules that are not there, and what those that are there do not do. */
@@ -187,7 +128,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {

@@ -31,7 +31,7 @@ async def item_with(files: FilesInMemory, content: bytes = b"tea") -> Item:
         ("$('Start').item.binary.photo.fileName", "tea.png"),
         ("$('Start').all()[0].binary.photo.fileName", "tea.png"),
         ("$node['Start'].binary.photo.fileName", "tea.png"),
-        ("$binary.photo.data === undefined", True),
+        ("JSON.stringify($binary).includes('tea.png')", True),
     ],
 )
 async def test_an_expression_reads_what_a_file_is(expression: str, value: Any) -> None:
@@ -43,6 +43,24 @@ async def test_an_expression_reads_what_a_file_is(expression: str, value: Any) -
     outputs = await items_of("set", 3.4, parameters, [await item_with(files)], files=files)
     assert not isinstance(outputs, str), outputs
     assert outputs[0][0].json == {"a": value}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "$binary.photo.data === undefined",
+        "$input.all().map(i => i.binary.photo.data)",
+        "Object.values($('Start').first().binary).map(file => file.data).join()",
+        "$('Start').all().sort((a, b) => 0)[0].binary['photo'].data",
+    ],
+)
+async def test_an_expression_that_reads_the_content_of_a_file_fails(expression: str) -> None:
+    """Fails instead of going on with nothing, by whatever name the expression reaches the content."""
+    assignment = {"name": "a", "value": f"={{{{ {expression} }}}}", "type": "string"}
+    parameters = {"assignments": {"assignments": [assignment]}}
+    files = FilesInMemory()
+    outputs = await items_of("set", 3.4, parameters, [await item_with(files)], files=files)
+    assert "content of a file is not there" in str(outputs)
 
 
 async def test_an_item_without_files_has_an_empty_binary() -> None:

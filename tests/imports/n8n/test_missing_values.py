@@ -132,6 +132,27 @@ READERS: dict[str, list[dict[str, Any]]] = {
             "const l = []; for (const i of items) l.push(i.json); return [{json: {t: JSON.stringify(l)}}]",
         )
     ],
+    "by a script that writes out items by a key": [
+        code(
+            "Ask",
+            "const t = {}; for (const i of items) { const k = i.json.shop; t[k] = i; }\n"
+            "return [{json: {t: JSON.stringify(t)}}]",
+        )
+    ],
+    "by a script that writes out lists of items by a key": [
+        code(
+            "Ask",
+            "const t = {all: {}}; items.forEach((item) => { (t.all[item.json.shop] ??= []); "
+            "t.all[item.json.shop].push(item.json); }); return [{json: {t: JSON.stringify(t.all)}}]",
+        )
+    ],
+    "by a script that writes out a map of items": [
+        code(
+            "Ask",
+            "const m = new Map(); items.forEach((item) => m.set(item.json.shop, item.json));\n"
+            "const o = Object.assign(m, items[0]); return [{json: {t: JSON.stringify([...m])}}]",
+        )
+    ],
 }
 
 
@@ -359,6 +380,13 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
     ],
     "a script writes out another field of an item by its place": [
         code("Ask", "return [{json: {t: JSON.stringify(items[0].json.shop)}}]")
+    ],
+    "a script writes out what it has of another field by a key": [
+        code(
+            "Ask",
+            "const t = {}; for (const item of items) { t[item.json.shop] = item.json.shop; "
+            "t[item.json.shop] += 1; }\nreturn [{json: {t: JSON.stringify(t)}}]",
+        )
     ],
     "a script goes through what it has counted": [
         code(
