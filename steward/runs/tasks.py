@@ -12,8 +12,9 @@ from steward.database import due_rows
 from steward.database.accounts import audit_heads
 from steward.database.automations import schedules
 from steward.database.closed_periods import records as closed_periods
-from steward.database.engine.base import Autocommit, Tx
+from steward.database.engine.base import LONG_SECONDS, Autocommit, Tx
 from steward.database.engine.disk_space import DiskSpace
+from steward.database.engine.wrapper import LongLimitEngine
 from steward.database.operator import gauges, health
 from steward.database.org_span import EVERY_ORG, ORGANIZATIONS, next_orgs
 from steward.database.runs import approvals, fairness, transitions, write_ledger
@@ -184,9 +185,10 @@ async def apply_retention(
     if orgs is None:  # none is left: from the first one again
         orgs = await ctx.engine.read(now, partial(next_orgs, after=0, limit=max_orgs)) or EVERY_ORG
     rules = replace(rules, orgs=orgs)
+    engine = LongLimitEngine(ctx.engine, LONG_SECONDS)
 
     async def sweep(org: OrgId, table: str) -> None:
-        removed = await retention.SWEEPS[table](ctx.engine, ctx.clock.now(), rules)
+        removed = await retention.SWEEPS[table](engine, ctx.clock.now(), rules)
         if removed:
             ctx.metrics.count("steward_rows_removed_total", removed, table=table)
         if removed >= retention.FULL.get(table, retention.ROWS):
@@ -201,7 +203,8 @@ async def apply_retention(
 
 async def rotate_partitions(ctx: TaskContext) -> bool:
     """Creates and drops monthly partitions of the tables that grow with every run."""
-    created, dropped = await retention.rotate_partitions(ctx.engine, ctx.clock.now())
+    engine = LongLimitEngine(ctx.engine, LONG_SECONDS)
+    created, dropped = await retention.rotate_partitions(engine, ctx.clock.now())
     if created or dropped:
         ctx.log.info("partitions_rotated", created=created, dropped=dropped)
     return False
@@ -355,8 +358,9 @@ async def check_audit_logs(ctx: TaskContext, anchor_every: timedelta) -> bool:
     now = ctx.clock.now()
     orgs = await ctx.engine.read(now, partial(audit_heads.due, limit=_CHECKED_LOGS))
     check = partial(audit_check.check_next, anchor_every=anchor_every)
+    engine = LongLimitEngine(ctx.engine, LONG_SECONDS)
     for org in orgs:
-        step = await ctx.engine.write(now, partial(check, org=org), org=org)
+        step = await engine.write(now, partial(check, org=org), org=org)
         if step.fault is not None:
             ctx.metrics.count("steward_audit_broken_total")
             ctx.log.error("audit_broken", org=org, seq=step.fault.seq, how=step.fault.how)

@@ -82,23 +82,3 @@ async def test_a_silent_server_is_given_up_at_the_deadline(
         assert await _answered(look) == before, name
     assert before >= sum("read" not in name for name in calls)
     await engine.close()
-
-
-async def test_each_connection_has_its_limits_and_compiles_nothing(
-    postgresql_url: str, clock: FakeClock
-) -> None:
-    """The service's connections set time limits on the server and switch its compiler of statements off."""
-    engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True)
-
-    async def read(tx: Tx) -> dict[str, str]:
-        rows = await tx.all(
-            "SELECT name, setting FROM pg_settings"
-            " WHERE name IN ('jit', 'statement_timeout', 'idle_in_transaction_session_timeout')"
-        )
-        return {row["name"]: row["setting"] for row in rows}
-
-    settings = await engine.read(clock.now(), read)
-    await engine.close()
-    assert settings.pop("jit") == "off"
-    assert len(settings) == 2
-    assert all(int(limit) > 0 for limit in settings.values())

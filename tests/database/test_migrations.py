@@ -236,6 +236,19 @@ async def test_an_index_is_built_beside_writers_and_again_after_a_failure(
     assert definition.endswith("(name)")
 
 
+async def test_a_migration_may_take_as_long_as_it_needs(
+    postgresql_url: str, clock: FakeClock, upgraded: Path
+) -> None:
+    """Where the database limits every statement, a migration that takes longer is applied all the same."""
+    holder: Any = await asyncpg.connect(postgresql_url)
+    name = await holder.fetchval("SELECT current_database()")
+    await holder.execute(f"ALTER DATABASE {name} SET statement_timeout = '50ms'")
+    await holder.close()
+    with (upgraded / f"{NEXT}.postgres.sql").open("a") as slow:
+        slow.write("SELECT pg_sleep(0.2);\n")
+    assert (await migrate(postgresql_url, clock.now(), folder=upgraded)).after == LAST + 1
+
+
 async def test_a_migration_gives_up_a_locked_table_and_comes_back(
     postgresql_url: str, clock: FakeClock, upgraded: Path
 ) -> None:

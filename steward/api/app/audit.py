@@ -15,7 +15,7 @@ from steward.database.accounts import audit as rows
 from steward.database.accounts import audit_heads
 from steward.database.accounts.audit import AuditFilter
 from steward.database.accounts.audit_heads import AuditHead
-from steward.database.engine.base import Tx, from_ms
+from steward.database.engine.base import LONG_SECONDS, Tx, from_ms
 from steward.model.account import Role
 from steward.model.audit import Level, level_of
 from steward.model.instants import wire_time, wire_time_or_none
@@ -150,6 +150,7 @@ async def export(tx: Tx, call: ApiCall) -> Answer:
     query: AuditExportQuery = call.query
     org = call.actor.org
     key = paging.after(call)
+    await tx.allow(LONG_SECONDS)
     first, last, more = await audit.range_of(
         tx,
         org,

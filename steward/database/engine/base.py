@@ -17,6 +17,9 @@ I = TypeVar("I")  # noqa: E741
 Dialect = Literal["sqlite", "postgresql"]
 Args = Mapping[str, object]
 
+# Time limit of a statement of exports, audits and retention on PostgreSQL; others have the engine's deadline.
+LONG_SECONDS = 30.0
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 # Made once: json.dumps makes a new encoder at every call with options other than its defaults.
@@ -89,6 +92,10 @@ class Tx(Protocol):
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Sets the tenant context of row-level security to these organizations; does nothing on SQLite."""
+        ...
+
+    async def allow(self, seconds: float) -> None:
+        """Raises the time limit of each later statement of this transaction; does nothing on SQLite."""
         ...
 
 

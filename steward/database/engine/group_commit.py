@@ -22,8 +22,8 @@ MIN_FOR_SECOND_CALL = 40
 _EXCLUSIVE_WINDOW_S = 0.010
 
 
-class ConnectionLost(Unavailable):
-    """The connection was lost; it is unknown whether the server committed."""
+class CallGivenUp(Unavailable):
+    """A call took too long, or its connection was lost and whether the server committed is unknown."""
 
 
 class _RunAlone(Protocol):
@@ -139,7 +139,8 @@ class Committer:
     async def _write(self, kind: _BatchKind, batch: list[_WaitingWrite]) -> None:
         """Runs one call for all items; if it fails, one transaction each, so that only faulty items fail.
 
-        After a lost connection every item fails, as the call may have committed.
+        After a lost connection every item fails, as the call may have committed; and after a call that took
+        too long, as each item alone may take as long.
         """
         self._on_commit(len(batch))
         first, items = batch[0], [waiting.act.item for waiting in batch]
@@ -152,7 +153,7 @@ class Committer:
             orgs = None if first.act.autocommit else _orgs_of(batch)
             try:
                 answers = await self._alone(first.now, together, org=orgs)
-            except ConnectionLost as error:  # a stored item that runs again seems fenced
+            except CallGivenUp as error:  # a stored item that runs again seems fenced
                 _fail_all(batch, error)
                 return
             except Exception as error:

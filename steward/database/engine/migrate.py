@@ -33,6 +33,8 @@ _FUNCTIONS = "functions"
 _INCREMENTAL = 2
 _CONNECT_SECONDS = 60.0
 _LOCK = 7_405_339_281  # any constant: the advisory lock of a migration
+# A statement may take as long as it needs, also where the role or database limits others.
+_LIMITS = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 10000"
 _MACROS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{id}": "TEXT",
@@ -233,6 +235,7 @@ async def _migrate_postgres(
     except (asyncpg.PostgresError, *UNREACHABLE) as error:
         raise Unavailable(f"The database cannot be reached: {error}.") from error
     try:
+        await connection.execute(_LIMITS)
         # Asked again and again: a statement that waits for the lock would hold up an index that is built.
         while not await connection.fetchval(f"SELECT pg_try_advisory_lock({_LOCK})"):
             await connection.execute("SELECT pg_sleep(0.1)")

@@ -24,7 +24,7 @@ from steward.database.engine.base import (
     orgs_of,
     prepare,
 )
-from steward.database.engine.group_commit import Committer, ConnectionLost
+from steward.database.engine.group_commit import CallGivenUp, Committer
 from steward.database.engine.hosts import UNREACHABLE, Hosts, ServerConnection
 from steward.database.engine.observer import UNOBSERVED, EngineObserver
 from steward.database.engine.pool import ConnectionPool
@@ -61,8 +61,9 @@ _REASONS: Sequence[tuple[type[BaseException], str]] = (
     (_NotReplicated, "not_replicated"),
     (asyncpg.OperatorInterventionError, "shut_down"),
 )
-# How long after its caller's deadline the server cancels a statement, and when it ends an idle transaction.
-_GRACE_SECONDS = 1.0
+# The server cancels a statement after this share of its caller's deadline: the caller then knows that nothing
+# was written, and the connection goes on. A server that no longer answers is given up at the deadline.
+_SERVER_SHARE = 0.9
 _IDLE_MS = 10_000
 _ANEW = "DISCARD PLANS"
 _ENTER = "SELECT steward_set_tenant($1, $2, $3)"
@@ -70,8 +71,15 @@ _LEAVE = "SELECT set_config('app.orgs', '', false)"
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    refused = isinstance(error, _REFUSED)
-    return (Unavailable if refused else ConnectionLost)("The database cannot be reached.", retry_after=2)
+    if isinstance(error, asyncpg.InsufficientResourcesError):
+        return Unavailable("The database cannot be reached.", retry_after=2)
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return CallGivenUp("The database took too long.", retry_after=2)
+    return CallGivenUp("The database cannot be reached.", retry_after=2)
+
+
+def _server_limit(deadline: float) -> str:
+    return f"statement_timeout = {round(deadline * _SERVER_SHARE * 1000)}"
 
 
 class PostgresTx:
@@ -86,10 +94,10 @@ class PostgresTx:
         *,
         local: bool,
         test: bool,
-        timeout: float | None = None,
+        timeout: float,
     ) -> None:
         self._connection = connection
-        self._timeout = timeout  # of each statement, in place of the connection's deadline
+        self._timeout = timeout  # of each statement
         self.now = now
         self._local = local
         self._test = test
@@ -139,16 +147,21 @@ class PostgresTx:
         stored = await entering
         self.now = from_ms(stored)
 
+    async def allow(self, seconds: float) -> None:
+        """Raises the time limit of each later statement of this transaction, here and on the server."""
+        if seconds > self._timeout:
+            await self._connection.execute(f"SET LOCAL {_server_limit(seconds)}", timeout=self._timeout)
+            self._timeout = seconds
+
 
 def _as_app(deadline: float) -> Callable[[ServerConnection], Awaitable[None]]:
     """Returns a function that sets a connection's role and its server-side time limits."""
-    limit = round((deadline + _GRACE_SECONDS) * 1000)
 
     # Functions switch kinds of plans off by a high cost, for which the server would compile short statements.
     async def prepare_connection(connection: ServerConnection) -> None:
         await connection.execute(
             "SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''; SET jit = off;"
-            f" SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {_IDLE_MS}"
+            f" SET {_server_limit(deadline)}; SET idle_in_transaction_session_timeout = {_IDLE_MS}"
         )
 
     return prepare_connection
@@ -198,7 +211,7 @@ class PostgresEngine:
         """Opens a pool of `size` connections with the serving role; refuses a server that may lose commits.
 
         After `deadline` seconds, measured here and not by the server, a statement or a wait for a connection
-        fails and the connection counts as lost.
+        fails and the connection counts as lost. The server cancels a statement shortly before.
         """
         hosts = Hosts(url, clock=clock, observer=observer)
         pool = ConnectionPool(hosts, prepare=_as_app(deadline), size=size, deadline=deadline, clock=clock)
@@ -241,16 +254,16 @@ class PostgresEngine:
     async def _write_urgent(self, now: datetime, act: Act[T], orgs: Collection[OrgId]) -> T:
         async with self._urgent_turn:
             try:
+                limit = self._heartbeat_deadline
                 if self._urgent is None or self._urgent.is_closed():
-                    limit = self._heartbeat_deadline
                     self._urgent = await self._hosts.connect(timeout=limit, command_timeout=limit)
                     await _as_app(limit)(self._urgent)
-                tx = PostgresTx(self._urgent, now, local=True, test=self._test)
+                tx = PostgresTx(self._urgent, now, local=True, test=self._test, timeout=limit)
                 return await self._commit(self._urgent, tx, act, orgs)
             except _LOST as error:
                 if self._urgent is not None:
                     self._urgent.terminate()
-                raise Unavailable("The database cannot be reached.", retry_after=2) from error
+                raise _unavailable(error) from error
 
     async def _commit(
         self, connection: ServerConnection, tx: PostgresTx, act: Act[T], orgs: Collection[OrgId]
@@ -307,7 +320,7 @@ class PostgresEngine:
         for attempt in range(TRIES):
             try:
                 async with self._pool.connection() as connection:
-                    tx = PostgresTx(connection, now, local=True, test=self._test)
+                    tx = PostgresTx(connection, now, local=True, test=self._test, timeout=self._deadline)
                     if connection.plans_are_old():
                         with self._closed_when_lost(connection):
                             await connection.execute(_ANEW)
@@ -341,7 +354,7 @@ class PostgresEngine:
                     tx = PostgresTx(connection, now, local=not small, test=self._test, timeout=limit)
                     return await self._read_on(connection, tx, act, org, small=small, sets_tenant=sets_tenant)
         except _LOST as error:
-            raise Unavailable("The database cannot be reached.", retry_after=2) from error
+            raise _unavailable(error) from error
 
     async def _read_on(
         self,

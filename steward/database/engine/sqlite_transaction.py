@@ -91,6 +91,9 @@ class SqliteTx:
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Does nothing: SQLite has no row-level security."""
 
+    async def allow(self, seconds: float) -> None:
+        """Does nothing: SQLite has no time limits."""
+
 
 def drive(act: Act[T], tx: SqliteTx) -> T:
     """Runs an act to its end and returns its answer.

@@ -1,10 +1,10 @@
-"""An engine around another one: the base of those that change how a write is made."""
+"""Engines around another one: the base of those that change how a write is made, and longer time limits."""
 
 from collections.abc import Collection
 from datetime import datetime
 from typing import TypeVar
 
-from steward.database.engine.base import Act, Engine
+from steward.database.engine.base import Act, Autocommit, Batchable, Engine, Tx, WeightedAct
 from steward.model.ids import OrgId
 
 T = TypeVar("T")
@@ -38,3 +38,44 @@ class EngineWrapper:
     async def close(self) -> None:
         """Closes the wrapped engine."""
         await self._engine.close()
+
+
+class LongLimitEngine(EngineWrapper):
+    """An engine that allows each statement of a transaction more time, for which it makes one more call.
+
+    Small reads and acts without a transaction of their own keep the limit of the wrapped engine.
+    """
+
+    def __init__(self, engine: Engine, seconds: float) -> None:
+        super().__init__(engine)
+        self._seconds = seconds
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Writes like the wrapped engine, with the longer limit."""
+        if isinstance(act, Autocommit | Batchable):
+            return await super().write(now, act, org=org, urgent=urgent)
+        weighed = WeightedAct(self._with_limit(act), getattr(act, "weight", 0))
+        return await super().write(now, weighed, org=org, urgent=urgent)
+
+    async def read(
+        self,
+        now: datetime,
+        act: Act[T],
+        *,
+        org: OrgId | Collection[OrgId] = (),
+        small: bool = False,
+        sets_tenant: bool = False,
+    ) -> T:
+        """Reads like the wrapped engine, with the longer limit."""
+        if not (small or isinstance(act, Autocommit)):
+            act = self._with_limit(act)
+        return await super().read(now, act, org=org, small=small, sets_tenant=sets_tenant)
+
+    def _with_limit(self, act: Act[T]) -> Act[T]:
+        async def limited(tx: Tx) -> T:
+            await tx.allow(self._seconds)
+            return await act(tx)
+
+        return limited
