@@ -21,6 +21,7 @@ TEMPLATES = {
     "={{ new Intl.RelativeTimeFormat('en') }}": [("expression_feature", "error", False, 14)],
     "={{ $env.HOME }}": [("expression_feature", "error", False, 5)],
     "={{ $execution.resumeUrl }}": [("expression_feature", "error", False, 16)],
+    "={{ $execution['resumeFormUrl'] + $json.resumeUrl }}": [("expression_feature", "error", False, 16)],
     "={{ $now.setLocale('pl').toFormat('LLLL') }}": [("locale_fallback", "warning", False, 20)],
     "={{ $now.setLocale('en-AU').toFormat('D') }}": [("locale_fallback", "warning", False, 20)],
     "={{ $now.setLocale('de').toRelative() }}": [("locale_fallback", "warning", False, 20)],
@@ -71,6 +72,8 @@ SCRIPTS = {
     "items.forEach(function (entry) { use(entry.binary.x.data); }); return items;": ["error"],
     "const crypto = require('crypto'); return { v: crypto.scryptSync('a', 'b', 32) };": ["error"],
     "const scrypt = (text) => text; return { v: scrypt(crypto.randomUUID()) };": [],
+    "return { u: $execution.resumeUrl, f: $execution?.resumeFormUrl, i: $execution.id };": ["error", "error"],
+    "$execution.customData.set('a', 'b'); return { customData: $json.customData };": ["error", "warning"],
     "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],
 }
 

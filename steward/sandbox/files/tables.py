@@ -5,7 +5,7 @@ import html
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -35,23 +35,51 @@ def read_csv(content: bytes, options: dict[str, Any]) -> object:
     delimiter = str(options.get("delimiter") or ",")
     if len(delimiter) != 1:
         raise FileProblem("The delimiter is not one character. Give one, such as a comma or semicolon.")
-    lines = io.StringIO(text, newline="")
+    source = io.StringIO(text, newline="")
     for _ in range(int(options.get("from_line") or 1) - 1):
-        lines.readline()
-    reader = csv.reader(lines, delimiter=delimiter, strict=not options.get("relax_quotes"))
-    return _rows_of(reader, options)
+        source.readline()
+    relaxed = bool(options.get("relax_quotes"))
+    lines = _RecordLines(source)
+    reader = csv.reader(lines, delimiter=delimiter, strict=not relaxed)
+    return _rows_of(reader, lines, None if relaxed else _quoted_fields(delimiter), options)
 
 
-def _rows_of(reader: Any, options: dict[str, Any]) -> list[Row]:
+class _RecordLines:
+    """Lines of a file, of which those of the record that is being read are kept."""
+
+    def __init__(self, source: Iterable[str]) -> None:
+        self._source = iter(source)
+        self.read: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._source)
+        self.read.append(line)
+        return line
+
+
+def _quoted_fields(delimiter: str) -> re.Pattern[str]:
+    return re.compile(rf'(?:\A|(?<={re.escape(delimiter)}))"(?:[^"]|"")*"')
+
+
+def _rows_of(
+    reader: Any, lines: _RecordLines, quoted: re.Pattern[str] | None, options: dict[str, Any]
+) -> list[Row]:
     rows: list[Row] = []
     max_rows = options.get("max_rows")
     skipped = 0
     while max_rows is None or len(rows) < max_rows:
+        lines.read.clear()
         try:
             row = next(reader, None)
             if row is None:
                 return rows
             row = row or [""]
+            if quoted is not None and '"' in quoted.sub("", "".join(lines.read)):
+                message = f"Line {reader.line_num} has a quote inside a field without quotes"
+                raise FileProblem(f"{message}. Quote the whole field, or relax quotes in the options.")
             if rows and len(row) != len(rows[0]):
                 message = f"Line {reader.line_num} has {len(row)} fields; the first line has {len(rows[0])}"
                 raise FileProblem(f"{message}. Check the delimiter and the quotes of the file.")

@@ -72,10 +72,23 @@ const absentIn = (code, tokens, table) =>
 const memberIndex = (tokens, owner, member) =>
   tokens.findIndex((token, index) => token.text === member && isMember(tokens, index) && tokens[index - 2]?.text === owner);
 
-const resumeAddress = (code, tokens) =>
-  ['resumeUrl', 'resumeFormUrl', 'customData'].flatMap((member) => {
-    const index = memberIndex(tokens, '$execution', member);
-    return index < 0 ? [] : [missing('error', `“$execution.${member}” is not there: runs are not resumed from outside.`, 'Remove it, or use an event of the store.', columnOf(code, tokens[index]))];
+/** Where a member of `$execution` is asked for, as `$execution.member` or `$execution["member"]`; -1 where it is not. */
+const executionMember = (tokens, member) => {
+  const dotted = memberIndex(tokens, '$execution', member);
+  if (dotted >= 0) return dotted;
+  return tokens.findIndex((token, index) => token.kind === 'text' && token.text.slice(1, -1) === member && tokens[index - 1]?.text === '[' && tokens[index - 2]?.text === '$execution');
+};
+
+const NOT_OF_EXECUTION = {
+  resumeUrl: ['runs are not resumed from outside', 'Remove it, or use an event of the store.'],
+  resumeFormUrl: ['runs are not resumed from outside', 'Remove it, or use an event of the store.'],
+  customData: ['a run keeps no data about itself', 'Remove it, or put the value into a field.'],
+};
+/** Parts of `$execution` that are not here: scripts would put undefined into what they send. */
+const executionMissing = (code, tokens) =>
+  Object.entries(NOT_OF_EXECUTION).flatMap(([member, [why, todo]]) => {
+    const index = executionMember(tokens, member);
+    return index < 0 ? [] : [missing('error', `“$execution.${member}” is not there: ${why}.`, todo, columnOf(code, tokens[index]))];
   });
 
 /** Parts of Intl that are not here: their absence would come to nothing in an expression, and nobody would know. */
@@ -92,7 +105,7 @@ const checkChunk = (code) => {
   const chunk = compiled(code);
   if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
-  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
+  return deduped([...absentIn(code, tokens, ABSENT), ...executionMissing(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
 };
 
 /** Modules that are not there, and what those that are there do not do. */
@@ -128,7 +141,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {

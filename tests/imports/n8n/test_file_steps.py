@@ -193,6 +193,13 @@ async def test_numbers_and_telephones_are_written_as_they_are(harmless: str) -> 
             {"skipRecordsWithErrors": {"value": {"enabled": True, "maxSkippedRecords": 1}}},
             [{"a": "3", "b": "4"}],
         ),
+        (
+            b'a,b\n1,5"\n3,"x;""y"""\n',
+            {"skipRecordsWithErrors": {"value": {"enabled": True, "maxSkippedRecords": 1}}},
+            [{"a": "3", "b": 'x;"y"'}],
+        ),
+        (b'a,b\n1,5" x\n', {"relaxQuotes": True}, [{"a": "1", "b": '5" x'}]),
+        (b'a;b\n"x;\n""y""";""\n', {"delimiter": ";"}, [{"a": 'x;\n"y"'}]),
         (b"", {}, []),
     ],
 )
@@ -206,6 +213,8 @@ async def test_csv_is_read_with_its_options(
 @pytest.mark.parametrize(
     ("content", "parameters", "words"),
     [
+        (b'a,b\n1,5" x\n', {"operation": "csv"}, "Line 2 has a quote inside a field without quotes"),
+        (b'a,b\n1, "x"\n', {"operation": "csv"}, "Line 2 has a quote inside a field without quotes"),
         (b"a,b\n1\n", {"operation": "csv"}, "Line 2 has 1 fields; the first line has 2"),
         ("a\nGrün".encode("cp1252"), {"operation": "csv"}, "not text in the encoding UTF-8: byte 5"),
         (b"a", {"operation": "csv", "options": {"encoding": "klingon"}}, "encoding “klingon” is not known"),
