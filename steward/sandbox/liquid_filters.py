@@ -1,11 +1,12 @@
-"""Liquid filters that Shopify Flow adds: dates, hashes, money."""
+"""Liquid filters that Shopify Flow adds, dates, hashes and money, and rounding as Ruby rounds."""
 
 import hashlib
 import hmac
 import re
+import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, Final
 
 from liquid.exceptions import FilterArgumentError
@@ -23,13 +24,7 @@ def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
     def moment(value: object) -> datetime:
         if value in ("now", "today"):
             return now()
-        if isinstance(value, int) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        try:
-            parsed = datetime.fromisoformat(str(value).strip())
-        except ValueError as end:
-            raise FilterArgumentError(f"“{str(value)[:60]}” is no date", token=None) from end
-        return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        return _parsed(value)
 
     def shifted(value: object, amount: object, unit: object, sign: int) -> str:
         text = f"{amount} {unit}" if unit else f"{amount} seconds" if isinstance(amount, int) else str(amount)
@@ -41,13 +36,91 @@ def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
     def date(value: object, form: object = None) -> str:
         if value is None or value == "" or not str(value):
             return ""
-        return moment(value).strftime(str(form)) if form else moment(value).isoformat()
+        return _formatted(moment(value), str(form)) if form else str(value)
 
     return {
         "date": date,
         "date_plus": lambda value, amount, unit=None: shifted(value, amount, unit, 1),
         "date_minus": lambda value, amount, unit=None: shifted(value, amount, unit, -1),
     }
+
+
+_DAYS: Final = ("%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y", "%d %B %Y", "%d %b %Y", "%Y/%m/%d")
+_TIMES: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %H:%M %z", " %H:%M:%S %z")
+# The day comes first, as in the dates of mails: Tue, 10 Mar 2026 12:34:56 +0000.
+_FORMS: Final = tuple(
+    day + clock
+    for day in (*_DAYS, *(f"%a, {day}" for day in _DAYS), *(f"%A, {day}" for day in _DAYS), "%Y-%m-%d")
+    for clock in _TIMES
+)
+
+
+def _parsed(value: object) -> datetime:
+    """Returns the date of seconds since 1970, of an ISO text, or of one with the month's English name."""
+    text = " ".join(str(value).split())
+    try:
+        if not isinstance(value, bool) and re.fullmatch(r"-?\d{5,12}", text):
+            return datetime.fromtimestamp(int(text), UTC)
+        parsed = datetime.fromisoformat(text)
+    except (OverflowError, ValueError):
+        parsed = _parsed_by_form(re.sub(r" (?:UTC|GMT|Z)\Z", " +0000", text))
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def _parsed_by_form(text: str) -> datetime:
+    for form in _FORMS if len(text) <= 60 else ():
+        try:
+            parts = time.strptime(text, form)
+        except ValueError:
+            continue
+        zone = timezone(timedelta(seconds=parts.tm_gmtoff or 0))
+        return datetime(*parts[:6], tzinfo=zone)
+    raise FilterArgumentError(f"“{text[:60]}” is no date", token=None)
+
+
+# Parts that Ruby writes, whose Liquid Shopify uses, and the C library does not or by the machine's zone.
+_RUBY_PART: Final = re.compile(
+    r"%(?:%|(?P<width>\d{0,2})(?P<fraction>[LN])|(?P<colons>:{1,2})z|(?P<part>[sZv]))"
+)
+
+
+def _formatted(moment: datetime, form: str) -> str:
+    """Returns the date by a form of `strftime`, as Ruby writes it."""
+
+    def part_of(match: re.Match[str]) -> str:
+        if match["fraction"]:
+            width = int(match["width"] or (3 if match["fraction"] == "L" else 9))
+            return f"{moment.microsecond:06d}".ljust(width, "0")[:width]
+        if match["colons"]:
+            offset = moment.strftime("%z")
+            return f"{offset[:3]}:{offset[3:5]}" + (":00" if match["colons"] == "::" else "")
+        if match["part"] == "s":
+            return str(int(moment.timestamp()))
+        if match["part"] == "Z":
+            return "" if moment.utcoffset() else "UTC"
+        return moment.strftime("%e-%^b-%Y") if match["part"] == "v" else match[0]
+
+    return moment.strftime(_RUBY_PART.sub(part_of, form))
+
+
+def round_half_up(value: object, digits: object = None) -> int | float:
+    """Rounds a number as Ruby does: a half away from zero; to tens and hundreds with negative digits."""
+    number, places = _decimal(value), int(_decimal(digits))
+    if not -300 <= places <= 300:
+        raise FilterArgumentError("a number is rounded to 300 digits at most", token=None)
+    if places > 0 and number == number.to_integral_value() and "." not in str(value):
+        return int(number)
+    rounded = number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    return float(rounded) if places > 0 else int(rounded)
+
+
+_NUMBER: Final = re.compile(r"-?\d{1,300}(?:\.\d{1,300})?(?:e[+-]?\d{1,3})?\Z")
+
+
+def _decimal(value: object) -> Decimal:
+    """Returns a number or a text that is one; anything else counts as 0, as in Liquid."""
+    text = "" if value is None or isinstance(value, bool) else str(value).strip()
+    return Decimal(text) if _NUMBER.match(text) else Decimal(0)
 
 
 def _shift(start: datetime, amount: int, unit: str) -> datetime:

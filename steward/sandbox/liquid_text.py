@@ -1,16 +1,19 @@
 """Liquid of Shopify Flow, strict and within limits, with Shopify Flow's filters."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final, TextIO
 
 from liquid import BoundTemplate, Environment, RenderContext, Undefined
+from liquid.builtin.expressions import logical
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.echo_tag import EchoNode, EchoTag
 from liquid.exceptions import LiquidError, LiquidTypeError
 
-from steward.sandbox.liquid_filters import dates, hashes, money
+from steward.sandbox.liquid_filters import dates, hashes, money, round_half_up
 from steward.sandbox.protocol import MIB
 
 _LOOPS: Final = 100_000
@@ -92,15 +95,57 @@ class _LimitedEnvironment(Environment):
         self.add_tag(_Echo)
         for name in _REMOVED_TAGS:
             self.tags.pop(name, None)
-        self.filters.update(dates(lambda: self.moment) | hashes() | {"money": money})
+        self.filters.update(dates(lambda: self.moment) | hashes() | {"money": money, "round": round_half_up})
         for name, act in list(self.filters.items()):
-            self.filters[name] = _guarded(act)
+            self.filters[name] = _guarded(act, takes_texts=name in _OF_TEXTS)
 
 
-def _guarded(filter_function: Callable[..., Any]) -> Callable[..., Any]:
+# Filters that put their values into a text, where the library would write True and None.
+_OF_TEXTS: Final = frozenset(
+    (
+        *("append", "prepend", "replace", "replace_first", "replace_last", "remove", "remove_first"),
+        *("remove_last", "upcase", "downcase", "capitalize", "escape", "escape_once", "url_encode", "strip"),
+        *("lstrip", "rstrip", "join", "split", "truncate", "truncatewords", "base64_encode", "slice"),
+        *("md5", "sha1", "sha256", "hmac_sha1", "hmac_sha256", "blake3"),
+    )
+)
+
+
+def _as_text(value: Any) -> Any:
+    """Returns truth values and nil as Liquid writes them; in a list, those of its items."""
+    if isinstance(value, list):
+        return [_as_text(item) for item in value]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else value
+
+
+_AMOUNT: Final = re.compile(r"-?\d{1,40}(?:\.\d{1,40})?\Z")
+
+
+def _amounts(left: object, right: object) -> tuple[object, object]:
+    """Returns both, a text that is a number as one beside a number: stores give amounts as texts."""
+    for text, number in ((left, right), (right, left)):
+        if isinstance(text, str) and isinstance(number, int | float) and _AMOUNT.match(text):
+            return (Decimal(text), right) if text is left else (left, Decimal(text))
+    return left, right
+
+
+def _of_amounts(compare: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda *values: compare(*values[:-2], *_amounts(*values[-2:]))
+
+
+# The library has no place of its own to say how values are compared.
+logical._lt = _of_amounts(logical._lt)
+logical._le = _of_amounts(logical._le)
+
+
+def _guarded(filter_function: Callable[..., Any], *, takes_texts: bool) -> Callable[..., Any]:
     """Returns the filter with limits on the ranges that it takes and the texts that it returns."""
 
     def guarded(*arguments: Any, **keywords: Any) -> Any:
+        if takes_texts:
+            arguments = tuple(_as_text(value) for value in arguments)
         if any(isinstance(value, range) and len(value) > _RANGE for value in arguments):
             raise LiquidTypeError(f"a range has at most {_RANGE} numbers here", token=None)
         filtered = filter_function(*arguments, **keywords)
@@ -132,6 +177,7 @@ class LiquidText:
             "{{ 1.5 | times: 2 | round }}{{ 'x' | strip_html | url_encode | base64_encode | md5 | blake3 }}"
             "{% capture z %}{% case 1 %}{% when 1 %}{{ 'now' | date: '%Y %B' }}{% endcase %}{% endcapture %}"
             "{% if a contains 'b' and nope.nope %}{% endif %}{{ 2 | money }}{{ 'k' | hmac_sha256: 'v' }}"
+            "{{ 'May 1, 2020' | date: '%Y' }}"
         )
         self._render_text(text, {})
         self._render_text("{{ 'x' | nope }}{{ (1..3) | join: ',' }}", {})
