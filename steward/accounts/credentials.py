@@ -11,6 +11,8 @@ from steward.model.refusals import NotFound, ValidationFailed
 from steward.security.secrets import hash_client_secret, new_client_id, new_client_secret
 
 _LONGEST_LABEL = 120
+# Of one organization; they are listed whole.
+MAX_CREDENTIALS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +24,16 @@ class IssuedCredential:
 
 
 async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> IssuedCredential:
-    """Creates a credential. Raises NotFound, and ValidationFailed for an unusable label."""
+    """Creates a credential. Raises NotFound, and ValidationFailed for an unusable label or the 201st."""
     label = label.strip()
     if len(label) > _LONGEST_LABEL or not (label.isprintable() or not label):
         raise ValidationFailed(f"Give a label of at most {_LONGEST_LABEL} characters.", errors={"label": []})
     await tx.set_tenant([org])
     if await organizations.get(tx, org) is None:
         raise NotFound(f"There is no organization {org}.")
+    if len(await credentials.every(tx, org)) >= MAX_CREDENTIALS:
+        message = f"There are {MAX_CREDENTIALS} credentials already. Rotate one that is no longer needed."
+        raise ValidationFailed(message)
     client_id, secret = new_client_id(), new_client_secret()
     await credentials.insert(
         tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id, label=label

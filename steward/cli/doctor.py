@@ -287,6 +287,18 @@ def _faults_of(follower: Follower) -> Iterator[str]:
         )
 
 
+async def _partitions(patient: _Installation) -> str:
+    if is_sqlite(patient.settings.database_url):
+        return "SQLite has no partitions."
+    rows = await patient.read(health.rest_rows)
+    if tables := [table for table, many in sorted(rows.items()) if many]:
+        raise CheckFailed(
+            f"Rows of {', '.join(tables)} have no partition of their month, so they are not dropped with it."
+            " Is a worker running? Its log says why no partition was created."
+        )
+    return "Every row is in the partition of its month."
+
+
 async def _slots(patient: _Installation) -> str:
     limit = timedelta(minutes=patient.settings.late_limit_minutes) + _GRACE
     due = await patient.read(schedules.next_due)
@@ -487,6 +499,7 @@ CHECKS: Mapping[str, Callable[[_Installation], Awaitable[str]]] = {
     "files": _files,
     "long_readers": _long_readers,
     "standbys": _standbys,
+    "partitions": _partitions,
     "slots": _slots,
     "leases": _leases,
     "private_hosts": _private_hosts,

@@ -8,8 +8,10 @@ from steward.accounts import credentials, organizations, people
 from steward.accounts.credentials import IssuedCredential
 from steward.api.http.operation import Access, Operation
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.database.engine.base import Tx
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Role
 from steward.model.ids import OrgId
+from steward.model.refusals import ValidationFailed
 from tests.authz.rows import at
 from tests.authz.two import Two
 from tests.people import Caller
@@ -65,6 +67,31 @@ async def issued(two: Two) -> tuple[IssuedCredential, Caller]:
     )
     service.own.issued = issued_credential
     return issued_credential, await service.token("owner")
+
+
+async def test_an_organization_has_a_bounded_number_of_credentials(service: Service) -> None:
+    """Lists every credential up to the limit; the next one is refused, whether others are in use or not."""
+    org, clock = service.own.organization.id, service.clock
+
+    async def copy(tx: Tx) -> None:
+        columns = "secret_hmac, pepper, enabled, epoch, label, created_at"
+        for number in range(credentials.MAX_CREDENTIALS - 2):
+            args = {"org": org, "client": f"client {number}"}
+            await tx.execute("INSERT INTO dir_clients (client_id, org_id) VALUES (:client, :org)", args)
+            await tx.execute(
+                f"INSERT INTO credentials (org_id, client_id, {columns})"
+                f" SELECT org_id, :client, {columns} FROM credentials WHERE org_id = :org LIMIT 1",
+                args,
+            )
+
+    await service.context.engine.write(clock.now(), copy, org=org)
+    ring = service.context.keys
+    last = await service.write(lambda tx: credentials.issue(tx, ring, org, "last"))
+    with pytest.raises(ValidationFailed, match="200 credentials already"):
+        await service.write(lambda tx: credentials.issue(tx, ring, org, "one too many"))
+    listed = (await (await service.web("owner")).get("/app/credentials")).data["credentials"]
+    assert len(listed) == credentials.MAX_CREDENTIALS
+    assert last.credential.client_id in [credential["client_id"] for credential in listed]
 
 
 async def garbage(two: Two) -> Caller:

@@ -40,6 +40,7 @@ NAMES = [
     "files",
     "long_readers",
     "standbys",
+    "partitions",
     "slots",
     "leases",
     "private_hosts",
@@ -213,6 +214,20 @@ def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database
     output = steward("doctor")
     assert wrong(output) == {"long_readers"}
     assert "GRANT pg_read_all_stats TO steward_queue" in check_results(output)["long_readers"][1]
+
+
+def test_rows_without_a_partition_are_named(steward: Steward, database_url: str) -> None:
+    """Fails when a table has rows of a month for which no partition was created."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite has no partitions")
+    into(
+        database_url,
+        "SET session_replication_role = replica;"
+        " INSERT INTO event_bodies (org_id, event_id, body) VALUES (1, '7ZZZZZZZZZZZZZZZZZZZZZZZZZ', '{}')",
+    )
+    output = steward("doctor")
+    assert wrong(output) == {"partitions"}
+    assert "Rows of event_bodies have no partition" in check_results(output)["partitions"][1]
 
 
 def test_a_failed_check_is_named_and_the_others_run(steward: Steward, database_url: str) -> None:

@@ -13,7 +13,7 @@ from steward.connections import rotation
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import routes as rows
 from steward.model.ids import OrgId, RouteId
-from steward.model.notification_route import NotificationRoute
+from steward.model.notification_route import MAX_ROUTES, NotificationRoute
 from tests.api.audited import actions
 from tests.fake_clock import FakeClock
 from tests.notifications.receivers import (
@@ -343,6 +343,16 @@ async def test_teams_and_slack_routes_post_cards_to_their_own_address_alone(
     ]
     fields = [list((await web.post(ROUTES, webhook(url=None, **chosen))).errors) for chosen in faults]
     assert fields == [["target"], ["target"], ["target"], ["integration_id"]]
+
+
+async def test_the_twenty_first_route_is_refused(world: tuple[Service, Receivers], web: Caller) -> None:
+    """Lists twenty routes, and makes another one only after one was deleted."""
+    routes = [await made(web, name=f"Route {number}") for number in range(MAX_ROUTES)]
+    response = await web.post(ROUTES, webhook(name="One too many"))
+    assert (response.status, list(response.errors)) == (422, ["name"])
+    assert len((await web.get(ROUTES)).data["routes"]) == MAX_ROUTES == 20
+    await web.delete(f"{ROUTES}/{routes[0]['route']['id']}")
+    await made(web, name="In its place")
 
 
 async def test_a_disconnected_chat_says_so(world: tuple[Service, Receivers], web: Caller) -> None:

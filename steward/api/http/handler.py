@@ -46,6 +46,8 @@ Pages = Callable[[RawRequest], Awaitable[Reply | None]]
 
 PREFIX = "/v1/automations"
 CHANGING = frozenset({"POST", "PATCH", "DELETE", "PUT"})
+# How long an answer waits until its session's idle time is extended; the next call tries again.
+_TOUCH_SECONDS = 2.0
 
 
 class RequestHandler:
@@ -330,9 +332,10 @@ class RequestHandler:
         async def act(tx: Tx) -> None:
             await touch(tx, session)
 
-        now = self._context.clock.now()
-        with suppress(Unavailable):  # reads go on while nothing can be written
-            await self._context.engine.write(now, act, org=() if session.org is None else session.org)
+        org = () if session.org is None else session.org
+        writing = self._context.engine.write(self._context.clock.now(), act, org=org)
+        with suppress(Unavailable, TimeoutError):  # reads go on while nothing can be written, or writes wait
+            await self._within(_TOUCH_SECONDS, writing)
 
     def _validate(
         self,
