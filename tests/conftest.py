@@ -20,10 +20,18 @@ from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
-from tests.databases import Clones, copy_migrated_sqlite, migrate_template
+from tests.databases import (
+    MIGRATED,
+    WITH_CAST,
+    Clones,
+    copy_migrated_sqlite,
+    copy_sqlite_with_cast,
+    load_cast,
+    make_templates,
+)
 from tests.fake_clock import FakeClock
 from tests.postgres_server import NoPostgres, shared_server, stop_shared, temporary_folder
-from tests.service import approver, member, nobody, owner, service, stranger
+from tests.service import Cast, approver, member, nobody, owner, service, stranger
 from tests.shared_sandbox import shared_sandbox
 
 __all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fixtures for every test
@@ -50,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The variable is taken out of the environment: a service that a test starts refuses unknown ones.
     """
+    gc.disable()  # Until all is collected: nearly all that is imported and collected stays.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", temporary_folder())  # of tmp_path
     supplied = getattr(config, "workerinput", None)
     required = os.environ.pop("STEWARD_TEST_REQUIRE_POSTGRES", "")
@@ -72,6 +81,7 @@ def pytest_configure_node(node: pytest.Session) -> None:
 
 def pytest_collection_finish() -> None:
     """Keeps what was imported and collected out of every later garbage collection, as a service does."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
@@ -142,7 +152,11 @@ def clones(pytestconfig: pytest.Config, session_folder: Path) -> Iterator[Clones
     """This worker's way to fresh PostgreSQL databases; absence fails under make test, else skips loudly."""
     session = pytestconfig.stash[_SESSION]
     try:
-        server = shared_server(session_folder, starter=int(session["starter"]), prepare=migrate_template)
+        server = shared_server(
+            session_folder,
+            starter=int(session["starter"]),
+            prepare=lambda server: make_templates(server, session_folder),
+        )
     except NoPostgres as refused:
         if session["required"]:
             pytest.fail(f"PostgreSQL is part of these tests: {refused}")
@@ -153,15 +167,16 @@ def clones(pytestconfig: pytest.Config, session_folder: Path) -> Iterator[Clones
 
 
 @pytest.fixture
-def sqlite_url(session_folder: Path, tmp_path: Path) -> str:
+def sqlite_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Path) -> str:
     """A fresh migrated SQLite database; for what SQLite alone has."""
-    return copy_migrated_sqlite(session_folder, tmp_path / "steward.db")
+    copy = copy_sqlite_with_cast if "cast" in request.fixturenames else copy_migrated_sqlite
+    return copy(session_folder, tmp_path / "steward.db")
 
 
 @pytest.fixture
-def postgresql_url(clones: Clones) -> Iterator[str]:
+def postgresql_url(request: pytest.FixtureRequest, clones: Clones) -> Iterator[str]:
     """A fresh migrated PostgreSQL database; for what PostgreSQL alone has."""
-    url = clones.clone()
+    url = clones.clone(WITH_CAST if "cast" in request.fixturenames else MIGRATED)
     yield url
     clones.drop_meanwhile(url)
 
@@ -171,6 +186,12 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """A fresh migrated database, once on each engine."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
+
+
+@pytest.fixture
+def cast(database_url: str, session_folder: Path) -> Cast:
+    """The cast, which the database of a test that asks for it holds from the beginning."""
+    return load_cast(session_folder, "sqlite" if is_sqlite(database_url) else "postgresql")
 
 
 @pytest.fixture

@@ -10,13 +10,19 @@ from threading import Thread
 from typing import Any, TypeVar
 
 import asyncpg
+import msgspec
 
+from steward.database.engine.base import Engine
 from steward.database.engine.migrate import migrate
-from tests.fake_clock import START
+from steward.database.engine.postgres import PostgresEngine
+from steward.database.engine.sqlite import SqliteEngine
+from tests.fake_clock import START, FakeClock
 from tests.postgres_server import Server, locked
+from tests.service import Cast, create_cast
 
 T = TypeVar("T")
-_TEMPLATE = "steward_migrated"
+MIGRATED = "steward_migrated"
+WITH_CAST = "steward_with_cast"
 # As where `migrate` may not grant pg_read_all_stats: in one database, as a grant is of the whole server.
 HIDE_SESSIONS = (
     "ALTER FUNCTION queue_open_transactions() OWNER TO steward_app;"
@@ -24,16 +30,31 @@ HIDE_SESSIONS = (
 )
 
 
-def migrate_template(server: Server) -> None:
-    """Makes the database that every PostgreSQL test starts from; once a session."""
-    asyncio.run(_migrate_template(server))
+def make_templates(server: Server, session: Path) -> None:
+    """Makes the databases that PostgreSQL tests start from, without and with the cast; once a session."""
+    asyncio.run(_make_templates(server, session))
 
 
-async def _migrate_template(server: Server) -> None:
+async def _make_templates(server: Server, session: Path) -> None:
     maintenance: Any = await asyncpg.connect(server.url("postgres"))
-    await maintenance.execute(f"CREATE DATABASE {_TEMPLATE}")
-    await migrate(server.url(_TEMPLATE), START)
+    await maintenance.execute(f"CREATE DATABASE {MIGRATED}")
+    await migrate(server.url(MIGRATED), START)
+    await maintenance.execute(f"CREATE DATABASE {WITH_CAST} TEMPLATE {MIGRATED}")
     await maintenance.close()
+    await _fill(
+        await PostgresEngine.open(server.url(WITH_CAST), size=2, clock=FakeClock(), test=True), session
+    )
+
+
+async def _fill(engine: Engine, session: Path) -> None:
+    """Creates the cast and closes the engine."""
+    (session / f"{engine.dialect}.cast").write_bytes(msgspec.json.encode(await create_cast(engine)))
+    await engine.close()
+
+
+def load_cast(session: Path, dialect: str) -> Cast:
+    """Returns the cast of the databases of this engine that were copied with it."""
+    return msgspec.json.decode((session / f"{dialect}.cast").read_bytes(), type=Cast)
 
 
 def copy_migrated_sqlite(session: Path, target: Path) -> str:
@@ -48,11 +69,28 @@ def copy_migrated_sqlite(session: Path, target: Path) -> str:
     return f"sqlite:///{target}"
 
 
+def copy_sqlite_with_cast(session: Path, target: Path) -> str:
+    """A fresh SQLite database with the cast at `target`; the first caller of a session creates the cast."""
+    original = session / "with-cast.db"
+    with locked(session / "cast.lock"):
+        if not original.exists():
+            making = session / "casting.db"
+            copy_migrated_sqlite(session, making)
+            asyncio.run(_fill_sqlite(making, session))
+            making.rename(original)
+    shutil.copyfile(original, target)
+    return f"sqlite:///{target}"
+
+
+async def _fill_sqlite(path: Path, session: Path) -> None:
+    await _fill(SqliteEngine(path, clock=FakeClock()), session)
+
+
 class Clones:
     """Clones and drops PostgreSQL databases over one connection on a loop of its own.
 
     A loop of its own, because a test's loop is not running while its fixtures are being set up. The next
-    clone is made, and the last one dropped, while tests go on.
+    clone of each template is made, and the last one dropped, while tests go on.
     """
 
     def __init__(self, server: Server, worker: str) -> None:
@@ -68,13 +106,13 @@ class Clones:
         self._how = "STRATEGY file_copy" if version >= 15 else ""
         self._turn = asyncio.Lock()  # one statement at a time
         self._drops: list[Future[None]] = []
-        self._next = self._begin(self._create())
+        self._next: dict[str, Future[str]] = {}
 
-    def clone(self) -> str:
-        """The address of a fresh migrated database."""
-        name = self._next.result()
-        self._next = self._begin(self._create())
-        return self._server.url(name)
+    def clone(self, template: str = MIGRATED) -> str:
+        """The address of a fresh copy of this template."""
+        ready = self._next.get(template) or self._begin(self._create(template))
+        self._next[template] = self._begin(self._create(template))
+        return self._server.url(ready.result())
 
     def drop(self, url: str) -> None:
         """Removes a clone, no matter who is still connected to it."""
@@ -87,9 +125,8 @@ class Clones:
 
     def close(self) -> None:
         """Ends the connection and the loop."""
-        self._next.result()
-        for drop in self._drops:
-            drop.result()
+        for pending in (*self._next.values(), *self._drops):
+            pending.result()
         self._wait(self._maintenance.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -98,9 +135,9 @@ class Clones:
     async def _connect(self) -> Any:
         return await asyncpg.connect(self._server.url("postgres"))
 
-    async def _create(self) -> str:
+    async def _create(self, template: str) -> str:
         name = f"{self._prefix}_{next(self._numbers)}"
-        await self._run(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE} {self._how}")
+        await self._run(f"CREATE DATABASE {name} TEMPLATE {template} {self._how}")
         return name
 
     async def _drop(self, url: str) -> None:

@@ -56,6 +56,15 @@ class House:
     issued: IssuedCredential
 
 
+@dataclass(frozen=True)
+class Cast:
+    """The persons and organizations of the tests, as they stand in a database."""
+
+    members: dict[str, Member]
+    own: House
+    other: House
+
+
 class Service:
     """The application and short ways to call it."""
 
@@ -152,8 +161,13 @@ class Service:
         self.context.hashing.close()
 
 
-async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Service:
-    """The service with its cast; `context` replace those of the tests (automation_rules, vault)."""
+async def make_service(
+    engine: Engine, clock: FakeClock, *, cast: Cast | None = None, **context: Any
+) -> Service:
+    """The service with its cast, which it creates unless the database was copied with this `cast`.
+
+    `context` replaces values of the tests (automation_rules, vault).
+    """
     lines: list[str] = []
     woken: list[str] = []
     log = Log(lines.append, clock, SecretRegister())
@@ -176,8 +190,18 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
         **{name: value for name, value in context_fields.items() if name != "rules"},
     )
     service = Service(new_app_context, clock, lines=lines, told=woken)
-    await service.write(lambda tx: settle(tx, service))
+    if cast is None:
+        await service.write(lambda tx: settle(tx, service))
+    else:
+        service.members, service.own, service.other = dict(cast.members), cast.own, cast.other
     return service
+
+
+async def create_cast(engine: Engine) -> Cast:
+    """Creates the service's keys and the cast in a database that tests are given copies of."""
+    service = await make_service(engine, FakeClock())
+    await service.close()
+    return Cast(service.members, service.own, service.other)
 
 
 async def settle(tx: Tx, service: Service) -> None:
@@ -206,9 +230,9 @@ async def settle(tx: Tx, service: Service) -> None:
 
 
 @pytest.fixture
-async def service(engine: Engine, clock: FakeClock) -> AsyncIterator[Service]:
+async def service(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[Service]:
     """A running service over a fresh database, once on each engine."""
-    new_service = await make_service(engine, clock)
+    new_service = await make_service(engine, clock, cast=cast)
     yield new_service
     await new_service.close()
 

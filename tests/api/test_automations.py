@@ -15,7 +15,7 @@ from steward.model.ids import IntegrationId, OrgId
 from tests.automations.world import RULES, connection
 from tests.fake_clock import FakeClock
 from tests.people import ApiResponse, Caller
-from tests.service import Service, make_service
+from tests.service import Cast, Service, make_service
 
 PATH = "/v1/automations"
 DAILY = {"cadence": "daily", "run_at": "08:00"}
@@ -77,9 +77,9 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
+async def desk(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[Desk]:
     """Yields a desk on a service with the templates of these tests."""
-    service = await make_service(engine, clock, automation_rules=RULES)
+    service = await make_service(engine, clock, cast=cast, automation_rules=RULES)
     in_table = {(row.method, row.path) for row in OPERATIONS}
     service.restart(extra=[row for row in AUTOMATION_OPERATIONS if (row.method, row.path) not in in_table])
     none = IntegrationId(0)

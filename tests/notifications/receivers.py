@@ -18,7 +18,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.people import Caller
-from tests.service import BASE_URL, MASTERS, Service, make_service
+from tests.service import BASE_URL, MASTERS, Cast, Service, make_service
 
 ROUTES = "/app/notification-routes"
 HOOK = "https://hooks.example/in/abc"
@@ -69,7 +69,7 @@ def _answer(status: int, body: bytes, **headers: str) -> httpx.Response:
 
 
 @asynccontextmanager
-async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
+async def receiving(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[tuple[Service, Receivers]]:
     """Yields a service with its cast and the receivers that its notices reach."""
     receivers, register = Receivers(), SecretRegister()
     log = Log(lambda line: None, clock, register)
@@ -77,7 +77,7 @@ async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Ser
     wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(receivers))
     vault = Vault(MASTERS, connectors, Outbound(wire), register)
     channels = route_channels(engine, clock, vault, web_origin=BASE_URL)
-    service = await make_service(engine, clock, vault=vault, channels=channels)
+    service = await make_service(engine, clock, cast=cast, vault=vault, channels=channels)
     try:
         yield service, receivers
     finally:

@@ -19,7 +19,7 @@ from tests.api.audited import actions
 from tests.fake_clock import FakeClock
 from tests.notifications.receivers import ROUTES, made, receiving
 from tests.people import Caller
-from tests.service import Service
+from tests.service import Cast, Service
 
 ACCEPTED = DeliveryOutcome(DeliveryResult.ACCEPTED, 200)
 REFUSED = DeliveryOutcome(DeliveryResult.REFUSED, 400, "The receiver answered with status 400.")
@@ -28,9 +28,9 @@ GONE = DeliveryOutcome(DeliveryResult.REFUSED, 410, "The receiver answered with 
 
 
 @pytest.fixture
-async def service(engine: Engine, clock: FakeClock) -> AsyncIterator[Service]:
+async def service(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[Service]:
     """Yields a service that has route channels."""
-    async with receiving(engine, clock) as (opened, _):
+    async with receiving(engine, clock, cast) as (opened, _):
         yield opened
 
 

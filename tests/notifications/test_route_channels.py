@@ -25,7 +25,7 @@ from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 from steward.notifications.webhook import webhook_body, wire_type
 from tests.fake_clock import START, FakeClock
 from tests.notifications.receivers import SLACK_HOOK, TEAMS_URL, Receivers, connected, made, receiving
-from tests.service import BASE_URL, Service
+from tests.service import BASE_URL, Cast, Service
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 AUTOMATION = AutomationId("01JD3Z0QH8N2Y5V7W9X1C4B6A8")
@@ -33,9 +33,9 @@ RUN = RunId("01JD3Z0QH8N2Y5V7W9X1C4B6A9")
 
 
 @pytest.fixture
-async def world(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
+async def world(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[tuple[Service, Receivers]]:
     """Yields the service and its receivers."""
-    async with receiving(engine, clock) as opened:
+    async with receiving(engine, clock, cast) as opened:
         yield opened
 
 

@@ -30,13 +30,13 @@ from tests.notifications.receivers import (
 )
 from tests.outbound.test_address import SPELLINGS
 from tests.people import Caller
-from tests.service import Service
+from tests.service import Cast, Service
 
 
 @pytest.fixture
-async def world(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
+async def world(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[tuple[Service, Receivers]]:
     """Yields the service and its receivers."""
-    async with receiving(engine, clock) as opened:
+    async with receiving(engine, clock, cast) as opened:
         yield opened
 
 
