@@ -17,7 +17,7 @@ from steward.config import read
 from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.private_files import close, is_shared
 from steward.startup import own_files
-from tests.processes.running import start
+from tests.processes.running import start_forked
 
 pytestmark = pytest.mark.usefixtures("open_umask")
 
@@ -65,7 +65,7 @@ async def test_created_files_are_readable_by_their_owner_only(tmp_path: Path) ->
     environ = settings(folder)
     await steward(environ, "migrate")
     await steward(environ, "org", "create", "--name", "Demo Shop")
-    serving = await start("serve", "--port", "0", env=environ)
+    serving = await start_forked("serve", "--port", "0", env=environ)
     try:
         await steward(environ, "org", "create", "--name", "Other Shop")
         await steward(environ, "backup", "--to", str(tmp_path / "copy.db"))
@@ -110,7 +110,7 @@ async def test_a_start_closes_what_an_older_release_left_open(
             assert str(folder / name) in words
         assert f"open {folder}," in words
     if how == "serve":
-        await (await start("serve", "--port", "0", env=environ)).stop()
+        await (await start_forked("serve", "--port", "0", env=environ)).stop()
     elif how == "migrate":
         await steward(environ, "migrate")
     else:

@@ -70,22 +70,35 @@ async def fork(
     *words: str, env: Mapping[str, str], death: DeathAt | None = None
 ) -> tuple[ForkedChild, bytes]:
     """Forks a process that runs a command; returns it once it is ready, with the facts that it printed."""
+    child = _forked(words, env, death)
+    line = await asyncio.to_thread(_first_line, child.out)
+    assert line.endswith(b"\n"), f"steward {' '.join(words)} ended before it was ready"
+    return child, line
+
+
+async def fork_to_end(*words: str, env: Mapping[str, str]) -> tuple[int, bytes]:
+    """Forks a process that runs a command to its end; returns its exit code and the facts it printed."""
+    child = _forked(words, env, None)
+    line = await asyncio.to_thread(_first_line, child.out)
+    return await child.wait(), line
+
+
+def _forked(words: Sequence[str], env: Mapping[str, str], death: DeathAt | None) -> ForkedChild:
     reader, writer = _FORKING.Pipe(duplex=False)
     process = _FORKING.Process(target=_run, args=(words, environ(env), writer, death), daemon=True)
     process.start()
     writer.close()
-    line = await asyncio.to_thread(_first_line, reader)
-    assert line, f"steward {' '.join(words)} ended before it was ready"
-    return ForkedChild(process, reader), line
+    return ForkedChild(process, reader)
 
 
 def _first_line(reader: Connection) -> bytes:
+    """Returns the first line that was printed, or what was printed before the end."""
     line = b""
     while not line.endswith(b"\n"):
         assert reader.poll(LONGEST), f"not ready within {LONGEST} s"
         part = os.read(reader.fileno(), 1 << 20)
         if not part:
-            return b""
+            break
         line += part
     return line
 

@@ -23,7 +23,7 @@ from steward.database.engine.migrate import migrate
 from steward.model.account import Role
 from steward.security.passwords import SMALL, hash_password
 from steward.startup import open_engine
-from tests.processes.forked import LONGEST, DeathAt, ForkedChild, environ, fork
+from tests.processes.forked import LONGEST, DeathAt, ForkedChild, environ, fork, fork_to_end
 from tests.processes.ports import free_port
 from tests.processes.proxy import Proxy, line_to
 
@@ -43,7 +43,7 @@ async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONG
 async def steward(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Runs an operator's command and returns its answer; fails unless it exits with 0.
+    """Executes an operator's command and returns its answer; fails unless it exits with 0.
 
     `before` is a command that starts it.
     """
@@ -58,6 +58,14 @@ async def steward(
     out, _ = await process.communicate(stdin.encode())
     answer: dict[str, Any] = json.loads(out)
     assert process.returncode == 0, answer
+    return answer
+
+
+async def run_forked(*words: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """Runs an operator's command like `steward`, from a process that has imported the service."""
+    code, line = await fork_to_end(*words, env=env)
+    answer: dict[str, Any] = json.loads(line)
+    assert code == 0, answer
     return answer
 
 

@@ -18,20 +18,23 @@ import httpx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.sqlite import connect
 from steward.version import __version__
-from tests.processes.forked import LONGEST, environ
+from tests.processes.forked import LONGEST, environ, fork_to_end
 from tests.processes.ports import free_port
-from tests.processes.running import PASSWORD, eventually, open_site, start, steward
+from tests.processes.running import (
+    PASSWORD,
+    eventually,
+    open_site,
+    run_forked,
+    start,
+    start_forked,
+    steward,
+)
 
 
-async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]:
+async def refused(*words: str, env: Mapping[str, str]) -> tuple[int, str]:
     """Returns the exit code and the refusal's code of a command that does not start."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "steward", *words, "--json"),
-        env=environ(env),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    out, _ = await process.communicate()
-    return process.returncode, json.loads(out)["error"]["code"]
+    code, line = await fork_to_end(*words, env=env)
+    return code, json.loads(line)["error"]["code"]
 
 
 async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: Path) -> None:
@@ -46,7 +49,7 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
         "STEWARD_DATA_DIR": str(tmp_path),
         "STEWARD_METRICS_LISTEN": figures,
     }
-    serving = await start("serve", "--port", "0", env=env)
+    serving = await start_forked("serve", "--port", "0", env=env)
     try:
         assert set(serving.facts) == {"base_url", "auth_url", "web_url", "listen", "pid"}
         assert serving.facts["pid"] == serving.child.pid
@@ -100,7 +103,7 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
     """
     async with open_site(postgresql_url, tmp_path) as site:
         await site.service.stop()
-        site.service = await start("serve", "--no-worker", "--processes", "2", env=site.env)
+        site.service = await start_forked("serve", "--no-worker", "--processes", "2", env=site.env)
         body = {
             "template_id": "hide-out-of-stock-products",
             "name": "Hide",
@@ -115,7 +118,7 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
         figures = f"127.0.0.1:{free_port()}"
         env = {**site.env, "STEWARD_METRICS_LISTEN": figures}
         # The second worker finds the address in use and works without metrics.
-        workers = [await start("worker", "--concurrency", "3", env=env) for _ in range(2)]
+        workers = [await begin("worker", "--concurrency", "3", env=env) for begin in (start, start_forked)]
         try:
             async with httpx.AsyncClient() as scraper:
                 text = (await scraper.get(f"http://{figures}/metrics")).text
@@ -147,7 +150,7 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
     A restart keeps the data and --reset begins again. See docs/design/command-line.md#commands.
     """
     words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port(2)))
-    first = await start(*words, env={})
+    first = await start_forked(*words, env={})
     try:
         async with httpx.AsyncClient(base_url=first.facts["base_url"], timeout=30) as client:
             answer = await _logged_in(client, first.facts)
@@ -174,10 +177,10 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
             assert await eventually(is_logged)
     finally:
         assert await first.stop() == 0
-    second = await start(*words, env={})
+    second = await start_forked(*words, env={})
     assert await second.stop() == 0
     assert second.facts == first.facts
-    third = await start(*words, "--reset", env={})
+    third = await start_forked(*words, "--reset", env={})
     assert await third.stop() == 0
     assert third.facts["credential"] != first.facts["credential"]
     assert (tmp_path / "demo" / "demo.json").stat().st_mode & 0o077 == 0
@@ -227,7 +230,8 @@ async def test_the_three_lines_the_demo_prints_work_as_they_are(tmp_path: Path) 
 
 async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
     """Gives two sandboxes with the same seed the same keys. See docs/design/fake-platforms.md#process."""
-    process, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
+    words = ("sandbox", "--port", "0", "--seed", "7")
+    process, other = [await begin(*words, env={}) for begin in (start, start_forked)]
     assert process.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
     assert [await process.stop(), await other.stop()] == [0, 0]
 
@@ -240,8 +244,8 @@ async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> No
     words = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
     port = free_port()
     options = ("--data-dir", str(tmp_path / "data"), "--base-url", f"http://127.0.0.1:{port}")
-    done = await steward("init", "--yes", *options, *words, env={})
-    serving = await start(
+    done = await run_forked("init", "--yes", *options, *words, env={})
+    serving = await start_forked(
         *("serve", "--env-file", done["settings_file"]),
         env={"STEWARD_LISTEN": f"127.0.0.1:{port}", "STEWARD_METRICS_LISTEN": "off"},
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from steward.database.engine.migrate import sqlite_path
-from tests.processes.running import PASSWORD, start_forked, steward
+from tests.processes.running import PASSWORD, run_forked, start_forked, steward
 
 PROXY, SECOND_PROXY, NEAR, STRANGER = "127.0.0.2", "127.0.3.1", "127.0.0.1", "127.0.0.9"
 LIMIT = 10
@@ -26,7 +26,7 @@ async def served(database_url: str, folder: Path) -> AsyncIterator[str]:
         "STEWARD_METRICS_LISTEN": "off",
         "STEWARD_TRUSTED_PROXIES": f"{PROXY}/32,127.0.3.0/24",
     }
-    await steward("org", "create", "--name", "Test Shop", env=env)
+    await run_forked("org", "create", "--name", "Test Shop", env=env)
     words = ["--email", EMAIL, "--first-name", "The", "--last-name", "Owner", "--org", "Test Shop"]
     await steward("user", "create", *words, "--role", "owner", "--password-stdin", env=env, stdin=PASSWORD)
     serving = await start_forked("serve", "--host", "0.0.0.0", "--port", "0", env=env)

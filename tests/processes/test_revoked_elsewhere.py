@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.processes.ports import free_port
-from tests.processes.running import PASSWORD, Site, open_site, start_forked, steward
+from tests.processes.running import PASSWORD, Site, open_site, run_forked, start_forked
 
 EMAIL = "owner@shop.example"
 STATUS, SESSION = "/v1/automations/status", "/app/session"
@@ -50,7 +50,7 @@ async def test_ended_credentials_are_refused_by_every_process(
 ) -> None:
     """Refuses rotated and disabled credentials, ended sessions and deactivated people in both processes."""
     site, current, there = two
-    issued = await steward("credential", "issue", "--org", "Test Shop", env=site.env)
+    issued = await run_forked("credential", "issue", "--org", "Test Shop", env=site.env)
     credential, secret = issued["credential"], issued["client_secret"]
 
     async def by_token(headers: dict[str, str]) -> list[int]:
@@ -69,12 +69,12 @@ async def test_ended_credentials_are_refused_by_every_process(
     client_id = ("--client-id", credential["client_id"])
     token = await token_of(there, credential, secret)
     assert await by_token(token) == [200, 200]
-    secret = (await steward("credential", "rotate", *client_id, env=site.env))["client_secret"]
+    secret = (await run_forked("credential", "rotate", *client_id, env=site.env))["client_secret"]
     assert await by_token(token) == [401, 401]
     token = await token_of(current, credential, secret)
-    await steward("credential", "disable", *client_id, env=site.env)
+    await run_forked("credential", "disable", *client_id, env=site.env)
     assert await by_token(token) == [401, 401]
-    await steward("credential", "enable", *client_id, env=site.env)
+    await run_forked("credential", "enable", *client_id, env=site.env)
     token = await token_of(there, credential, secret)
     session = await sign_in(there)
     assert await by_session(session) == [200, 200]
@@ -82,6 +82,6 @@ async def test_ended_credentials_are_refused_by_every_process(
     assert await by_session(session) == [401, 401]
     session = await sign_in(current)
     assert await by_session(session) == [200, 200]
-    await steward("user", "deactivate", "--user", EMAIL, env=site.env)
+    await run_forked("user", "deactivate", "--user", EMAIL, env=site.env)
     assert await by_token(token) == [401, 401]
     assert await by_session(session) == [401, 401]

@@ -15,7 +15,7 @@ import pytest
 from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, RESERVED, share
 from tests.imports.exports import chain, code
 from tests.processes.ports import free_port
-from tests.processes.running import PASSWORD, Running, eventually, start, steward
+from tests.processes.running import PASSWORD, Running, eventually, run_forked, start, steward
 from tests.processes.unprivileged import NOBODY
 
 DROPPING = (sys.executable, str(Path(__file__).with_name("unprivileged.py")))
@@ -155,7 +155,7 @@ async def test_a_flood_while_starting_with_few_descriptors_leaves_the_service_ru
 ) -> None:
     """Starts and keeps running during the flood, and answers again after it."""
     env = _environ(tmp_path)
-    await steward("migrate", env=env)
+    await run_forked("migrate", env=env)
     port, stop = int(env["STEWARD_LISTEN"].rpartition(":")[2]), asyncio.Event()
     flood = [asyncio.create_task(_flood(port, stop, 20)) for _ in range(24)]
     few = ("/bin/sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh")
@@ -194,7 +194,7 @@ async def _own_files_open(pid: object, limit: int) -> None:
 async def test_a_low_soft_limit_is_raised_to_what_is_allowed(tmp_path: Path) -> None:
     """Raises its own soft limit of descriptors to the hard limit."""
     env = _environ(tmp_path)
-    await steward("migrate", env=env)
+    await run_forked("migrate", env=env)
     low = ("/bin/sh", "-c", 'ulimit -S -n 64; ulimit -H -n 2048; exec "$@"', "sh")
     async with _ended(await start("serve", env=env, before=low)) as running:
         if sys.platform == "linux":

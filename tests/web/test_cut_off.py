@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.processes.running import steward
+from tests.processes.running import run_forked
 from tests.web.looking import cut_texts, look
 from tests.web.shops import hiding
 from tests.web.site import UserSession, WebSite, open_web_site
@@ -119,7 +119,7 @@ async def _channel(web: WebSite, owner: UserSession) -> str:
 async def _records(web: WebSite) -> dict[str, Any]:
     """Fills every list of the organization with long names; returns the ids that addresses name."""
     owner = await web.session_of("owner")
-    await steward("credential", "issue", "--org", "Test Shop", env=web.site.env)
+    await run_forked("credential", "issue", "--org", "Test Shop", env=web.site.env)
     await owner.call("POST", "/app/people", {"email": EMAIL, "role": "approver"})
     await owner.call("POST", "/app/closed-periods", STOCKTAKING)
     new_import = await store_import(web, logged(WORDS), f"{WORDS} {UNBROKEN}"[:120])

@@ -20,7 +20,7 @@ from steward.cli.run import run
 from steward.database.engine.migrate import migrate
 from steward.security.envelope import KEY_BYTES
 from tests.processes.ports import free_port
-from tests.processes.running import CLOCK, PASSWORD, start
+from tests.processes.running import CLOCK, PASSWORD, start_forked
 from tests.web.looking import look
 from tests.web.site import WebSite
 
@@ -41,7 +41,7 @@ async def fresh(web: WebSite, tmp_path: Path) -> AsyncIterator[WebSite]:
         "STEWARD_BASE_URL": f"http://{listen}",
     }
     await migrate(env["STEWARD_DATABASE_URL"], CLOCK.now())
-    service = await start("serve", env=env)
+    service = await start_forked("serve", env=env)
     yield WebSite(replace(web.site, env=env, service=service))
     assert await service.stop() == 0
 
