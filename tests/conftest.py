@@ -49,6 +49,14 @@ if find_spec("sniffio") is None:
 # Seconds for a statement and for a connection: how fast the machine is, tests of deadlines alone ask.
 PATIENCE = 300.0
 
+# Whose tests take half a minute and more: they come first, so that no worker ends long after the other.
+_LONGEST = (
+    "tests/test_recipes.py",
+    "tests/processes/test_commands.py",
+    "tests/web/test_looks.py",
+    "tests/web/test_faults.py",
+)
+
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"
 
@@ -77,6 +85,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: pytest.Session) -> None:
     """Tells a worker which session it belongs to."""
     node.workerinput["steward_session"] = node.config.stash[_SESSION]  # type: ignore[attr-defined]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Moves the longest tests to the front; the others keep their random order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 
 def pytest_collection_finish() -> None:
