@@ -44,8 +44,11 @@ class DataFlow:
     steps: dict[str, PlanStep] = field(init=False)
     _disabled: dict[str, PlanStep] = field(init=False)
     _after: dict[str, list[str]] = field(init=False, default_factory=dict)
+    # A file with many removed keys asks for the same ones of the same steps again and again.
     _templates: dict[str, list[tuple[str, ParameterTemplate]]] = field(init=False, default_factory=dict)
-
+    _parameters: dict[str, Any] = field(init=False, default_factory=dict)
+    _codes: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
+    _outputs: dict[tuple[str, Missing], dict[str, Missing]] = field(init=False, default_factory=dict)
     _names: dict[str, frozenset[str] | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,7 +79,7 @@ class DataFlow:
         return [
             step.name
             for step in self.plan.steps
-            if step.name in self.steps and any(pattern.search(text) for text in codes_of(step))
+            if step.name in self.steps and any(pattern.search(text) for text in self._codes_of(step))
         ]
 
     def reading_parameters(self, source: str, missing: Missing, reader: str) -> list[str]:
@@ -122,6 +125,11 @@ class DataFlow:
 
     def _passed_on(self, source: str, missing: Missing) -> dict[str, Missing]:
         """Returns the missing fields in the output of each step."""
+        if (source, missing) not in self._outputs:
+            self._outputs[source, missing] = self._followed(source, missing)
+        return self._outputs[source, missing]
+
+    def _followed(self, source: str, missing: Missing) -> dict[str, Missing]:
         outputs: dict[str, Missing] = {source: missing}
         pending = [source]
         while pending:
@@ -145,7 +153,7 @@ class DataFlow:
         field_use = step_type.field_use_of(step)
         passed = arriving if field_use is not FieldUse.REPLACES_ITEMS else frozenset()
         if passed and step.origin is not None:
-            fields = reshaped(step.origin.source_type, raw_parameters(step.config), arriving)
+            fields = reshaped(step.origin.source_type, self._parameters_of(step), arriving)
             passed = passed if fields is None else fields
         if () in passed and (step_type.kind is not StepKind.DECIDE or _is_loop(step)):
             # Items that come back to a loop are not those of its next batch.
@@ -170,6 +178,16 @@ class DataFlow:
         if step.name not in self._templates:
             self._templates[step.name] = templates_of(step)
         return self._templates[step.name]
+
+    def _parameters_of(self, step: PlanStep) -> Any:
+        if step.name not in self._parameters:
+            self._parameters[step.name] = raw_parameters(step.config)
+        return self._parameters[step.name]
+
+    def _codes_of(self, step: PlanStep) -> tuple[str, ...]:
+        if step.name not in self._codes:
+            self._codes[step.name] = tuple(codes_of(step))
+        return self._codes[step.name]
 
     def _names_read(self, step: PlanStep) -> frozenset[str] | None:
         """Returns the steps that a step refers to by name; None means any."""

@@ -210,12 +210,14 @@ class _StepFindings:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.findings: list[Finding] = []
+        self._findings: dict[Finding, None] = {}
+
+    @property
+    def findings(self) -> list[Finding]:
+        return list(self._findings)
 
     def add(self, level: FindingLevel, code: str, message: str) -> None:
-        finding = Finding(self.node.name, level, code, message)
-        if finding not in self.findings:
-            self.findings.append(finding)
+        self._findings[Finding(self.node.name, level, code, message)] = None
 
     def unlisted_version(self, kind: StepType) -> None:
         """Adds a finding that an unlisted minor version runs as the nearest older one."""

@@ -3,6 +3,7 @@
 See docs/design/imports-verdict.md#verdict.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from steward.imports.keep import shown_trigger
 from steward.imports.n8n.read import read_value
 from tests.imports.exports import BEGIN, chain, code, node
+from tests.imports.n8n.one_step import errors_of
 from tests.service import Service
 
 PATH = "/v1/automations/imports"
@@ -285,3 +287,12 @@ def test_conditions_in_another_form_than_n8n_writes_are_an_error(
     """
     findings = read_value(chain(node("Which", kind, version, {"conditions": conditions}))).findings
     assert any(finding.level == "error" for finding in findings) is not is_read
+
+
+def test_many_unknown_options_are_read_at_once() -> None:
+    """Reads 10,000 options that are not known, each an error that is reported once, within seconds of CPU."""
+    options = {f"unknown{number}": number for number in range(10_000)}
+    began_at = time.process_time()
+    errors = errors_of("httpRequest", 4.2, {"url": "https://a.example", "options": options})
+    assert time.process_time() - began_at < 5
+    assert len({error.message for error in errors}) == len(errors) > 100
