@@ -388,7 +388,7 @@ drill: $(DEV) postgres .cache/fleet/usr/bin/pgbackrest ## a database destroyed u
 rolling: $(DEV) postgres $(READABLE) ## processes of two releases change places under load (ARGS="--changes 20 --before FOLDER")
 	@$(PY) -m tests.fleet.rolling $(ARGS) 2>.cache/fleet-log.txt
 
-fleet: $(DEV) postgres .cache/fleet/site/patroni $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS=--flap: every 20 s; ARGS=--asynchronous and ARGS=--patroni-3 must fail)
+fleet: $(DEV) postgres .cache/fleet/site/patroni $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS="--kind network": cuts in one direction; ARGS=--flap: every 20 s; ARGS=--asynchronous and ARGS=--patroni-3 must fail)
 	@$(PY) -m tests.fleet --failovers $(or $(FAILOVERS),20) $(ARGS) 2>.cache/fleet/log.txt
 
 soak: $(DEV) postgres ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")

@@ -1,12 +1,11 @@
 """`make fleet`: fail-overs of three database hosts under load, and what became of every answered act.
 
-`python -m tests.fleet --failovers 20 [--flap | --asynchronous | --patroni-3] [--report FILE]`. It needs root,
-for network namespaces.
+`python -m tests.fleet --failovers 20 [--flap | --asynchronous | --patroni-3]`, with `--kind network`
+for cuts in one direction. It needs root, for network namespaces.
 """
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -17,21 +16,20 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tests.fleet.clients import BACK_WITHIN, Clients, stored_acts, working
-from tests.fleet.cluster import WHOLE_WITHIN, Cluster, Host, Programs, cluster
+from tests.fleet.cluster import WHOLE_WITHIN, Cluster, Programs, cluster
+from tests.fleet.faults import FAULTS, Kind, fail
 from tests.fleet.flap import flap
 from tests.fleet.history import History, Outcome
 from tests.processes.judging import assert_written_once
 from tests.processes.running import CLOCK, eventually, open_site
 from tests.processes.test_database import applying
 
-FROZEN = 35.0  # longer than `ttl`
 UNREPLICATED = 3.0
 SLOW = 60.0  # a fail-over whose logs are kept
 LAST_LINES = 8  # of each log, in the report of a cluster that did not come back
-FAULTS = ("host killed", "host frozen", "cable pulled", "server killed")
 PROGRAMS = Path(".cache/fleet").resolve()
 STOP = PROGRAMS / "stop"  # a file that ends a campaign after the fail-over under way
 DEBIAN = PROGRAMS / "debian/usr/lib/python3/dist-packages"  # Patroni 3.0.2 and what it imports
@@ -74,33 +72,6 @@ class Report:
         }
 
 
-async def fail(cluster: Cluster, host: Host, fault: str, clients: Clients) -> float | None:
-    """Lets the primary's host fail, and brings it back when the service goes on.
-
-    Returns the seconds until it did, or None when it did not within `BACK_WITHIN`.
-    """
-    since = CLOCK.monotonic()
-    if fault == "host killed":
-        host.signal(signal.SIGKILL)
-    elif fault == "host frozen":
-        host.signal(signal.SIGSTOP)
-    elif fault == "cable pulled":
-        host.plug("down")
-    else:
-        os.kill(host.postmaster(), signal.SIGKILL)
-    gap: float | None = None
-    with contextlib.suppress(AssertionError):
-        gap = await clients.are_back(since)
-    if fault == "host killed":
-        cluster.start(host)
-    elif fault == "host frozen":
-        await CLOCK.sleep(max(0.0, FROZEN - (CLOCK.monotonic() - since)))
-        host.signal(signal.SIGCONT)
-    elif fault == "cable pulled":
-        host.plug("up")
-    return gap
-
-
 def keep_logs(cluster: Cluster, name: str) -> None:
     """Copies what the programs of each host logged to .cache/fleet/NAME."""
     for host in cluster.hosts:
@@ -111,7 +82,7 @@ def keep_logs(cluster: Cluster, name: str) -> None:
 
 
 async def campaign(
-    cluster: Cluster, folder: Path, failovers: int, report: Report, faults: Sequence[str] = FAULTS
+    cluster: Cluster, folder: Path, failovers: int, report: Report, faults: Sequence[str]
 ) -> None:
     """One fault after the other under load; afterwards the history is compared with the database."""
     async with open_site(cluster.url, folder, STEWARD_LEASE_SECONDS="5") as site:
@@ -125,7 +96,7 @@ async def campaign(
                 assert host is not None
                 await clients.are_back(CLOCK.monotonic())
                 run, approved, before = await applying(site)
-                gap = await fail(cluster, host, fault, clients)
+                gap = await fail(cluster, host, FAULTS[fault], clients)
                 report.note(fault, gap)
                 if gap is None or gap > SLOW:
                     keep_logs(cluster, f"slow-{report.failovers}")
@@ -169,7 +140,7 @@ async def freeze(cluster: Cluster, folder: Path, report: Report) -> None:
             primary = await cluster.leader()
             assert primary is not None
             await clients.are_back(CLOCK.monotonic())
-            report.note("host frozen", await fail(cluster, primary, "host frozen", clients))
+            report.note("host frozen", await fail(cluster, primary, FAULTS["host frozen"], clients))
             await cluster.becomes_whole()
     wrong = history.violations(await stored(cluster))
     report.history.acts += history.acts
@@ -226,12 +197,14 @@ async def main(words: Sequence[str]) -> int:
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long --flap goes on")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="only these faults")
+    parser.add_argument("--kind", choices=get_args(Kind), default="host", help="only faults of this kind")
     parser.add_argument("--report", type=Path)
     args = parser.parse_args(words)
     if os.geteuid() != 0:
         print("SKIPPED LOUDLY: network namespaces need root")
         return 0
     site = PROGRAMS / "site"
+    faults = args.fault or [name for name, fault in FAULTS.items() if fault.kind == args.kind]
     programs = Programs(PROGRAMS / "usr/bin/etcd", [DEBIAN, site] if args.patroni_3 else [site])
     report = Report()
     for _ in range(
@@ -248,7 +221,6 @@ async def main(words: Sequence[str]) -> int:
                 elif args.patroni_3:
                     await freeze(new_cluster, folder / "service", report)
                 else:
-                    faults = args.fault or FAULTS
                     await campaign(new_cluster, folder / "service", args.failovers, report, faults)
     text = json.dumps(report.as_json(), indent=1)
     print(text)

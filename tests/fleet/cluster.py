@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import yaml  # type: ignore[import-untyped]
 
+from steward.database.engine.hosts import UNREACHABLE, Hosts
 from tests.postgres_server import find_programs
 from tests.processes.running import eventually
 
@@ -58,12 +59,12 @@ class Host:
 
     def make(self) -> None:
         """Makes the namespace and its cable to the bridge."""
-        _run(f"ip netns add {self.name}")
-        _run(f"ip link add v-{self.name} type veth peer name eth0 netns {self.name}")
-        _run(f"ip link set v-{self.name} master {BRIDGE} up")
-        _run(f"ip -n {self.name} addr add {self.address}/24 dev eth0")
-        _run(f"ip -n {self.name} link set eth0 up")
-        _run(f"ip -n {self.name} link set lo up")
+        run(f"ip netns add {self.name}")
+        run(f"ip link add v-{self.name} type veth peer name eth0 netns {self.name}")
+        run(f"ip link set v-{self.name} master {BRIDGE} up")
+        run(f"ip -n {self.name} addr add {self.address}/24 dev eth0")
+        run(f"ip -n {self.name} link set eth0 up")
+        run(f"ip -n {self.name} link set lo up")
 
     def start(
         self, command: Iterable[str | Path], log: str, environ: Mapping[str, str] | None = None
@@ -84,7 +85,7 @@ class Host:
 
     def processes(self) -> list[int]:
         """Every process on the host."""
-        return [int(pid) for pid in _run(f"ip netns pids {self.name}").split()]
+        return [int(pid) for pid in run(f"ip netns pids {self.name}").split()]
 
     def signal(self, number: signal.Signals) -> None:
         """Signals every process on the host."""
@@ -105,7 +106,7 @@ class Host:
 
     def plug(self, state: str) -> None:
         """Plugs the cable in (`up`) or out (`down`)."""
-        _run(f"ip link set v-{self.name} {state}")
+        run(f"ip link set v-{self.name} {state}")
 
     async def health(self) -> dict[str, Any]:
         """What Patroni says of the host; nothing when it does not answer."""
@@ -125,6 +126,7 @@ class Cluster:
     programs: Programs
     password: str
     is_synchronous: bool = True
+    address: str = f"{NETWORK}.254"  # of the service and its clients
 
     @property
     def url(self) -> str:
@@ -200,6 +202,15 @@ class Cluster:
                 return host
         return None
 
+    async def takes_connections(self) -> bool:
+        """Whether the address that names all hosts leads to one that takes writes."""
+        try:
+            connection = await Hosts(self.url).connect(timeout=5)
+        except UNREACHABLE:
+            return False
+        await connection.close()
+        return True
+
     async def is_whole(self) -> bool:
         """Whether a primary has two streaming standbys, one of them synchronous."""
         leader = await self.leader()
@@ -215,7 +226,8 @@ class Cluster:
         await eventually(self.is_whole, within=within)
 
 
-def _run(command: str) -> str:
+def run(command: str) -> str:
+    """Runs a command and returns what it printed."""
     done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.stderr.strip()}")
@@ -229,22 +241,24 @@ def remove() -> None:
         with contextlib.suppress(RuntimeError):
             while host.processes():
                 host.signal(signal.SIGKILL)
-            _run(f"ip netns del {host.name}")
+            run(f"ip netns del {host.name}")
         with contextlib.suppress(RuntimeError):
-            _run(f"ip link del v-{host.name}")
+            run(f"ip link del v-{host.name}")
+        with contextlib.suppress(RuntimeError):
+            run(f"ip route del blackhole {host.address}/32")
     with contextlib.suppress(RuntimeError):
-        _run(f"ip link del {BRIDGE}")
+        run(f"ip link del {BRIDGE}")
 
 
 @contextlib.asynccontextmanager
 async def cluster(folder: Path, programs: Programs, *, is_synchronous: bool = True) -> AsyncIterator[Cluster]:
     """A cluster of three hosts that is whole; removed afterwards."""
     remove()
-    _run(f"ip link add {BRIDGE} type bridge")
-    _run(f"ip addr add {NETWORK}.254/24 dev {BRIDGE}")
-    _run(f"ip link set {BRIDGE} up")
     hosts = [Host(number, folder / f"db{number}") for number in (1, 2, 3)]
     new_cluster = Cluster(hosts, programs, secrets.token_hex(8), is_synchronous)
+    run(f"ip link add {BRIDGE} type bridge")
+    run(f"ip addr add {new_cluster.address}/24 dev {BRIDGE}")
+    run(f"ip link set {BRIDGE} up")
     try:
         for host in hosts:
             shutil.rmtree(host.folder, ignore_errors=True)
@@ -253,6 +267,7 @@ async def cluster(folder: Path, programs: Programs, *, is_synchronous: bool = Tr
             host.make()
             new_cluster.start(host)
         await new_cluster.becomes_whole(STARTS_WITHIN)
+        await eventually(new_cluster.takes_connections, within=STARTS_WITHIN)
         yield new_cluster
     finally:
         for host in hosts:
