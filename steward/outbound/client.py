@@ -179,7 +179,13 @@ class ReadClient:
         )
 
     async def fetch(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes = b""
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes = b"",
+        *,
+        max_bytes: int = ANSWER_BYTES,
     ) -> PlatformResponse:
         """Returns the response, of any status, of an address on one of the connection's own hosts.
 
@@ -189,7 +195,7 @@ class ReadClient:
         if method not in ("GET", "HEAD") and not content:
             raise CallRefused("a read is a GET or HEAD")
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._fetch_once(method, url, headers, content)
+            response = await self._fetch_once(method, url, headers, content, max_bytes)
             location = response.headers.get("location")
             if response.status not in REDIRECT_STATUSES or location is None or content:
                 return response
@@ -197,7 +203,7 @@ class ReadClient:
         raise WrongResponder("The address leads on and on. Check it.")
 
     async def _fetch_once(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes, max_bytes: int
     ) -> PlatformResponse:
         target = target_at(self._transport, self._target, url)
         client = ReadClient(
@@ -213,6 +219,7 @@ class ReadClient:
             "http.read",
             content=content,
             headers=headers,
+            max_bytes=max_bytes,
             timeout_s=target.endpoint.timeouts.read_s,
             credentials=target.endpoint.credentials,
         )

@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from steward.automations.bindable import bindable
 from steward.automations.change import UpdateCommand
 from steward.imports.n8n.read import read_value
 from steward.model import plan_json
+from steward.model.limits import MAX_FILE_BYTES
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
@@ -72,6 +74,21 @@ async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerSho
     [request] = partner.api.seen
     assert (str(request.url), request.headers["x-api-key"]) == (ORDERS, KEY)
     assert KEY not in repr(await shop.steps(run))
+
+
+def _answer_with(response: httpx.Response, request: httpx.Request) -> httpx.Response:
+    return response
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_detected_file_of_an_account_may_be_as_large_as_files_are(partner: PartnerShop) -> None:
+    """Hands on a file of 20 MiB, and fails for one that is larger."""
+    for size, status in ((MAX_FILE_BYTES, RunStatus.SUCCEEDED), (MAX_FILE_BYTES + 1, RunStatus.FAILED)):
+        headers = {"content-type": "application/pdf"}
+        response = httpx.Response(200, headers=headers, stream=httpx.ByteStream(bytes(size)))
+        partner.api.respond = partial(_answer_with, response)
+        automation = await automated(partner.shop, chain(asking()), accounts={"Ask": partner.account})
+        assert (await partner.shop.run_and_drain(automation)).status is status
 
 
 async def test_a_send_waits_for_approval_and_is_sent_once_with_the_key(partner: PartnerShop) -> None:

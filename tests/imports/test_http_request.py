@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,31 @@ async def test_a_response_is_read_as_its_content_type_says(partner: OpenApi) -> 
 
 
 @on_one_engine
+async def test_each_response_format_asks_for_its_own_types(partner: OpenApi) -> None:
+    """Names the types that n8n accepts by format, in reads and sends, unless a header of the step does."""
+    partner.api.respond = lambda request: response_of("text/plain", b"tea")
+    formats: list[dict[str, Any]] = [{}, {"responseFormat": "text"}, {"responseFormat": "file"}]
+    steps = [http(options={"response": {"response": chosen}}) for chosen in formats]
+    steps += [http(version=2, responseFormat="string"), http(method="POST")]
+    steps.append(http(sendHeaders=True, headerParameters=rows(Accept="text/csv")))
+    named = [{**step, "name": f"Ask {number}"} for number, step in enumerate(steps)]
+    assert (await partner.ran(*named)).status is RunStatus.SUCCEEDED
+    detected = (
+        "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, image/*;q=0.8,"
+        " */*;q=0.7"
+    )
+    text = "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, */*;q=0.1"
+    accepted = [request.headers["accept"] for request in partner.api.seen]
+    assert accepted == [detected, text, detected, text, detected, "text/csv"]
+    json_steps = [http(version=2), http(options={"response": {"response": {"responseFormat": "json"}}})]
+    partner.api.respond = lambda request: _json(b"{}")
+    await partner.ran(*({**step, "name": f"Ask {number}"} for number, step in enumerate(json_steps)))
+    assert [request.headers["accept"] for request in partner.api.seen[6:]] == [
+        "application/json,text/*;q=0.99"
+    ] * 2
+
+
+@on_one_engine
 async def test_a_full_response_has_the_words_of_its_status(partner: OpenApi) -> None:
     """Hands on the status, its words, the headers and the body of any response; a file stands beside them."""
     words = {201: "Created", 404: "Not Found"}
@@ -301,6 +327,37 @@ async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
     assert len(partner.api.seen) == 1
 
 
+OLDER_FILE = {"requestMethod": "POST", "jsonParameters": True, "sendBinaryData": True}
+
+
+@on_one_engine
+@pytest.mark.parametrize(("version", "custom_type"), [(1, None), (2, "image/x-tea")])
+async def test_an_older_step_sends_a_file_as_its_body(
+    partner: OpenApi, version: float, custom_type: str | None
+) -> None:
+    """Sends the file's bytes under its MIME type, or under the type that the step names."""
+    options = {"bodyContentType": "raw", "bodyContentCustomMimeType": custom_type or ""}
+    step = http(version, **OLDER_FILE, binaryPropertyName="photo", options=options)
+    assert (await partner.ran(body_of_size(6), step)).status is RunStatus.SUCCEEDED
+    [request] = partner.api.seen
+    assert (request.headers["content-type"], request.content) == (custom_type or "image/png", b"teatea")
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("names", "fields"),
+    [("photo", ["file"]), ("a:photo", ["a"]), ("a:photo, b:photo", ["a", "b"]), ("={{ 'c:photo' }}", ["c"])],
+)
+async def test_an_older_step_sends_files_in_a_form(partner: OpenApi, names: str, fields: list[str]) -> None:
+    """Sends each file in the field before its colon, a single one without a colon in `file`."""
+    options = {"bodyContentType": "multipart-form-data"}
+    step = http(1, **OLDER_FILE, binaryPropertyName=names, options=options)
+    assert (await partner.ran(body_of_size(6), step)).status is RunStatus.SUCCEEDED
+    [request] = partner.api.seen
+    parts = re.findall(rb'name="(\w+)"; filename="t%22ea.png"\r\nContent-Type: image/png', request.content)
+    assert [part.decode() for part in parts] == fields
+
+
 @on_one_engine
 async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
     """Fails the step, naming the field that has no file."""
@@ -325,7 +382,19 @@ async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
         ),
         (http(method="POST", sendBody=True, contentType="protobuf"), "parameter"),
         (http(3, method="POST", sendBody=True, bodyParameters=rows(**{"a.b": "1"})), "parameter"),
-        (http(2, requestMethod="POST", sendBinaryData=True), "binary"),
+        (http(2, **OLDER_FILE), "binary"),
+        (http(2, **OLDER_FILE | {"requestMethod": "GET"}, options={"bodyContentType": "raw"}), "binary"),
+        (http(1, **OLDER_FILE | {"jsonParameters": False}, options={"bodyContentType": "raw"}), "binary"),
+        (http(2, **OLDER_FILE, bodyParametersJson='{"a": 1}', options={"bodyContentType": "raw"}), "binary"),
+        (
+            http(
+                1,
+                **OLDER_FILE,
+                binaryPropertyName="a,b",
+                options={"bodyContentType": "multipart-form-data"},
+            ),
+            "binary",
+        ),
         (http(provideSslCertificates=True), "credential"),
         (http(options={"proxy": "http://proxy.example"}), "parameter"),
         (http(options={"queryParameterArrays": "csv"}), "parameter"),

@@ -22,7 +22,7 @@ from steward.connectors.base.records import (
 )
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched
-from steward.outbound.response import PlatformResponse
+from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -133,12 +133,14 @@ class HttpQuery:
     """The response to one request of an imported workflow at an account, by its whole address.
 
     `content` is the body of a GraphQL query that changes nothing; without one it is a GET or HEAD.
+    `max_bytes` bounds the body of the response.
     """
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     content: bytes = b""
+    max_bytes: int = ANSWER_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,10 @@ class HttpApiReader(SendOnceReader):
         return cast("AsyncIterator[RecordPage[I]]", self._response(cast("HttpQuery", params)))
 
     async def _response(self, query: HttpQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
-        yield RecordPage(
-            (await self.http.fetch(query.method, query.url, dict(query.headers), query.content),)
+        response = await self.http.fetch(
+            query.method, query.url, dict(query.headers), query.content, max_bytes=query.max_bytes
         )
+        yield RecordPage((response,))
 
 
 class HttpApiConnector:

@@ -89,9 +89,9 @@ def read(value: js.Value, kind: str, rules: ComparisonRules) -> AnyJson:
 def _date(value: JsonValue, rules: ComparisonRules) -> AnyJson:
     if isinstance(value, datetime):
         return value
-    if isinstance(value, js.JsDate):
-        value = value.text
-    date = js_dates.parse(value, rules.zone) if isinstance(value, str) else None
+    # A number is read as its text, so 20240115 is a date, and milliseconds since 1970 are none.
+    text = value.text if isinstance(value, js.JsDate) else js.text(value)
+    date = js_dates.parse(text, rules.zone)
     return date if date is not None else js.UNDEFINED
 
 

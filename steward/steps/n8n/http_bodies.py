@@ -22,7 +22,14 @@ from steward.steps.workflow.step_types import (
 
 _PARTS = "multipart-form-data"
 _CONTENT_TYPES: tuple[str, ...] = ("json", "form-urlencoded", _PARTS, "raw", "binaryData")
-_OLDER_FILE = "It sends a file in the way of an older version. Set the step up again in a current n8n."
+_OLDER_KIND = (
+    "It sends a file as JSON or as a form. Choose the body content type RAW/Custom or Form-Data Multipart."
+)
+_OLDER_OFF = "It sends a file, and “JSON/RAW Parameters” is off. Switch that on, or “Send Binary File” off."
+_OLDER_BESIDE = (
+    "It sends a file and has a body beside it, and n8n does not say which is sent. Empty the body."
+)
+_OLDER_NAMES = "It sends several files. Name the field of each before its own name: image:data,invoice:other."
 _FILE_IN_READ = "It sends a file with a request that reads. Choose POST or another method."
 _FILE_PARAMETER = "formBinaryData"
 _PATH = (
@@ -50,7 +57,7 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields the bodies that cannot be sent."""
     if node.version < 3:
         if node.get("sendBinaryData"):
-            yield StepProblem("error", "binary", _OLDER_FILE)
+            yield from _older_file_problems(node)
         kind, content_types = node.literal("options.bodyContentType", "json"), _CONTENT_TYPES[:4]
     else:
         kind, content_types = node.literal("contentType", "json"), _CONTENT_TYPES
@@ -64,15 +71,49 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", message)
 
 
+def _older_file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields why versions 1 and 2 cannot send a file as they are set up."""
+    kind = node.literal("options.bodyContentType", "json")
+    names = str(node.get("binaryPropertyName", "data"))
+    if str(node.get("requestMethod", "GET")).upper() in ("GET", "HEAD"):
+        yield StepProblem("error", "binary", _FILE_IN_READ)
+    elif not node.get("jsonParameters"):
+        yield StepProblem("error", "binary", _OLDER_OFF)
+    elif kind not in ("raw", _PARTS):
+        yield StepProblem("error", "binary", _OLDER_KIND)
+    elif kind == _PARTS and not is_expression(names) and _older_names(names) is None:
+        yield StepProblem("error", "binary", _OLDER_NAMES)
+    if str(node.get("bodyParametersJson") or "").strip("={} \n"):
+        yield StepProblem("error", "binary", _OLDER_BESIDE)
+
+
+def _older_names(text: str) -> list[tuple[str, str]] | None:
+    """Returns the fields of a form and the files in them, of `data` or `a:data,b:other`; None if unclear."""
+    pairs = [part.strip().rpartition(":") for part in text.split(",")]
+    if len(pairs) > 1 and not all(field for field, _, _ in pairs):
+        return None
+    return [(field.strip() or "file", name.strip()) for field, _, name in pairs]
+
+
 def sent_file_names(node: NodeDefinition) -> Sequence[str]:
     """Returns the names of the items' files that a request sends."""
+    if node.version < 3:
+        return _older_sent_names(node)
     kind = node.get("contentType", "json")
-    if node.version < 3 or not node.get("sendBody"):
+    if not node.get("sendBody"):
         return ()
     if kind == "binaryData":
         return (node.file_name("inputDataFieldName"),)
     rows = _file_rows(node) if kind == _PARTS else ()
     return [str(row.get("inputDataFieldName") or "data") for row in rows]
+
+
+def _older_sent_names(node: NodeDefinition) -> Sequence[str]:
+    if not node.get("sendBinaryData"):
+        return ()
+    name = str(node.get("binaryPropertyName", "data"))
+    is_form = node.literal("options.bodyContentType", "json") == _PARTS and not is_expression(name)
+    return [file for _, file in _older_names(name) or ()] if is_form else (name,)
 
 
 def _file_rows(node: NodeDefinition) -> Sequence[JsonObject]:
@@ -97,28 +138,41 @@ def _is_path(name: str) -> bool:
 
 async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:
     """Returns the files that the body of an item's request holds. Raises ItemFailed."""
-    params = call.params(index)
-    kind = params.text("contentType", "json")
-    if call.version < 3 or not params.flag("sendBody") or kind not in ("binaryData", _PARTS):
-        return ()
-    names = [("", params.text("inputDataFieldName"))]
-    if kind == _PARTS:
-        rows = params.rows("bodyParameters.parameters")
-        names = [
-            (row.text("name"), row.text("inputDataFieldName"))
-            for row in rows
-            if row.text("parameterType") == _FILE_PARAMETER
-        ]
+    names = _names_of_files(call.params(index), call.version)
     files = [(name, item_files.file_of(call.items[index], field or "data")) for name, field in names]
     if sum(file.size for _, file in files) > BODY_FILE_BYTES:
         raise ItemFailed("The files of this request are larger than 1.5 MiB together. Send smaller ones.")
     return tuple([BodyFile(name, file, await item_files.content_of(call, file)) for name, file in files])
 
 
+def _names_of_files(params: Params, version: float) -> Sequence[tuple[str, str]]:
+    """Returns the field of each file of a body, empty for a body that is the file, and the file's name."""
+    if version < 3:
+        if not params.flag("sendBinaryData"):
+            return ()
+        name = params.text("binaryPropertyName", "data")
+        if params.text("options.bodyContentType", "json") != _PARTS:
+            return [("", name)]
+        pairs = _older_names(name)
+        if pairs is None:
+            raise ItemFailed(_OLDER_NAMES)
+        return pairs
+    kind = params.text("contentType", "json")
+    if not params.flag("sendBody") or kind not in ("binaryData", _PARTS):
+        return ()
+    if kind == "binaryData":
+        return [("", params.text("inputDataFieldName"))]
+    return [
+        (row.text("name"), row.text("inputDataFieldName"))
+        for row in params.rows("bodyParameters.parameters")
+        if row.text("parameterType") == _FILE_PARAMETER
+    ]
+
+
 def body_of(params: Params, version: float, files: Sequence[BodyFile] = ()) -> tuple[bytes, str | None]:
     """Returns the body and its content type. Raises ItemFailed."""
     if version < 3:
-        return _older_body(params)
+        return _older_body(params, files)
     if not params.flag("sendBody"):
         return b"", None
     kind = params.text("contentType", "json")
@@ -164,8 +218,12 @@ def _is_file(name: str, files: Sequence[BodyFile]) -> bool:
     return any(file.name == name for file in files)
 
 
-def _older_body(params: Params) -> tuple[bytes, str]:
+def _older_body(params: Params, files: Sequence[BodyFile]) -> tuple[bytes, str]:
     kind = params.text("options.bodyContentType", "json")
+    if files and kind == _PARTS:
+        return _parts({}, files)
+    if files:
+        return files[0].content, params.text("options.bodyContentCustomMimeType") or files[0].file.mime_type
     is_text = params.flag("jsonParameters")
     if kind == "raw":
         content = js.text(params.get("bodyParametersJson" if is_text else "body", ""))

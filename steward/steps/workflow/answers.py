@@ -207,7 +207,7 @@ def full_response(answer: PlatformResponse, body: JsonValue) -> dict[str, JsonVa
 
 def holds_file(answer: PlatformResponse, params: Params) -> bool:
     """Returns whether a response whose format is detected is a file: neither JSON nor text."""
-    is_detected = _shape(params) == "autodetect" and answer.body != b""
+    is_detected = response_format(params) == "autodetect" and answer.body != b""
     return is_detected and _FILE.match(_media_type(answer)) is not None
 
 
@@ -240,7 +240,7 @@ def _response_field(params: Params) -> str:
 
 def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
     """Returns the body in the format that the step sets, or that its content type says. Raises ItemFailed."""
-    shape, text = _shape(params), answer.text
+    shape, text = response_format(params), answer.text
     if shape == "text" or (shape == "autodetect" and _JSON_TYPE.search(_media_type(answer)) is None):
         return {_response_field(params): text}
     if not text.strip():
@@ -251,6 +251,7 @@ def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
         raise ItemFailed("The response of the address is not JSON.") from None
 
 
-def _shape(params: Params) -> str:
+def response_format(params: Params) -> str:
+    """Returns json, text, file, or autodetect where the content type decides."""
     older = _SHAPES.get(params.text("responseFormat"), "")
     return older or params.text("options.response.response.responseFormat", "autodetect")

@@ -37,12 +37,10 @@ class WebAccess:
         *,
         max_bytes: int = ANSWER_BYTES,
     ) -> PlatformResponse:
-        """Returns the response to a GET or HEAD. Raises CallError, ItemFailed.
-
-        With an account the response has at most 10 MiB, else `max_bytes`.
-        """
+        """Returns the response to a GET or HEAD, of at most `max_bytes`. Raises CallError, ItemFailed."""
         if self.account is not None:
-            return await self._ask(self.account, HttpQuery(method, url, tuple(headers.items()), body))
+            query = HttpQuery(method, url, tuple(headers.items()), body, max_bytes)
+            return await self._ask(self.account, query)
         assert self.web is not None
         return await self.web.read(method, url, headers, body, max_bytes=max_bytes)
 

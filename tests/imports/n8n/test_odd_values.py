@@ -101,6 +101,24 @@ async def test_jmespath_of_a_missing_field_fails_the_step() -> None:
     ]
 
 
+@pytest.mark.parametrize("validation", ["strict", "loose"])
+@pytest.mark.parametrize(("value", "kept"), [(20240115, True), (2023, False), (1704182400000, None)])
+async def test_a_number_is_a_date_by_its_digits(value: int, kept: bool | None, validation: str) -> None:
+    """Reads the digits of a number as a date; milliseconds fail the item, as recorded in n8n."""
+    row = {
+        "leftValue": "={{ $json.v }}",
+        "rightValue": "2024-01-01",
+        "operator": {"type": "dateTime", "operation": "after"},
+    }
+    options = {"typeValidation": validation, "version": 2}
+    conditions = {"options": options, "combinator": "and", "conditions": [row]}
+    outputs = await outputs_of("filter", 2.2, {"conditions": conditions}, [{"v": value}])
+    if kept is None:
+        assert "dateTime" in outputs
+    else:
+        assert outputs == [[{"v": value}] if kept else []]
+
+
 @pytest.mark.parametrize("kind", ["number", "boolean", "array", "object", "dateTime"])
 async def test_exists_judges_the_type_first(kind: str) -> None:
     """Fails the step on a value of another type; a missing value does not exist."""

@@ -11,7 +11,7 @@ from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.outbound.errors import CallError
-from steward.outbound.response import PlatformResponse
+from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.steps.n8n.http_bodies import (
     BodyFile,
     body_files,
@@ -43,6 +43,7 @@ from steward.steps.workflow.answers import (
     name_value_rows,
     parse_json_object,
     removed_key_problems,
+    response_format,
     response_items,
     run_data_in_read_problems,
     send_each_item,
@@ -323,6 +324,20 @@ def _shaped(params: Params, version: float) -> Params:
     return Params({"responseFormat": "json", **params.tree})
 
 
+# What each response format accepts; a detected one is negotiated by the address.
+_ACCEPTED = {
+    "json": "application/json,text/*;q=0.99",
+    "text": "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, */*;q=0.1",
+}
+_ACCEPTS_ANY = (
+    "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, image/*;q=0.8, */*;q=0.7"
+)
+
+
+def _accept(params: Params) -> str:
+    return _ACCEPTED.get(response_format(params), _ACCEPTS_ANY)
+
+
 async def _sends(call: StepCall) -> NodeResult:
     files = [await _files_or_failure(call, index) for index in range(len(call.items))]
 
@@ -332,7 +347,7 @@ async def _sends(call: StepCall) -> NodeResult:
         if isinstance(body_files, ItemFailed):
             raise body_files
         body, kind = body_of(params, call.version, body_files)
-        headers = _headers(params, call.version)
+        headers = {"accept": _accept(_shaped(params, call.version))} | _headers(params, call.version)
         if kind is not None:
             headers.setdefault("content-type", kind)
         name = "requestMethod" if call.version < 3 else "method"
@@ -362,7 +377,7 @@ async def _files_or_failure(call: StepCall, index: int) -> tuple[BodyFile, ...] 
 def _first_request(call: StepCall, index: int) -> PageRequest:
     params = call.params(index)
     name = "requestMethod" if call.version < 3 else "method"
-    headers = {"accept": "application/json, text/*;q=0.9, */*;q=0.8"} | _headers(params, call.version)
+    headers = {"accept": _accept(_shaped(params, call.version))} | _headers(params, call.version)
     body, kind = body_of(params, call.version) if call.version >= 3 else (b"", None)
     if body and kind is not None:
         headers.setdefault("content-type", kind)
@@ -371,6 +386,11 @@ def _first_request(call: StepCall, index: int) -> PageRequest:
     lists = params.text("options.queryParameterArrays")
     query = _query(params, call.version)
     return PageRequest(params.text(name, "GET").upper(), url, query, headers, body, lists)
+
+
+def _max_bytes(params: Params) -> int:
+    """Returns how large a response may be: as a file where it may become one."""
+    return MAX_FILE_BYTES if response_format(params) == "autodetect" else ANSWER_BYTES
 
 
 async def _reads(call: StepCall) -> NodeResult:
@@ -389,7 +409,9 @@ async def _reads(call: StepCall) -> NodeResult:
             objects = await all_pages(call, index, web, first)
         else:
             try:
-                answer = await web.read(first.method, first.address(), first.headers, first.body)
+                answer = await web.read(
+                    first.method, first.address(), first.headers, first.body, max_bytes=_max_bytes(params)
+                )
             except CallError as error:
                 raise as_item_failure(error) from error
             objects = response_items(answer, params)
@@ -409,7 +431,7 @@ async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:
             response = await web.read(
                 first.method,
                 first.address(),
-                {**first.headers, "accept": "*/*"},
+                first.headers,
                 first.body,
                 max_bytes=MAX_FILE_BYTES,
             )
