@@ -184,7 +184,6 @@ class ReadClient:
         url: str,
         headers: Mapping[str, str],
         content: bytes = b"",
-        *,
         max_bytes: int = ANSWER_BYTES,
     ) -> PlatformResponse:
         """Returns the response, of any status, of an address on one of the connection's own hosts.
@@ -194,18 +193,17 @@ class ReadClient:
         """
         if method not in ("GET", "HEAD") and not content:
             raise CallRefused("a read is a GET or HEAD")
+        request = OutboundRequest(method, url, "http.read", content=content, headers=headers)
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._fetch_once(method, url, headers, content, max_bytes)
+            response = await self._fetch_once(replace(request, url=url, max_bytes=max_bytes))
             location = response.headers.get("location")
             if response.status not in REDIRECT_STATUSES or location is None or content:
                 return response
             url = urljoin(url, location)
         raise WrongResponder("The address leads on and on. Check it.")
 
-    async def _fetch_once(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes, max_bytes: int
-    ) -> PlatformResponse:
-        target = target_at(self._transport, self._target, url)
+    async def _fetch_once(self, request: OutboundRequest) -> PlatformResponse:
+        target = target_at(self._transport, self._target, request.url)
         client = ReadClient(
             self._transport,
             target,
@@ -213,18 +211,10 @@ class ReadClient:
             urgency=self._urgency,
             check_cancelled=self._check_cancelled,
         )
-        request = OutboundRequest(
-            method,
-            url,
-            "http.read",
-            content=content,
-            headers=headers,
-            max_bytes=max_bytes,
-            timeout_s=target.endpoint.timeouts.read_s,
-            credentials=target.endpoint.credentials,
-        )
+        credentials = target.endpoint.credentials
+        request = replace(request, timeout_s=target.endpoint.timeouts.read_s, credentials=credentials)
         response = await client._send_with_retries(request)
-        if response.status == 401 and isinstance(target.endpoint.credentials, TokenExchange):
+        if response.status == 401 and isinstance(credentials, TokenExchange):
             return await client._send_with_retries(request)
         return response
 

@@ -42,14 +42,14 @@ class HeaderSecret:
 class PlacedSecrets:
     """Fixed secrets in headers and in the query, by name; each replaces what a request has there.
 
-    `path` is the beginning of a path and the secret that follows it, where a request has the marker of a
-    removed secret. `body` are the secrets of the markers in a body, in the order in which they come first.
-    `auth` is sent as HTTP Basic beside them.
+    `path` are beginnings of a path, each with the secret that follows it where a request has the marker of a
+    removed one; `*` in a beginning stands for a marker. `body` are the secrets of the markers in a body, in
+    the order in which they come first. `auth` is sent as HTTP Basic beside them.
     """
 
     headers: tuple[tuple[str, Secret], ...] = ()
     query: tuple[tuple[str, Secret], ...] = ()
-    path: tuple[str, Secret] | None = None
+    path: tuple[tuple[str, Secret], ...] = ()
     body: tuple[Secret, ...] = ()
     auth: Basic | None = None
 

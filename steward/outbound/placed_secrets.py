@@ -16,12 +16,7 @@ _BEGINNING = b"__removed_secret_"  # found faster than the pattern in bodies wit
 def url_with(placed: PlacedSecrets, url: str) -> str:
     """Returns the address with the secrets that belong into it, in place of what it has there."""
     parts = urlsplit(url)
-    if placed.path is not None:
-        prefix, secret = placed.path
-        marker = MARKER.match(parts.path, len(prefix)) if parts.path.startswith(prefix) else None
-        if marker is not None:
-            path = f"{prefix}{quote(secret.reveal(), safe=':')}{parts.path[marker.end() :]}"
-            parts = parts._replace(path=path)
+    parts = parts._replace(path=_path_with(placed, parts.path))
     if not placed.query:
         return urlunsplit(parts)
     names = {name for name, _ in placed.query}
@@ -30,6 +25,16 @@ def url_with(placed: PlacedSecrets, url: str) -> str:
     ]
     pairs += [urlencode({name: secret.reveal()}) for name, secret in placed.query]
     return urlunsplit(parts._replace(query="&".join(pairs)))
+
+
+def _path_with(placed: PlacedSecrets, path: str) -> str:
+    """Returns the path with the secrets in place of the markers behind their beginnings of it."""
+    texts: dict[int, str] = {}  # by where the marker begins
+    for prefix, secret in placed.path:
+        before = MARKER.pattern.join(map(re.escape, prefix.split("*")))
+        if beginning := re.match(before, path):
+            texts[beginning.end()] = quote(secret.reveal(), safe=":")
+    return MARKER.sub(lambda marker: texts.get(marker.start(), marker[0]), path)
 
 
 def body_with(credentials: Credentials, body: bytes, headers: Mapping[str, str]) -> bytes:

@@ -31,7 +31,7 @@ def secret_texts(credentials: Credentials) -> tuple[str, ...]:
         case HeaderSecret(_, value):
             return (value.reveal(),)
         case PlacedSecrets(headers, query, path, body, auth):
-            placed = (*headers, *query, *(() if path is None else (path,)))
+            placed = (*headers, *query, *path)
             texts = tuple(secret.reveal() for secret in (*(secret for _, secret in placed), *body))
             return (*texts, *secret_texts(auth))
         case SecretUrl(url):

@@ -322,14 +322,17 @@ async def test_a_password_in_an_address_is_put_back_as_a_basic_sign_in(
 
 
 OLD, OLDER = "sk-live-abcdefghijklmnop1234567890", "sk-live-zyxwvutsrqponmlk0987654321"
-KEYS = {name: f"{name}-key-of-the-account-3f9c" for name in ("header", "query", "path", "first", "password")}
+KEYS = {
+    name: f"{name}-key-of-the-account-3f9c"
+    for name in ("header", "query", "path", "second", "first", "password")
+}
 
 
 def everywhere(method: str) -> dict[str, Any]:
     """Returns a request with keys in its header, query, path and body, all within expressions."""
     header = {"parameters": [{"name": "X-Other", "value": f'={{{{ "Key " + "{OLD}" }}}}'}]}
     return http(
-        url=f"={ORDERS}/{OLDER}/{{{{ 7 }}}}?api_key={{{{ '{OLD}'.trim() }}}}&n=1",
+        url=f"={ORDERS}/{OLDER}/of/{OLD}/{{{{ 7 }}}}?api_key={{{{ '{OLD}'.trim() }}}}&n=1",
         method=method,
         sendHeaders=True,
         headerParameters=header,
@@ -344,7 +347,7 @@ async def everywhere_account(shop: Shop) -> dict[str, Any]:
     custom = {
         "headers": {"X-Other": f"Key {KEYS['header']}"},
         "qs": {"api_key": KEYS["query"]},
-        "path": {"/orders/": KEYS["path"]},
+        "path": {"/orders/": KEYS["path"], "/orders/*/of/": KEYS["second"]},
         "auth": {"username": "ann", "password": KEYS["password"]},
         "body": [KEYS["first"]],
     }
@@ -372,7 +375,7 @@ async def test_keys_within_expressions_go_to_their_places_and_nowhere_else(
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     [sent] = partner.api.seen
-    assert str(sent.url) == f"{ORDERS}/{KEYS['path']}/7?n=1&api_key={KEYS['query']}"
+    assert str(sent.url) == f"{ORDERS}/{KEYS['path']}/of/{KEYS['second']}/7?n=1&api_key={KEYS['query']}"
     assert sent.headers["x-other"] == f"Key {KEYS['header']}"
     assert json.loads(sent.content) == {"token": KEYS["first"], "at": 7}
     kept = repr((await shop.steps(run), await shop.changes(run), run))

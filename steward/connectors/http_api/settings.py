@@ -26,6 +26,8 @@ MAX_HOSTS = 20
 _TEXT, _LONG = 500, 8_000
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
+_PATH_WITH_KEYS = re.compile(r"/[A-Za-z0-9._~/*-]*")
+_MAX_PATH_KEYS = 5
 _IN_CUSTOM = frozenset(("headers", "qs", "auth", "path", "body"))
 _OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
 # By sign-in: the fields that are needed, the secret last.
@@ -231,11 +233,12 @@ def placed(text: str) -> PlacedSecrets:
     return PlacedSecrets(headers, query, path=_path(fields), body=_body(fields), auth=auth)
 
 
-def _path(fields: Mapping[str, object]) -> tuple[str, Secret] | None:
+def _path(fields: Mapping[str, object]) -> tuple[tuple[str, Secret], ...]:
     paths = _pairs(fields, "path")
-    if len(paths) > 1 or not all(_PATH_PREFIX.fullmatch(prefix) for prefix, _ in paths):
-        raise ValueError("“path” must have one member: the beginning of the path, such as /bot, and the key.")
-    return paths[0] if paths else None
+    if len(paths) > _MAX_PATH_KEYS or not all(_PATH_WITH_KEYS.fullmatch(prefix) for prefix, _ in paths):
+        message = "“path” must be an object: what comes before a key in the path, such as /bot, and the key."
+        raise ValueError(f"{message} Write * for another key before it: /bot*/file/.")
+    return paths
 
 
 def _body(fields: Mapping[str, object]) -> tuple[Secret, ...]:
@@ -277,7 +280,7 @@ def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Cr
         case "basic":
             return Basic(Secret(plain["username"]), sealed["password"])
         case "path":
-            return PlacedSecrets(path=(plain["path_prefix"], sealed["path_key"]))
+            return PlacedSecrets(path=((plain["path_prefix"], sealed["path_key"]),))
         case "body":
             return PlacedSecrets(body=(sealed["body_key"],))
         case "refresh_token":

@@ -50,8 +50,9 @@ _AUTHORIZATION: Final = ("header", "authorization")
 class KeyPlace:
     """The place of a key: `header`, `query`, `basic`, `path` or `body`, and the name there.
 
-    The name of a path is what comes before the key, that of a body the key's own. `scheme` is bearer for such
-    a header, empty for another text, and None for a field that the file has without a text.
+    The name of a path is what comes before the key, with `*` for other keys, that of a body the key's own.
+    `scheme` is bearer for such a header, empty for another text, and None for a field that the file has
+    without a text.
     """
 
     place: str
@@ -96,9 +97,8 @@ def sign_in_of(places: Sequence[KeyPlace]) -> tuple[str, str | None]:
 
 
 def _are_contrary(positions: Iterable[tuple[str, str]]) -> bool:
-    """Returns whether no one account can fill all of these: two paths, or two sign-ins in the same header."""
-    paths = [position for position in positions if position[0] == "path"]
-    return len(paths) > 1 or {_AUTHORIZATION, ("basic", "")} <= set(positions)
+    """Returns whether no one account can fill all of these: two of them are sign-ins in the same header."""
+    return {_AUTHORIZATION, ("basic", "")} <= set(positions)
 
 
 def _places(node: NodeDefinition, reads: KeyReads) -> Iterable[KeyPlace]:
@@ -178,13 +178,13 @@ def _of_address(address: str) -> Iterable[KeyPlace]:
             raise _NoPlace
         return
     yield from _of_query(parts["query"])
-    prefix, key, rest = parts["path"].partition(_KEY)
-    if _ENCODED in address or _KEY in address[: parts.start("path")] + rest:
+    if _ENCODED in address or _KEY in address[: parts.start("path")]:
         raise _NoPlace
-    if key:
-        if not _PATH_PREFIX.fullmatch(prefix):
+    fixed = parts["path"].split(_KEY)[:-1]
+    for count in range(1, len(fixed) + 1):
+        if not _PATH_PREFIX.fullmatch("".join(fixed[:count])):
             raise _NoPlace
-        yield KeyPlace("path", prefix)
+        yield KeyPlace("path", "*".join(fixed[:count]))
 
 
 def _of_query(query: str) -> Iterable[KeyPlace]:

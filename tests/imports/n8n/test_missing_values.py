@@ -346,7 +346,12 @@ LITERAL: dict[str, tuple[dict[str, Any], bool, str | None]] = {
         False,
         None,
     ),
-    "two keys in the path": ({"url": f"https://a.example/{SECRET}/x/{OTHER}/y"}, False, None),
+    "two keys in the path": ({"url": f"https://a.example/{SECRET}/x/{OTHER}/y"}, True, "custom"),
+    "two keys with data between": (
+        {"url": f"=https://a.example/{SECRET}/{{{{ $json.n }}}}/{OTHER}"},
+        False,
+        None,
+    ),
     "a password in the address and a header": (
         {"url": "https://ann:old-password-4711@a.example/x", **header(OTHER)},
         True,
