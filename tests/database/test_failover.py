@@ -180,6 +180,8 @@ async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
         await _an_unreplicated_commit_is_no_success(first, second, writer)
         assert cluster.lost[-1:] == ["not_replicated"]
         assert (cluster.unknown, cluster.backs) == (1, 1)
+        await _a_cancelled_commit_stops_no_read(first, second, writer)
+        assert (cluster.lost[-1:], cluster.unknown, cluster.backs) == (["not_replicated"], 1, 1)
         await _a_read_only_primary_is_left(first, writer)
         assert cluster.lost[-1:] == ["read_only"]
         postgres.freeze(first)
@@ -216,6 +218,30 @@ async def _an_unreplicated_commit_is_no_success(primary: Server, standby: Server
         await eventually(is_cancelled)
     with pytest.raises(Unavailable):
         await waiting
+    postgres.thaw(standby)
+    await writer.goes_on()
+
+
+async def _a_cancelled_commit_stops_no_read(primary: Server, standby: Server, writer: Writer) -> None:
+    """Serves reads after a write whose caller gave up while its commit waited for the standby."""
+    async with superuser(primary) as connection:
+        postgres.freeze(standby)
+        waiting = asyncio.create_task(writer.write())
+
+        async def is_committing() -> Any:
+            return await connection.fetchval("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+
+        await eventually(is_committing)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(waiting, timeout=0)
+        all_connections = asyncio.Barrier(3)
+
+        async def read(tx: Tx) -> int:
+            await all_connections.wait()
+            return await _select_one(tx)
+
+        answers = await asyncio.gather(*[writer.engine.read(writer.clock.now(), read) for _ in range(3)])
+        assert answers == [1, 1, 1]
     postgres.thaw(standby)
     await writer.goes_on()
 

@@ -108,7 +108,8 @@ class ConnectionPool:
 
     def _keep(self, connection: ServerConnection) -> None:
         now = self._clock.monotonic()
-        if now - connection.opened_at > _AGE_SECONDS:
+        # A caller who gave up during the commit did not see that the standby lacks it; its next user would.
+        if connection.is_unconfirmed or now - connection.opened_at > _AGE_SECONDS:
             connection.terminate()
         if not connection.is_closed():
             connection.idle_since = now
