@@ -272,18 +272,24 @@ class EndedRun:
         return f"{self.applied(step, changes)} of {number} {done}{self.other_outcomes(step, changes)}."
 
     def message_sentence(self, step: str, *, position: int = 0) -> str:
-        """Returns what became of the message the step posts to Teams, or that there was none to post."""
+        """Returns what became of the message that the step posts, or that there was none to post."""
         sent = tuple(self.outcomes.get(step, ()))[position:][:1]
         if not sent:
-            nothing = "Nothing to tell, so no message was sent."
-            return nothing if self.ran(step) else "No message was sent to Teams."
+            return "Nothing to tell, so no message was sent." if self.ran(step) else "No message was sent."
+        platform = self._platform(step)
         if self.mode is Mode.TEST:
-            return "A message would go to Teams."
+            return f"A message would go to {platform}."
         if Outcome.APPLIED in sent:
-            return "A message was handed to Teams."
+            return f"A message was handed to {platform}."
         if Outcome.UNKNOWN in sent:
-            return "A message may have been sent to Teams; it is unknown whether it arrived."
-        return "No message was sent to Teams."
+            return f"A message may have been sent to {platform}; it is unknown whether it arrived."
+        return f"No message was sent to {platform}."
+
+    def _platform(self, step: str) -> str:
+        """Returns the platform that a step's message goes to; a run of an earlier release names none."""
+        output = self.outputs.get(step)
+        platform = output.get("platform") if isinstance(output, Mapping) else None
+        return platform if isinstance(platform, str) else "Teams"
 
     def report_sentence(self, step: str) -> str:
         """Returns what became of a report's list and message, each only where the inputs ask for it."""

@@ -5,8 +5,11 @@ See docs/design/api/connections.md#templates and docs/design/templates.md#data-f
 
 import copy
 import json
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -15,10 +18,13 @@ import steward.templates
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.plan import StepKind
+from steward.model.schedule import Cadence
+from steward.scheduling.shape import read_schedule
 from steward.templates import ALL
 from steward.templates.base import SetupContext, Template
 from steward.templates.parts.inputs import DEFINITIONS, check
 from tests.case_data import case_data
+from tests.fake_clock import START
 from tests.templates.stage import SHEET, SHOP, TEAMS, connection
 
 BY_ID = {template.template_id: template for template in ALL}
@@ -45,6 +51,15 @@ def test_a_template_is_found_by_its_file_which_is_named_after_its_id() -> None:
 def test_every_record_of_the_catalogue_has_a_template() -> None:
     """Fails when a template that the catalogue records is missing."""
     assert RECORDS.keys() - BY_ID.keys() == set()
+
+
+@EACH_TEMPLATE
+def test_the_default_schedule_is_one_that_the_api_accepts(template: Template) -> None:
+    """Reads the schedule that a form starts with as a request's; a person adds the day of a single run."""
+    schedule = template.facts.default_schedule
+    if schedule.cadence is Cadence.ONCE:
+        schedule = replace(schedule, date=(START.date() + timedelta(days=1)).isoformat())
+    assert read_schedule(schedule.to_wire(), zone=ZoneInfo("UTC"), now=START) == schedule
 
 
 @RECORDED

@@ -62,7 +62,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     page = await _kind(seen, "Microsoft Teams", "Ops channel")
     await page.get_by_label("Address of the workflow", exact=True).fill("https://other.example/workflow")
     await page.get_by_role("button", name="Check and connect").click()
-    await expect(page.get_by_text("This is not the address of a Teams workflow.")).to_be_visible()
+    await expect(page.get_by_text("This is not an address of Teams.")).to_be_visible()
     await expect(page.get_by_label("Address of the workflow", exact=True)).to_be_focused()
     await page.get_by_label("Address of the workflow", exact=True).fill(secret)
     await _connected(page, "Ops channel")

@@ -42,7 +42,8 @@ class KindRecord(msgspec.Struct):
     """A kind of connection, the form that connects it, and who signs people in where they can sign in.
 
     `sign_in_ready`: the operator has set the sign-in up, or need not. `issues_keys`: a shop gives keys on a
-    page of its own; `no_keys_reason` says why it cannot send them here.
+    page of its own; `no_keys_reason` says why it cannot send them here. `receives`: what templates send to
+    such a connection, of `message`, `table` and `file`.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class KindRecord(msgspec.Struct):
     sign_in_ready: bool = False
     issues_keys: bool = False
     no_keys_reason: str | None = None
+    receives: list[str] = []
 
 
 class KindsAnswer(msgspec.Struct):
@@ -147,6 +149,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
                 connector.no_keys_reason(call.context.rules.web_origin)
                 if isinstance(connector, IssuesKeys)
                 else None,
+                sorted(str(content) for content in connector.facts.capabilities.receives),
             )
             for kind, connector in connectors
         ]

@@ -48,10 +48,11 @@ _MAX_URL = 2000
 class PostMessage(SendOnceOperation):
     """Posts a message. Nothing can be read back, so it is sent at most once.
 
-    `body` returns the request's body, as JSON, for the command.
+    `platform` is its name in sentences. `body` returns the request's body, as JSON, for the command.
     """
 
     name: str
+    platform: str
     body: Callable[[PostCard], JsonObject]
 
     def plan(self, commands: Sequence[PostCard], *, integration_id: IntegrationId) -> PlannedChanges:
@@ -74,7 +75,7 @@ class PostMessage(SendOnceOperation):
         return arguments, ()
 
 
-def message_operation(operations: Mapping[str, AnyWriteOperation]) -> AnyWriteOperation:
+def message_operation(operations: Mapping[str, AnyWriteOperation]) -> PostMessage:
     """Returns the operation that posts a message. Raises LookupError when the connection has none."""
     for operation in operations.values():
         if isinstance(operation, PostMessage):
@@ -129,15 +130,16 @@ class MessageWriter:
 class MessageConnector:
     """Connects an address that messages are posted to; a subclass names the platform and its operation.
 
-    `short_title` is the platform in sentences, `setting_title` the label of the address in the form,
-    and `address_source` what shows the address to the person who copies it.
+    `setting_title` is the label of the address in the form, and `address_source` what shows the address to
+    the person who copies it. `hosts` are the only hosts that are called: names, suffixes such as
+    `.example.com`, or `host:port`; empty for any public host.
     """
 
     id: ClassVar[str]
     title: ClassVar[str]
-    short_title: ClassVar[str]
     setting_title: ClassVar[str] = "Address of the webhook"
     address_source: ClassVar[str] = "the platform"
+    hosts: Sequence[str] = ()
     operation: ClassVar[PostMessage]
     capabilities: ClassVar[Capabilities] = Capabilities(
         writes=True, receives=frozenset((Receivable.MESSAGE,))
@@ -169,7 +171,7 @@ class MessageConnector:
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates webhook_url, which is the secret itself. Raises BadSettings."""
         url = form.get(_SETTING)
-        unknown = unknown_settings(form, (_SETTING,), f"This is no setting of {self.short_title}.")
+        unknown = unknown_settings(form, (_SETTING,), f"This is no setting of {self.operation.platform}.")
         if unknown:
             raise BadSettings(unknown)
         if not isinstance(url, str) or not 1 <= len(url.strip()) <= _MAX_URL or not url.strip().isprintable():
@@ -184,9 +186,18 @@ class MessageConnector:
     def allowed_origin(self, url: str) -> UrlOrigin:
         """Returns the origin of an address that may be called. Raises BadSettings."""
         try:
-            return origin_of(url, self._private_hosts)
+            origin = origin_of(url, self._private_hosts)
         except CallRefused:
             raise BadSettings({_SETTING: [f"Give the https address {self.address_source} shows."]}) from None
+        self.check_host(origin)
+        return origin
+
+    def check_host(self, origin: UrlOrigin) -> None:
+        """Checks that the host is one of the platform's. Raises BadSettings."""
+        if self.hosts and not origin.is_among(self.hosts):
+            platform = self.operation.platform
+            words = f"This is not an address of {platform}. Give the one {self.address_source} shows."
+            raise BadSettings({_SETTING: [words]})
 
     def check_address(self, url: str) -> None:
         """Checks that a new address is complete. Raises BadSettings."""
@@ -216,12 +227,14 @@ class MessageConnector:
         if response.ok:
             return WriteOutcome(WriteState.APPLIED)
         if response.status in (401, 403, 404):
-            unknown_address = f"{self.short_title} does not know this address any more. Reconnect it."
+            unknown_address = f"{self.operation.platform} does not know this address any more. Reconnect it."
             return WriteOutcome.of_error(WriteState.REFUSED, Unauthorized(unknown_address))
         if response.status < 500:
-            refusal = Invalid([], f"{self.short_title} refused the message (status {response.status}).")
+            refusal = Invalid(
+                [], f"{self.operation.platform} refused the message (status {response.status})."
+            )
             return WriteOutcome.of_error(WriteState.REFUSED, refusal)
-        failure = PlatformUnavailable(f"{self.short_title} had a server error.")
+        failure = PlatformUnavailable(f"{self.operation.platform} had a server error.")
         return WriteOutcome.of_error(WriteState.UNKNOWN, failure)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:

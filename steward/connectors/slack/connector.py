@@ -84,7 +84,7 @@ class SlackConnector(ServiceConnector):
         ),
     )  # fmt: skip
     operation = SendCallOperation("slack.call")
-    posting = PostMessage("slack.post", message)
+    posting = PostMessage("slack.post", "Slack", message)
     capabilities = Capabilities(reads=True, writes=True, receives=frozenset((Receivable.MESSAGE,)))
 
     def __init__(self, options: Options) -> None:
@@ -216,9 +216,7 @@ class SlackConnector(ServiceConnector):
             origin = origin_of(url, self.private_hosts)
         except CallRefused:
             raise BadSettings({_WEBHOOK: ["Give the https address that Slack shows."]}) from None
-        suffixes = tuple(host for host in self._hosts if host.startswith("."))
-        is_named = origin.host in self._hosts and origin.port == 443
-        if not (is_named or origin.entry in self._hosts or (suffixes and origin.host.endswith(suffixes))):
+        if not origin.is_among(self._hosts):
             raise BadSettings({_WEBHOOK: ["This is not the address of a Slack webhook."]})
         return f"{origin.scheme}://{origin.entry}"
 

@@ -2,9 +2,9 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Sequence
 
+from steward.connectors.base.card_text import lines_left_out, lines_that_fit, visible
 from steward.connectors.base.commands import PostCard
 from steward.model.json import JsonObject, JsonValue
 
@@ -18,24 +18,13 @@ _LIVE = re.compile(r"(https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
 
 def message(command: PostCard) -> JsonObject:
     """Returns the whole message; lines that do not fit are left out from the end and counted."""
-    text, facts = list(command.text), list(command.facts)
-    whole = _message(command, text, facts, 0)
-    if _size(whole) <= CARD_BYTES:
-        return whole
-    # The size grows with what is kept, so the most that fits is found by halving.
-    low, high = 0, len(text) + len(facts)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _size(_cut(command, middle)) <= CARD_BYTES:
-            low = middle
-        else:
-            high = middle - 1
-    return _cut(command, low)
+    line_count = len(command.text) + len(command.facts)
+    return _cut(command, lines_that_fit(line_count, lambda count: _size(_cut(command, count)) <= CARD_BYTES))
 
 
 def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
     """Escapes text of a store: no Markdown, no live link or mention, no invisible character."""
-    plain = "".join(sign for sign in text if sign == "\n" or unicodedata.category(sign) not in ("Cc", "Cf"))
+    plain = visible(text)
     if len(plain) > longest:
         plain = plain[: longest - 1] + "…"
     plain = _LIST.sub(r"\1\\.", _SIGNS.sub(r"\\\1", plain))
@@ -61,7 +50,7 @@ def _message(
         pairs = [{"title": escaped(name, 200), "value": escaped(value)} for name, value in facts]
         body.append({"type": "FactSet", "facts": pairs})
     if left_out:
-        more = escaped(command.more.replace("{n}", str(left_out)))
+        more = escaped(lines_left_out(command, left_out))
         body.append({"type": "TextBlock", "text": more, "wrap": True, "isSubtle": True})
     card: dict[str, JsonValue] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -28,27 +28,22 @@ class TeamsConnector(MessageConnector):
 
     id = "teams"
     title = "Microsoft Teams"
-    short_title = "Teams"
     setting_title = "Address of the workflow"
     address_source = "the workflow"
-    operation = PostMessage("teams.post", message)
+    operation = PostMessage("teams.post", "Teams", message)
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._hosts = options.teams_hosts
+        self.hosts = options.teams_hosts
 
-    def allowed_origin(self, url: str) -> UrlOrigin:
-        """Returns the origin of an address that may be a workflow's. Raises BadSettings."""
-        origin = super().allowed_origin(url)
+    def check_host(self, origin: UrlOrigin) -> None:
+        """Checks that the host may be a workflow's. Raises BadSettings."""
         if origin.host.endswith(_RETIRED):
             message = (
                 "Addresses of the old connectors are retired. Make a workflow in Teams and give its address."
             )
             raise BadSettings({"webhook_url": [message]})
-        suffixes = tuple(host for host in self._hosts if host.startswith("."))
-        if not origin.host.endswith(suffixes) and origin.entry not in self._hosts:
-            raise BadSettings({"webhook_url": ["This is not the address of a Teams workflow."]})
-        return origin
+        super().check_host(origin)
 
     def check_address(self, url: str) -> None:
         """Checks that the address has its path and its signature. Raises BadSettings."""

@@ -9,7 +9,7 @@ from steward.connectors.base.messages import message_operation
 from steward.connectors.base.settings import NAMES_CHANNEL
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
-from steward.steps.base import AccountAccess, JsonRecord, MemoryWrite, StepContext, StepResult
+from steward.steps.base import AccountAccess, JsonRecord, MemoryWrite, StepContext, StepOutput, StepResult
 
 # The kinds of connection an automation can run on.
 STORES = ("shopify", "woocommerce")
@@ -38,6 +38,12 @@ class TeamsInput(JsonRecord, frozen=True):
     integration_id: int
 
 
+class PostedMessage(StepOutput, frozen=True):
+    """The output of a step that posts a message: the platform's name in sentences."""
+
+    platform: str
+
+
 class SheetInput(JsonRecord, frozen=True):
     """The input `sheet`."""
 
@@ -56,8 +62,8 @@ def post_card(context: StepContext, card: PostCard, *, remember: Iterable[Memory
     account = context.accounts[IntegrationId(teams.integration_id)]
     operation = message_operation(account.changes)
     planned = operation.plan([card], integration_id=account.connection.integration_id)
-    title = "Post one message to Teams"
-    return StepResult({}, title=title, proposals=planned.proposals, memory=tuple(remember))
+    title = f"Post one message to {operation.platform}"
+    return PostedMessage(operation.platform).as_result(title, proposals=planned.proposals, memory=remember)
 
 
 def no_message(*, remember: Iterable[MemoryWrite] = ()) -> StepResult:

@@ -14,7 +14,7 @@ from steward.model.change import Outcome, Proposal
 from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StepOutput, StepResult
 from steward.steps.rows import cell_to_json, is_blank, read_table
 from steward.steps.skus import key_of
-from steward.templates.parts.messages import SheetInput, post_card
+from steward.templates.parts.messages import PostedMessage, SheetInput, post_card
 
 # Memory space: the header of the list this automation wrote last, by its tab.
 _HEADER = "report_header"
@@ -44,6 +44,7 @@ class _SentReport(StepOutput, frozen=True):
 
     sheet: int
     teams: bool
+    platform: str | None = None
 
 
 async def send_report(context: StepContext, report: SheetReport, card: PostCard | None) -> StepResult:
@@ -55,9 +56,13 @@ async def send_report(context: StepContext, report: SheetReport, card: PostCard 
     memory: tuple[MemoryWrite, ...] = ()
     if "sheet" in context.inputs:
         sheet_calls, memory = await _replace(context, report)
-    posts = post_card(context, card).proposals if card is not None and "teams" in context.inputs else ()
-    targets = [name for name, proposals in (("the sheet", sheet_calls), ("Teams", posts)) if proposals]
-    return _SentReport(len(sheet_calls), bool(posts)).as_result(
+    posted = post_card(context, card) if card is not None and "teams" in context.inputs else None
+    posts = posted.proposals if posted is not None else ()
+    platform = PostedMessage.from_json(posted.output).platform if posted is not None else None
+    targets = [
+        name for name, proposals in (("the sheet", sheet_calls), (platform, posts)) if name and proposals
+    ]
+    return _SentReport(len(sheet_calls), bool(posts), platform).as_result(
         f"Send the report to {' and '.join(targets)}" if targets else "Nothing to send",
         proposals=(*sheet_calls, *posts),
         memory=memory,

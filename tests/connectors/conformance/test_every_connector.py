@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from steward import connectors
 from steward.connectors.base.connector import Connector, Receivable
-from steward.connectors.base.messages import PostMessage, message_operation
+from steward.connectors.base.messages import MessageConnector, PostMessage, message_operation
 from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
@@ -73,7 +73,12 @@ def secrets_of(connector: Connector) -> ConnectionSecrets:
     sealed = {**tokens, **SEALED}
     if "bot_token" in sealed:
         del sealed["webhook_url"]
-    return ConnectionSecrets(IntegrationId(7), PLAIN, sealed, "EUR", "UTC")
+    plain = dict(PLAIN)
+    if isinstance(connector, MessageConnector) and connector.hosts:
+        name = connector.hosts[0]
+        origin = f"https://api{name}" if name.startswith(".") else f"https://{name}"
+        plain["origin"], sealed["webhook_url"] = origin, Secret(f"{origin}/hook?sig=1")
+    return ConnectionSecrets(IntegrationId(7), plain, sealed, "EUR", "UTC")
 
 
 every_connector = pytest.mark.parametrize("connector", BUILT.values(), ids=list(BUILT))
