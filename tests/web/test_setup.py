@@ -114,9 +114,11 @@ async def _draft(seen: OpenPage, template: dict[str, Any], **changes: Any) -> No
 async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
     """Every template has a form without a JSON field, whose first fault takes the focus.
 
-    See docs/design/web.md#inputs-form.
+    The channel of a message is of any kind that receives messages. See docs/design/web.md#inputs-form.
     """
     owner = await web.session_of("owner")
+    slack = {"webhook_url": web.site.sandbox.facts["slack"]["webhook_url"]}
+    await owner.call("POST", "/app/connections", {"kind": "slack", "name": "Ops in Slack", "settings": slack})
     offered = (await owner.call("GET", "/v1/automations/templates?limit=200"))["templates"]
     assert offered
     seen = await looking("owner")
@@ -136,6 +138,9 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
         count = await page.locator("main .form .form").locator("input, select, textarea").count()
         assert count >= len(item["inputs_schema"].get("required", [])), item["template_id"]
         assert await page.get_by_text("This is not JSON").count() == 0
+        if "teams" in item["inputs_schema"]["properties"]:
+            channels = page.get_by_label(re.compile(r"^Channel")).get_by_role("option")
+            await expect(channels.filter(has_text="Ops in Slack")).to_have_count(1)
         await page.get_by_role("button", name="Next").last.click()
         counted = page.get_by_role("alert").filter(has_text="to correct")
         await expect(counted.or_(page.get_by_role("heading", name="When does it run?"))).to_be_visible()

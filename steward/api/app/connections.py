@@ -51,12 +51,12 @@ class KindRecord(msgspec.Struct):
     store: bool
     auth: list[str]
     settings_schema: Mapping[str, Any]
+    receives: list[str]
     sign_in: str | None = None
     sign_in_schema: Mapping[str, Any] | None = None
     sign_in_ready: bool = False
     issues_keys: bool = False
     no_keys_reason: str | None = None
-    receives: list[str] = []
 
 
 class KindsAnswer(msgspec.Struct):
@@ -141,6 +141,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
                 connector.facts.kind is ConnectionKind.STORE,
                 [str(auth) for auth in connector.facts.auth],
                 connector.facts.settings_schema,
+                sorted(str(content) for content in connector.facts.capabilities.receives),
                 connector.facts.sign_in_provider.capitalize() or None,
                 connector.facts.sign_in_schema,
                 connector.facts.sign_in_schema is not None
@@ -149,7 +150,6 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
                 connector.no_keys_reason(call.context.rules.web_origin)
                 if isinstance(connector, IssuesKeys)
                 else None,
-                sorted(str(content) for content in connector.facts.capabilities.receives),
             )
             for kind, connector in connectors
         ]

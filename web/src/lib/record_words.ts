@@ -76,6 +76,7 @@ export const KINDS: Readonly<Record<string, { name: string; one: string }>> = {
   google_drive: { name: "Google Drive", one: "Google Drive" },
   smtp: { name: "Mail server", one: "mail account" },
   store: { name: "Store", one: "store" },
+  channel: { name: "Channel", one: "channel" },
 };
 
 export const CATEGORY: Readonly<Record<string, string>> = {

@@ -5,7 +5,7 @@ export const NAMED: Readonly<Record<string, { label: string; hint?: string }>> =
   limit: { label: "Most changes in one run", hint: "A run that finds more stops before anybody is asked, and changes nothing." },
   sheet: { label: "Spreadsheet" },
   sheet_place: { label: "Which spreadsheet and tab" },
-  teams: { label: "Teams channel" },
+  teams: { label: "Channel" },
   file: { label: "File" },
   products: { label: "Products" },
   integration_id: { label: "Store" },
