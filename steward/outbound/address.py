@@ -54,7 +54,7 @@ class UrlOrigin:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
-    def is_among(self, hosts: Collection[str]) -> bool:
+    def is_named_by(self, hosts: Collection[str]) -> bool:
         """Returns whether `hosts` name it: by host (port 443), `host:port`, or a suffix such as `.a.com`."""
         suffixes = tuple(host for host in hosts if host.startswith("."))
         is_named = self.entry in hosts or (self.port == 443 and self.host in hosts)

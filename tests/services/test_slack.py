@@ -277,3 +277,5 @@ async def test_a_webhook_takes_cards_and_a_token_takes_steps(shop: Shop, api: Fa
     alert = await shop.set_up("low-stock-alert", {"threshold": 5, "teams": named})
     run = await shop.until_settled(await shop.run_and_drain(alert))
     assert run.status is RunStatus.SUCCEEDED, run
+    assert run.summary is not None
+    assert "handed to Slack" in str(run.summary["text"])

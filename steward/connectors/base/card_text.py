@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from steward.connectors.base.commands import PostCard
 
+_MAX_TITLE = 200
+
 
 def visible(text: str) -> str:
     """Returns `text` without control and format characters; line breaks stay."""
@@ -24,6 +26,10 @@ def lines_that_fit(line_count: int, fits: Callable[[int], bool]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
+
+
+def _short(title: str) -> str:
+    return title if len(title) <= _MAX_TITLE else title[: _MAX_TITLE - 1] + "…"
 
 
 def lines_left_out(card: PostCard, number: int) -> str:
@@ -48,19 +54,19 @@ class CardText:
         """Returns title, lines and link; lines that do not fit are left out from the end and counted."""
         lines = [self._plain(line) for line in card.text]
         lines += [f"{self._plain(name)}: {self._plain(value)}" for name, value in card.facts]
-        kept = lines_that_fit(
-            len(lines), lambda count: len(self._joined(card, lines, count)) <= self.max_characters
-        )
-        return self._joined(card, lines, kept)[: self.max_characters]
 
-    def _joined(self, card: PostCard, lines: list[str], kept: int) -> str:
-        more = self._plain(lines_left_out(card, len(lines) - kept))
-        parts = (self.title(self._plain(card.title)), *lines[:kept], more, self._link(card))
-        return "\n".join(part for part in parts if part)
+        def joined(count: int) -> str:
+            more = self._plain(lines_left_out(card, len(lines) - count))
+            parts = (self.title(self._plain(_short(card.title))), *lines[:count], more, self._link(card))
+            return "\n".join(part for part in parts if part)
+
+        return joined(lines_that_fit(len(lines), lambda count: len(joined(count)) <= self.max_characters))
 
     def _link(self, card: PostCard) -> str:
-        """Returns the card's link, which an address with a sign of the platforms' own would break."""
-        if card.link is None or not card.link[1].startswith("https://") or set(card.link[1]) & set("|<> \n"):
+        """Returns the card's link, or nothing where a character of its address would break or hide it."""
+        if card.link is None or not card.link[1].startswith("https://"):
+            return ""
+        if not card.link[1].isprintable() or set(card.link[1]) & set("|<> "):
             return ""
         return self.link(self._plain(card.link[0]), card.link[1])
 

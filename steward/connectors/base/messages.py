@@ -132,14 +132,14 @@ class MessageConnector:
 
     `setting_title` is the label of the address in the form, and `address_source` what shows the address to
     the person who copies it. `hosts` are the only hosts that are called: names, suffixes such as
-    `.example.com`, or `host:port`; empty for any public host.
+    `.example.com`, or `host:port`; None for any public host.
     """
 
     id: ClassVar[str]
     title: ClassVar[str]
     setting_title: ClassVar[str] = "Address of the webhook"
     address_source: ClassVar[str] = "the platform"
-    hosts: Sequence[str] = ()
+    hosts: Sequence[str] | None = None
     operation: ClassVar[PostMessage]
     capabilities: ClassVar[Capabilities] = Capabilities(
         writes=True, receives=frozenset((Receivable.MESSAGE,))
@@ -194,7 +194,7 @@ class MessageConnector:
 
     def check_host(self, origin: UrlOrigin) -> None:
         """Checks that the host is one of the platform's. Raises BadSettings."""
-        if self.hosts and not origin.is_among(self.hosts):
+        if self.hosts is not None and not origin.is_named_by(self.hosts):
             platform = self.operation.platform
             words = f"This is not an address of {platform}. Give the one {self.address_source} shows."
             raise BadSettings({_SETTING: [words]})

@@ -216,7 +216,7 @@ class SlackConnector(ServiceConnector):
             origin = origin_of(url, self.private_hosts)
         except CallRefused:
             raise BadSettings({_WEBHOOK: ["Give the https address that Slack shows."]}) from None
-        if not origin.is_among(self._hosts):
+        if not origin.is_named_by(self._hosts):
             raise BadSettings({_WEBHOOK: ["This is not the address of a Slack webhook."]})
         return f"{origin.scheme}://{origin.entry}"
 

@@ -74,8 +74,8 @@ def secrets_of(connector: Connector) -> ConnectionSecrets:
     if "bot_token" in sealed:
         del sealed["webhook_url"]
     plain = dict(PLAIN)
-    if isinstance(connector, MessageConnector) and connector.hosts:
-        name = connector.hosts[0]
+    if isinstance(connector, MessageConnector) and connector.hosts is not None:
+        name = next(host for host in connector.hosts if ":" not in host)
         origin = f"https://api{name}" if name.startswith(".") else f"https://{name}"
         plain["origin"], sealed["webhook_url"] = origin, Secret(f"{origin}/hook?sig=1")
     return ConnectionSecrets(IntegrationId(7), plain, sealed, "EUR", "UTC")
