@@ -225,7 +225,7 @@ async def test_a_response_is_read_as_its_content_type_says(partner: OpenApi) -> 
 
 @on_one_engine
 async def test_each_response_format_asks_for_its_own_types(partner: OpenApi) -> None:
-    """Names the types that n8n accepts by format, in reads and sends, unless a header of the step does."""
+    """Accepts the types of the format first, in reads and sends; a header of the step replaces them."""
     partner.api.respond = lambda request: response_of("text/plain", b"tea")
     formats: list[dict[str, Any]] = [{}, {"responseFormat": "text"}, {"responseFormat": "file"}]
     steps = [http(options={"response": {"response": chosen}}) for chosen in formats]
@@ -233,19 +233,14 @@ async def test_each_response_format_asks_for_its_own_types(partner: OpenApi) -> 
     steps.append(http(sendHeaders=True, headerParameters=rows(Accept="text/csv")))
     named = [{**step, "name": f"Ask {number}"} for number, step in enumerate(steps)]
     assert (await partner.ran(*named)).status is RunStatus.SUCCEEDED
-    detected = (
-        "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, image/*;q=0.8,"
-        " */*;q=0.7"
-    )
-    text = "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, */*;q=0.1"
+    detected, text = "application/json, text/*;q=0.9, */*;q=0.8", "text/plain, text/*;q=0.9, */*;q=0.8"
     accepted = [request.headers["accept"] for request in partner.api.seen]
     assert accepted == [detected, text, detected, text, detected, "text/csv"]
     json_steps = [http(version=2), http(options={"response": {"response": {"responseFormat": "json"}}})]
     partner.api.respond = lambda request: _json(b"{}")
     await partner.ran(*({**step, "name": f"Ask {number}"} for number, step in enumerate(json_steps)))
-    assert [request.headers["accept"] for request in partner.api.seen[6:]] == [
-        "application/json,text/*;q=0.99"
-    ] * 2
+    accepted = [request.headers["accept"] for request in partner.api.seen[6:]]
+    assert accepted == ["application/json, */*;q=0.5"] * 2
 
 
 @on_one_engine

@@ -61,7 +61,20 @@ class _RecordLines:
 
 
 def _quoted_fields(delimiter: str) -> re.Pattern[str]:
-    return re.compile(rf'(?:\A|(?<={re.escape(delimiter)}))"(?:[^"]|"")*"')
+    # Possessive: nothing is kept for going back, which took 135 bytes of memory a character.
+    return re.compile(rf'(?:\A|(?<={re.escape(delimiter)}))"[^"]*+(?:""[^"]*+)*+"')
+
+
+def _check_quotes(record: str, quoted: re.Pattern[str], line: int) -> None:
+    """Raises FileProblem for a record with a quote outside its quoted fields."""
+    if '"' not in record:
+        return
+    if record.startswith(BOM + '"'):
+        message = "The file begins with a byte order mark"
+        raise FileProblem(f"{message}. Turn on “Exclude Byte Order Mark (BOM)”.")
+    if '"' in quoted.sub("", record):
+        message = f"Line {line} has a quote inside a field without quotes"
+        raise FileProblem(f"{message}. Quote the whole field, or relax quotes in the options.")
 
 
 def _rows_of(
@@ -77,9 +90,8 @@ def _rows_of(
             if row is None:
                 return rows
             row = row or [""]
-            if quoted is not None and '"' in quoted.sub("", "".join(lines.read)):
-                message = f"Line {reader.line_num} has a quote inside a field without quotes"
-                raise FileProblem(f"{message}. Quote the whole field, or relax quotes in the options.")
+            if quoted is not None:
+                _check_quotes("".join(lines.read), quoted, reader.line_num)
             if rows and len(row) != len(rows[0]):
                 message = f"Line {reader.line_num} has {len(row)} fields; the first line has {len(rows[0])}"
                 raise FileProblem(f"{message}. Check the delimiter and the quotes of the file.")

@@ -210,11 +210,25 @@ async def test_csv_is_read_with_its_options(
     assert await extracted(content, operation="csv", options=options) == rows
 
 
+async def test_a_quoted_csv_field_of_several_mib_is_read() -> None:
+    """Reads a field of 7 MiB with a hundred thousand quotes within the memory of the sandbox."""
+    field = "tea " * (7 * MIB // 4) + '"' * 100_000
+    content = 'a,b\n"{}",2\n'.format(field.replace('"', '""')).encode()
+    [row] = await extracted(content, operation="csv")
+    assert row["b"] == "2"
+    assert row["a"] == field
+
+
 @pytest.mark.parametrize(
     ("content", "parameters", "words"),
     [
         (b'a,b\n1,5" x\n', {"operation": "csv"}, "Line 2 has a quote inside a field without quotes"),
         (b'a,b\n1, "x"\n', {"operation": "csv"}, "Line 2 has a quote inside a field without quotes"),
+        (
+            b'\xef\xbb\xbf"a","b"\n1,2\n',
+            {"operation": "csv"},
+            "begins with a byte order mark. Turn on “Exclude Byte Order Mark (BOM)”.",
+        ),
         (b"a,b\n1\n", {"operation": "csv"}, "Line 2 has 1 fields; the first line has 2"),
         ("a\nGrün".encode("cp1252"), {"operation": "csv"}, "not text in the encoding UTF-8: byte 5"),
         (b"a", {"operation": "csv", "options": {"encoding": "klingon"}}, "encoding “klingon” is not known"),

@@ -324,18 +324,16 @@ def _shaped(params: Params, version: float) -> Params:
     return Params({"responseFormat": "json", **params.tree})
 
 
-# What each response format accepts; a detected one is negotiated by the address.
-_ACCEPTED = {
-    "json": "application/json,text/*;q=0.99",
-    "text": "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, */*;q=0.1",
+# What a request accepts by its response format; for a detected one and a file, anything, JSON first.
+_ACCEPT_HEADERS = {
+    "json": "application/json, */*;q=0.5",
+    "text": "text/plain, text/*;q=0.9, */*;q=0.8",
 }
-_ACCEPTS_ANY = (
-    "application/json,text/html,application/xhtml+xml,application/xml,text/*;q=0.9, image/*;q=0.8, */*;q=0.7"
-)
+_ACCEPTS_ANY = "application/json, text/*;q=0.9, */*;q=0.8"
 
 
-def _accept(params: Params) -> str:
-    return _ACCEPTED.get(response_format(params), _ACCEPTS_ANY)
+def _accept_header(params: Params) -> str:
+    return _ACCEPT_HEADERS.get(response_format(params), _ACCEPTS_ANY)
 
 
 async def _sends(call: StepCall) -> NodeResult:
@@ -347,7 +345,7 @@ async def _sends(call: StepCall) -> NodeResult:
         if isinstance(body_files, ItemFailed):
             raise body_files
         body, kind = body_of(params, call.version, body_files)
-        headers = {"accept": _accept(_shaped(params, call.version))} | _headers(params, call.version)
+        headers = {"accept": _accept_header(_shaped(params, call.version))} | _headers(params, call.version)
         if kind is not None:
             headers.setdefault("content-type", kind)
         name = "requestMethod" if call.version < 3 else "method"
@@ -377,7 +375,7 @@ async def _files_or_failure(call: StepCall, index: int) -> tuple[BodyFile, ...] 
 def _first_request(call: StepCall, index: int) -> PageRequest:
     params = call.params(index)
     name = "requestMethod" if call.version < 3 else "method"
-    headers = {"accept": _accept(_shaped(params, call.version))} | _headers(params, call.version)
+    headers = {"accept": _accept_header(_shaped(params, call.version))} | _headers(params, call.version)
     body, kind = body_of(params, call.version) if call.version >= 3 else (b"", None)
     if body and kind is not None:
         headers.setdefault("content-type", kind)
