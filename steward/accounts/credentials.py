@@ -31,9 +31,12 @@ async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> IssuedCredenti
     await tx.set_tenant([org])
     if await organizations.get(tx, org) is None:
         raise NotFound(f"There is no organization {org}.")
+    await organizations.lock(tx, org)
     if len(await credentials.every(tx, org)) >= MAX_CREDENTIALS:
-        message = f"There are {MAX_CREDENTIALS} credentials already. Rotate one that is no longer needed."
-        raise ValidationFailed(message)
+        raise ValidationFailed(
+            f"There are {MAX_CREDENTIALS} credentials already. Rotate one that is no longer needed and use it"
+            " instead: rotating replaces its secret."
+        )
     client_id, secret = new_client_id(), new_client_secret()
     await credentials.insert(
         tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id, label=label

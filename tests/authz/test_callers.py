@@ -1,5 +1,6 @@
 """Calls every route as every kind of caller, those that must be refused and those that must not."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -70,25 +71,29 @@ async def issued(two: Two) -> tuple[IssuedCredential, Caller]:
 
 
 async def test_an_organization_has_a_bounded_number_of_credentials(service: Service) -> None:
-    """Lists every credential up to the limit; the next one is refused, whether others are in use or not."""
+    """Lists every credential up to the limit, disabled or not; of two issued at once one is refused."""
     org, clock = service.own.organization.id, service.clock
 
     async def copy(tx: Tx) -> None:
-        columns = "secret_hmac, pepper, enabled, epoch, label, created_at"
+        columns = "secret_hmac, pepper, epoch, label, created_at"
         for number in range(credentials.MAX_CREDENTIALS - 2):
-            args = {"org": org, "client": f"client {number}"}
+            args = {"org": org, "client": f"client {number}", "enabled": number % 2 == 0}
             await tx.execute("INSERT INTO dir_clients (client_id, org_id) VALUES (:client, :org)", args)
             await tx.execute(
-                f"INSERT INTO credentials (org_id, client_id, {columns})"
-                f" SELECT org_id, :client, {columns} FROM credentials WHERE org_id = :org LIMIT 1",
+                f"INSERT INTO credentials (org_id, client_id, enabled, {columns})"
+                f" SELECT org_id, :client, :enabled, {columns} FROM credentials WHERE org_id = :org LIMIT 1",
                 args,
             )
 
     await service.context.engine.write(clock.now(), copy, org=org)
     ring = service.context.keys
-    last = await service.write(lambda tx: credentials.issue(tx, ring, org, "last"))
-    with pytest.raises(ValidationFailed, match="200 credentials already"):
-        await service.write(lambda tx: credentials.issue(tx, ring, org, "one too many"))
+    # Opens two connections on PostgreSQL, so that neither credential waits for one.
+    await asyncio.gather(*[service.write(lambda tx: tx.first("SELECT 1 AS one")) for _ in range(2)])
+    issuing = [service.write(lambda tx: credentials.issue(tx, ring, org, "last")) for _ in range(2)]
+    answers = await asyncio.gather(*issuing, return_exceptions=True)
+    [last] = [answer for answer in answers if isinstance(answer, IssuedCredential)]
+    [refusal] = [answer for answer in answers if isinstance(answer, ValidationFailed)]
+    assert "200 credentials already" in str(refusal)
     listed = (await (await service.web("owner")).get("/app/credentials")).data["credentials"]
     assert len(listed) == credentials.MAX_CREDENTIALS
     assert last.credential.client_id in [credential["client_id"] for credential in listed]
