@@ -36,7 +36,7 @@ from steward.database.engine.migrate import (
 from steward.database.engine.private_files import is_open, is_shared
 from steward.database.events import retention as events_kept
 from steward.database.notifications import gauges
-from steward.database.operator import health, processes
+from steward.database.operator import health, partitions, processes
 from steward.database.operator import status as stats
 from steward.database.operator.health import Follower
 from steward.model.ids import OrgId
@@ -290,13 +290,18 @@ def _faults_of(follower: Follower) -> Iterator[str]:
 async def _partitions(patient: _Installation) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has no partitions."
-    rows = await patient.read(health.rest_rows)
-    if tables := [table for table, many in sorted(rows.items()) if many]:
+    if missing := await patient.read(partitions.missing):
         raise CheckFailed(
-            f"Rows of {', '.join(tables)} have no partition of their month, so they are not dropped with it."
-            " Is a worker running? Its log says why no partition was created."
+            f"There is no partition {', '.join(missing)}. Is a worker running? It creates them every hour,"
+            " but not for a month whose rows came first."
         )
-    return "Every row is in the partition of its month."
+    rows = await patient.read(health.rest_rows)
+    if tables := [table for table, row_count in sorted(rows.items()) if row_count]:
+        return (
+            f"This month and the next have their partitions. Rows of {', '.join(tables)} are in none, since"
+            " they came before it was created; nothing needs to be done."
+        )
+    return "This month and the next have their partitions, and every row is in one."
 
 
 async def _slots(patient: _Installation) -> str:

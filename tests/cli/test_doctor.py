@@ -216,8 +216,10 @@ def test_a_missing_grant_to_see_long_readers_is_named(steward: Steward, database
     assert "GRANT pg_read_all_stats TO steward_queue" in check_results(output)["long_readers"][1]
 
 
-def test_rows_without_a_partition_are_named(steward: Steward, database_url: str) -> None:
-    """Fails when a table has rows of a month for which no partition was created."""
+def test_a_missing_partition_fails_and_rows_without_one_are_named(
+    steward: Steward, database_url: str
+) -> None:
+    """Fails while a partition of the next month is missing; names tables whose rows are in no partition."""
     if is_sqlite(database_url):
         pytest.skip("SQLite has no partitions")
     into(
@@ -226,8 +228,16 @@ def test_rows_without_a_partition_are_named(steward: Steward, database_url: str)
         " INSERT INTO event_bodies (org_id, event_id, body) VALUES (1, '7ZZZZZZZZZZZZZZZZZZZZZZZZZ', '{}')",
     )
     output = steward("doctor")
+    assert wrong(output) == set()
+    assert "Rows of event_bodies are in none" in check_results(output)["partitions"][1]
+    into(
+        database_url,
+        "DO $$ BEGIN EXECUTE 'DROP TABLE steps' ||"
+        " to_char(steward_month_start(steward_now()) + interval '1 month', '_YYYY_MM'); END $$",
+    )
+    output = steward("doctor")
     assert wrong(output) == {"partitions"}
-    assert "Rows of event_bodies have no partition" in check_results(output)["partitions"][1]
+    assert "There is no partition steps_20" in check_results(output)["partitions"][1]
 
 
 def test_a_failed_check_is_named_and_the_others_run(steward: Steward, database_url: str) -> None:

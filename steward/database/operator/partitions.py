@@ -8,6 +8,16 @@ from steward.model.ids import first_id
 from steward.model.run import TERMINAL, RunStatus, kinds
 
 _AHEAD = 4
+# A migration creates this month and two more, so that these two exist before a worker has started.
+_NEEDED = 2
+_MISSING = (
+    "SELECT months.name FROM (SELECT"
+    " c.relname || to_char(steward_month_start({now}) + n * interval '1 month', '_YYYY_MM') AS name"
+    " FROM pg_partitioned_table AS p JOIN pg_class AS c ON c.oid = p.partrelid"
+    " AND c.relnamespace = 'public'::regnamespace CROSS JOIN generate_series(0, :months - 1) AS n"
+    " WHERE p.partstrat = 'r') AS months"
+    " WHERE to_regclass('public.' || months.name) IS NULL ORDER BY months.name"
+)
 _UNFINISHED = frozenset(RunStatus) - TERMINAL
 
 
@@ -15,6 +25,13 @@ async def make(tx: Tx) -> int:
     """Makes this month and the next ones where they are missing; how many were."""
     row = await tx.first("SELECT steward_create_partitions(:now, :months) AS made", {"months": _AHEAD})
     return int(row["made"]) if row else 0
+
+
+async def missing(tx: Tx) -> list[str]:
+    """Returns the names of the partitions of this month and the next that do not exist; none on SQLite."""
+    if tx.dialect == "sqlite":
+        return []
+    return [row["name"] for row in await tx.all(_MISSING, {"months": _NEEDED})]
 
 
 async def oldest_runs(tx: Tx, *, queued_before: datetime, orgs: OrgSpan) -> tuple[str | None, str | None]:
