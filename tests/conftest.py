@@ -66,9 +66,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The variable is taken out of the environment: a service that a test starts refuses unknown ones.
     """
-    gc.disable()  # Until all is collected: nearly all that is imported and collected stays.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", temporary_folder())  # of tmp_path
     supplied = getattr(config, "workerinput", None)
+    if supplied or config.getoption("dist", "no") == "no":  # pytest-xdist's controller collects nothing
+        gc.disable()  # Until all is collected: nearly all that is imported and collected stays.
     required = os.environ.pop("STEWARD_TEST_REQUIRE_POSTGRES", "")
     config.stash[_SESSION] = (
         supplied["steward_session"]

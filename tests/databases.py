@@ -62,9 +62,9 @@ def copy_migrated_sqlite(session: Path, target: Path) -> str:
     original = session / "migrated.db"
     with locked(session / "sqlite.lock"):
         if not original.exists():
-            making = session / "making.db"
-            asyncio.run(migrate(f"sqlite:///{making}", START))
-            making.rename(original)
+            unfinished = session / "unfinished.db"
+            asyncio.run(migrate(f"sqlite:///{unfinished}", START))
+            unfinished.rename(original)
     shutil.copyfile(original, target)
     return f"sqlite:///{target}"
 
@@ -74,10 +74,10 @@ def copy_sqlite_with_cast(session: Path, target: Path) -> str:
     original = session / "with-cast.db"
     with locked(session / "cast.lock"):
         if not original.exists():
-            making = session / "casting.db"
-            copy_migrated_sqlite(session, making)
-            asyncio.run(_fill_sqlite(making, session))
-            making.rename(original)
+            unfinished = session / "unfinished-with-cast.db"
+            copy_migrated_sqlite(session, unfinished)
+            asyncio.run(_fill_sqlite(unfinished, session))
+            unfinished.rename(original)
     shutil.copyfile(original, target)
     return f"sqlite:///{target}"
 

@@ -43,7 +43,16 @@ async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONG
 async def steward(
     *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Executes an operator's command and returns its answer; fails unless it exits with 0.
+    """Executes an operator's command and returns its answer; fails unless it exits with 0."""
+    code, answer = await execute(*words, env=env, stdin=stdin, before=before)
+    assert code == 0, answer
+    return answer
+
+
+async def execute(
+    *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
+) -> tuple[int | None, dict[str, Any]]:
+    """Executes an operator's command as a program and returns its exit code and answer.
 
     `before` is a command that starts it.
     """
@@ -56,9 +65,7 @@ async def steward(
         stdout=asyncio.subprocess.PIPE,
     )
     out, _ = await process.communicate(stdin.encode())
-    answer: dict[str, Any] = json.loads(out)
-    assert process.returncode == 0, answer
-    return answer
+    return process.returncode, json.loads(out)
 
 
 async def run_forked(*words: str, env: Mapping[str, str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tests.processes.ports import free_port
 from tests.processes.running import (
     PASSWORD,
     eventually,
+    execute,
     open_site,
     run_forked,
     start,
@@ -237,7 +238,7 @@ async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
 
 
 async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> None:
-    """Runs `init` and `serve`; the set-up link makes an owner once.
+    """Runs `init` and `serve`; the set-up link makes an owner once, and a second `init` exits with 1.
 
     See docs/guides/operators.md#first-run.
     """
@@ -245,6 +246,8 @@ async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> No
     port = free_port()
     options = ("--data-dir", str(tmp_path / "data"), "--base-url", f"http://127.0.0.1:{port}")
     done = await run_forked("init", "--yes", *options, *words, env={})
+    code, refusal = await execute("init", "--yes", *options, *words, env={})
+    assert (code, refusal["error"]["code"]) == (1, "wrong_state")
     serving = await start_forked(
         *("serve", "--env-file", done["settings_file"]),
         env={"STEWARD_LISTEN": f"127.0.0.1:{port}", "STEWARD_METRICS_LISTEN": "off"},
