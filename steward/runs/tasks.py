@@ -148,7 +148,7 @@ async def _process_rows(
             await act(org, key)
             done += 1
         except Unavailable:
-            raise  # the database is unavailable; no row is at fault
+            raise  # a lost or slow database, which no row is at fault for; the next pass tries again
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             defer = partial(due_rows.defer, tick=task, key=key, message=message)

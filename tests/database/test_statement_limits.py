@@ -1,37 +1,55 @@
 """Statements of PostgreSQL that take too long: the server ends each at the limit of its purpose."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import pytest
 
-from steward.database.engine.base import LONG_SECONDS, Autocommit, Batchable, Tx
+from steward import config
+from steward.cli.command import CliArgs, open_context
+from steward.database.engine.base import LONG_SECONDS, Act, Autocommit, Batchable, Engine, Tx
 from steward.database.engine.observer import EngineObserver
 from steward.database.engine.postgres import PostgresEngine
-from steward.database.engine.wrapper import LongLimitEngine
+from steward.database.engine.wrapper import EngineWrapper, LongLimitEngine
+from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.runs import tasks
+from steward.runs.run_context import TaskContext
+from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.processes.running import eventually
 from tests.runs.shop import open_shop
+from tests.service import make_service
 
+T = TypeVar("T")
 DEADLINE = 1.0
 WITHIN, BEYOND = DEADLINE / 10, DEADLINE * 30  # seconds of a statement
 _LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout")
 
 
 @pytest.fixture
-async def engine(postgresql_url: str, clock: FakeClock) -> AsyncIterator[PostgresEngine]:
+async def engine(
+    postgresql_url: str, clock: FakeClock, request: pytest.FixtureRequest
+) -> AsyncIterator[PostgresEngine]:
     """Yields an engine with a short deadline, whose lost connections fail the test."""
     lost: list[str] = []
     observer = EngineObserver(lost=lost.append)
     opened = await PostgresEngine.open(
-        postgresql_url, size=5, clock=clock, test=True, deadline=DEADLINE, observer=observer
+        postgresql_url,
+        size=5,
+        clock=clock,
+        test=True,
+        deadline=getattr(request, "param", DEADLINE),
+        observer=observer,
     )
     yield opened
     await opened.close()
@@ -51,6 +69,7 @@ async def _take_together(tx: Tx, items: list[float]) -> list[int]:
     return [await _take(tx, seconds) for seconds in items]
 
 
+@pytest.mark.parametrize("engine", [2 * DEADLINE], indirect=True)
 async def test_a_statement_past_the_limit_ends_and_its_connection_goes_on(
     engine: PostgresEngine, clock: FakeClock
 ) -> None:
@@ -74,6 +93,7 @@ async def test_a_statement_past_the_limit_ends_and_its_connection_goes_on(
     assert processes == set(await asyncio.gather(*[call(WITHIN) for call in calls.values()]))
 
 
+@pytest.mark.parametrize("engine", [2 * DEADLINE], indirect=True)
 async def test_writes_of_a_shared_call_that_took_too_long_fail_at_once(
     engine: PostgresEngine, clock: FakeClock
 ) -> None:
@@ -169,3 +189,92 @@ async def test_retention_waits_where_a_request_is_refused(
     finally:
         await holder.close()
         await shop.service.close()
+
+
+class _LimitRecorder(EngineWrapper):
+    """An engine that records the server's limit at the end of each transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.seconds: list[float] = []
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Writes like the wrapped engine."""
+        if isinstance(act, Autocommit | Batchable):
+            return await super().write(now, act, org=org, urgent=urgent)
+        return await super().write(now, partial(self._recorded, act), org=org, urgent=urgent)
+
+    async def read(
+        self,
+        now: datetime,
+        act: Act[T],
+        *,
+        org: OrgId | Collection[OrgId] = (),
+        small: bool = False,
+        sets_tenant: bool = False,
+    ) -> T:
+        """Reads like the wrapped engine."""
+        if not (small or isinstance(act, Autocommit)):
+            act = partial(self._recorded, act)
+        return await super().read(now, act, org=org, small=small, sets_tenant=sets_tenant)
+
+    async def _recorded(self, act: Act[T], tx: Tx) -> T:
+        answer = await act(tx)
+        self.seconds.append((await _limits(tx))["statement_timeout"] / 1000)
+        return answer
+
+
+async def _export(engine: Engine, clock: FakeClock) -> None:
+    service = await make_service(engine, clock)
+    try:
+        assert (await (await service.web("owner")).get("/app/audit/export")).status == 200
+    finally:
+        await service.close()
+
+
+def _context(engine: Engine, clock: FakeClock) -> TaskContext:
+    log = Log(lambda line: None, clock, SecretRegister())
+    return TaskContext(engine=engine, clock=clock, log=log, metrics=Metrics())
+
+
+async def _rotate_partitions(engine: Engine, clock: FakeClock) -> None:
+    await tasks.rotate_partitions(_context(engine, clock))
+
+
+async def _check_logs(engine: Engine, clock: FakeClock) -> None:
+    await (await make_service(engine, clock)).close()
+    await tasks.check_audit_logs(_context(engine, clock), timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    ("act", "seconds"), [(_export, 22.5), (_rotate_partitions, 27.0), (_check_logs, 27.0)]
+)
+async def test_what_takes_long_has_a_longer_limit(
+    postgresql_url: str,
+    clock: FakeClock,
+    act: Callable[[Engine, FakeClock], Awaitable[None]],
+    seconds: float,
+) -> None:
+    """The server's limit of an export ends before the operation's 25 s, of periodic work before 30 s."""
+    opened = await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True)
+    try:
+        recorder = _LimitRecorder(opened)
+        await act(recorder, clock)
+        assert max(recorder.seconds) == seconds
+    finally:
+        await opened.close()
+
+
+async def test_a_command_of_an_operator_has_a_minute(postgresql_url: str, tmp_path: Path) -> None:
+    """It may read more than a request does."""
+    environ = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": postgresql_url,
+        "STEWARD_DATA_DIR": str(tmp_path),
+    }
+    args = CliArgs(Namespace(), partial(config.read, environ), lambda facts: None)
+    async with open_context(args) as context:
+        limits = await context.engine.read(args.now(), _limits)
+    assert limits["statement_timeout"] == 54_000

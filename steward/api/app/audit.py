@@ -15,12 +15,13 @@ from steward.database.accounts import audit as rows
 from steward.database.accounts import audit_heads
 from steward.database.accounts.audit import AuditFilter
 from steward.database.accounts.audit_heads import AuditHead
-from steward.database.engine.base import LONG_SECONDS, Tx, from_ms
+from steward.database.engine.base import Tx, from_ms
 from steward.model.account import Role
 from steward.model.audit import Level, level_of
 from steward.model.instants import wire_time, wire_time_or_none
 
 MAX_ENTRIES = 10_000
+_EXPORT_SECONDS = 25.0
 
 
 def _entries(limit: int) -> int:
@@ -150,7 +151,7 @@ async def export(tx: Tx, call: ApiCall) -> Answer:
     query: AuditExportQuery = call.query
     org = call.actor.org
     key = paging.after(call)
-    await tx.allow(LONG_SECONDS)
+    await tx.extend_time_limit(_EXPORT_SECONDS)
     first, last, more = await audit.range_of(
         tx,
         org,
@@ -226,6 +227,6 @@ OPERATIONS = (
         query=AuditExportQuery,
         answer=AuditExportAnswer,
         summary="Export the audit log",
-        seconds=25.0,
+        seconds=_EXPORT_SECONDS,
     ),
 )

@@ -17,7 +17,7 @@ I = TypeVar("I")  # noqa: E741
 Dialect = Literal["sqlite", "postgresql"]
 Args = Mapping[str, object]
 
-# Time limit of a statement of exports, audits and retention on PostgreSQL; others have the engine's deadline.
+# Time limit on PostgreSQL of a statement of retention, partitions and checks of the audit log.
 LONG_SECONDS = 30.0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,8 +94,8 @@ class Tx(Protocol):
         """Sets the tenant context of row-level security to these organizations; does nothing on SQLite."""
         ...
 
-    async def allow(self, seconds: float) -> None:
-        """Raises the time limit of each later statement of this transaction; does nothing on SQLite."""
+    async def extend_time_limit(self, seconds: float) -> None:
+        """Extends the time limit of each later statement of this transaction; does nothing on SQLite."""
         ...
 
 
@@ -107,8 +107,9 @@ class Batchable(Generic[I, T]):
     """An act that shares one call with waiting acts of its kind.
 
     `run_batch` receives the items of the waiting acts and returns one answer per item, in order. When it
-    raises, each act runs by itself. On SQLite, where waiting writes share a commit in any case, acts are
-    batched only with `on_sqlite`. `weight` is the number of bytes that the item holds while it waits.
+    raises, each act runs by itself, unless the call took too long or its connection was lost. On SQLite,
+    where waiting writes share a commit in any case, acts are batched only with `on_sqlite`. `weight` is the
+    number of bytes that the item holds while it waits.
 
     `autocommit` states that on PostgreSQL each statement of `run_batch` calls a function that sets the tenant
     context itself, and that only the last statement writes: no transaction is begun, not even for one item.

@@ -33,7 +33,8 @@ _FUNCTIONS = "functions"
 _INCREMENTAL = 2
 _CONNECT_SECONDS = 60.0
 _LOCK = 7_405_339_281  # any constant: the advisory lock of a migration
-# A statement may take as long as it needs, also where the role or database limits others.
+# A statement may take as long as it needs, also where the role or database limits others. A transaction that
+# idles has lost its process, and its locks would hold up the service.
 _LIMITS = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 10000"
 _MACROS: dict[Dialect, dict[str, str]] = {
     "sqlite": {

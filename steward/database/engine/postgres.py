@@ -147,8 +147,8 @@ class PostgresTx:
         stored = await entering
         self.now = from_ms(stored)
 
-    async def allow(self, seconds: float) -> None:
-        """Raises the time limit of each later statement of this transaction, here and on the server."""
+    async def extend_time_limit(self, seconds: float) -> None:
+        """Extends the time limit of each later statement of this transaction, here and on the server."""
         if seconds > self._timeout:
             await self._connection.execute(f"SET LOCAL {_server_limit(seconds)}", timeout=self._timeout)
             self._timeout = seconds

@@ -91,7 +91,7 @@ class SqliteTx:
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Does nothing: SQLite has no row-level security."""
 
-    async def allow(self, seconds: float) -> None:
+    async def extend_time_limit(self, seconds: float) -> None:
         """Does nothing: SQLite has no time limits."""
 
 

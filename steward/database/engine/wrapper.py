@@ -56,8 +56,8 @@ class LongLimitEngine(EngineWrapper):
         """Writes like the wrapped engine, with the longer limit."""
         if isinstance(act, Autocommit | Batchable):
             return await super().write(now, act, org=org, urgent=urgent)
-        weighed = WeightedAct(self._with_limit(act), getattr(act, "weight", 0))
-        return await super().write(now, weighed, org=org, urgent=urgent)
+        weighted_act = WeightedAct(self._with_limit(act), getattr(act, "weight", 0))
+        return await super().write(now, weighted_act, org=org, urgent=urgent)
 
     async def read(
         self,
@@ -75,7 +75,7 @@ class LongLimitEngine(EngineWrapper):
 
     def _with_limit(self, act: Act[T]) -> Act[T]:
         async def limited(tx: Tx) -> T:
-            await tx.allow(self._seconds)
+            await tx.extend_time_limit(self._seconds)
             return await act(tx)
 
         return limited
