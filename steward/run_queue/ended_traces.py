@@ -64,8 +64,8 @@ class TracedEngine(EngineWrapper):
             finally:
                 _ended.reset(token)
 
-        weighed = WeightedAct(noting, getattr(act, "weight", 0))
-        answer = await self._engine.write(now, weighed, org=org, urgent=urgent)
+        weighted_act = WeightedAct(noting, getattr(act, "weight", 0))
+        answer = await self._engine.write(now, weighted_act, org=org, urgent=urgent)
         if ended:
             task = asyncio.create_task(self._send(now, ended))
             self._sending.add(task)
