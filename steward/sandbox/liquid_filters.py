@@ -2,11 +2,12 @@
 
 import hashlib
 import hmac
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 from liquid.exceptions import FilterArgumentError
@@ -18,6 +19,18 @@ _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week"
 _SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "CAD": "$", "AUD": "$", "JPY": "¥", "INR": "₹"}
 
 
+def as_text(value: Any) -> Any:
+    """Returns truth values and nil as Ruby writes them, and every other value as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else value
+
+
+def _quoted(value: object) -> str:
+    text = str(as_text(value))
+    return f"“{text[:60]}”" if text else "an empty value"
+
+
 def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
     """Returns the filters `date`, `date_plus` and `date_minus` by the run's clock."""
 
@@ -27,16 +40,15 @@ def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
         return _parsed(value)
 
     def shifted(value: object, amount: object, unit: object, sign: int) -> str:
-        text = f"{amount} {unit}" if unit else f"{amount} seconds" if isinstance(amount, int) else str(amount)
+        text = f"{amount} {unit or 'seconds'}" if unit or isinstance(amount, int) else str(as_text(amount))
         span = _SPAN.match(text)
         if span is None:
-            raise FilterArgumentError(f"“{text[:60]}” is no span of time; write it as “2 days”", token=None)
+            raise FilterArgumentError(f"{_quoted(text)} is not a time span; write it as “2 days”", token=None)
         return _shift(moment(value), sign * int(span[1]), span[2]).isoformat()
 
     def date(value: object, form: object = None) -> str:
-        if value is None or value == "" or not str(value):
-            return ""
-        return _formatted(moment(value), str(form)) if form else str(value)
+        text = str(as_text(value))
+        return _formatted(moment(value), str(form)) if form and text else text
 
     return {
         "date": date,
@@ -57,25 +69,36 @@ _FORMS: Final = tuple(
 
 def _parsed(value: object) -> datetime:
     """Returns the date of seconds since 1970, of an ISO text, or of one with the month's English name."""
-    text = " ".join(str(value).split())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _since_1970(value)
+    text = " ".join(str(as_text(value)).split())
+    if re.fullmatch(r"-?\d{5,12}", text):
+        return _since_1970(int(text))
     try:
-        if not isinstance(value, bool) and re.fullmatch(r"-?\d{5,12}", text):
-            return datetime.fromtimestamp(int(text), UTC)
         parsed = datetime.fromisoformat(text)
-    except (OverflowError, ValueError):
+    except ValueError:
         parsed = _parsed_by_form(re.sub(r" (?:UTC|GMT|Z)\Z", " +0000", text))
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def _since_1970(seconds: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OSError, OverflowError, ValueError) as end:
+        raise FilterArgumentError("the date lies outside the calendar", token=None) from end
 
 
 def _parsed_by_form(text: str) -> datetime:
     for form in _FORMS if len(text) <= 60 else ():
         try:
             parts = time.strptime(text, form)
+            zone = timezone(timedelta(seconds=parts.tm_gmtoff or 0))
+            return datetime(*parts[:6], tzinfo=zone)
         except ValueError:
             continue
-        zone = timezone(timedelta(seconds=parts.tm_gmtoff or 0))
-        return datetime(*parts[:6], tzinfo=zone)
-    raise FilterArgumentError(f"“{text[:60]}” is no date", token=None)
+    raise FilterArgumentError(
+        f"{_quoted(text)} is not a date; write it as “2026-01-31” or “January 31, 2026”", token=None
+    )
 
 
 # Parts that Ruby writes, whose Liquid Shopify uses, and the C library does not or by the machine's zone.
@@ -103,24 +126,40 @@ def _formatted(moment: datetime, form: str) -> str:
     return moment.strftime(_RUBY_PART.sub(part_of, form))
 
 
+_DIGITS: Final = 300
+# Wide enough for every number and rounding within the limit; the default context has 28 digits.
+_WIDE: Final = Context(prec=2 * _DIGITS + 10)
+
+
 def round_half_up(value: object, digits: object = None) -> int | float:
     """Rounds a number as Ruby does: a half away from zero; to tens and hundreds with negative digits."""
     number, places = _decimal(value), int(_decimal(digits))
-    if not -300 <= places <= 300:
-        raise FilterArgumentError("a number is rounded to 300 digits at most", token=None)
+    if not -_DIGITS <= places <= _DIGITS:
+        raise FilterArgumentError(f"a number is rounded to {_DIGITS} digits at most", token=None)
     if places > 0 and number == number.to_integral_value() and "." not in str(value):
         return int(number)
-    rounded = number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    rounded = number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _WIDE)
     return float(rounded) if places > 0 else int(rounded)
 
 
-_NUMBER: Final = re.compile(r"-?\d{1,300}(?:\.\d{1,300})?(?:e[+-]?\d{1,3})?\Z")
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z")
 
 
 def _decimal(value: object) -> Decimal:
-    """Returns a number or a text that is one; anything else counts as 0, as in Liquid."""
+    """Returns a number or a text that is one; anything else counts as 0, as in Liquid.
+
+    Raises FilterArgumentError for numbers of more than 300 digits before the point.
+    """
     text = "" if value is None or isinstance(value, bool) else str(value).strip()
-    return Decimal(text) if _NUMBER.match(text) else Decimal(0)
+    if not _NUMBER.match(text) and not (isinstance(value, float) and not math.isfinite(value)):
+        return Decimal(0)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # The exponent has more digits than a decimal can hold.
+        number = Decimal("Infinity")
+    if not number.is_finite() or number.adjusted() >= _DIGITS:
+        raise FilterArgumentError(f"a number has at most {_DIGITS} digits here", token=None)
+    return number
 
 
 def _shift(start: datetime, amount: int, unit: str) -> datetime:
@@ -169,9 +208,13 @@ def money(value: object, currency: object = None) -> str:
         value, currency = amount_object.get("amount"), amount_object.get("currencyCode", currency)
     try:
         amount = Decimal(str(value))
+        if not amount.is_finite():
+            raise ValueError
         text = f"{abs(amount):,.2f}"
     except (InvalidOperation, ValueError) as end:
-        raise FilterArgumentError(f"“{str(value)[:60]}” is no amount", token=None) from end
+        raise FilterArgumentError(
+            f"{_quoted(value)} is not an amount; give a number such as 19.99", token=None
+        ) from end
     code = str(currency or "USD")
     symbol = _SYMBOLS.get(code)
     return ("-" if amount < 0 else "") + (f"{symbol}{text}" if symbol else f"{text} {code}")

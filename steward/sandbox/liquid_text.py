@@ -10,10 +10,12 @@ from typing import Any, Final, TextIO
 from liquid import BoundTemplate, Environment, RenderContext, Undefined
 from liquid.builtin.expressions import logical
 from liquid.builtin.output import Output, OutputNode
+from liquid.builtin.tags import case_tag
 from liquid.builtin.tags.echo_tag import EchoNode, EchoTag
 from liquid.exceptions import LiquidError, LiquidTypeError
+from liquid.token import Token
 
-from steward.sandbox.liquid_filters import dates, hashes, money, round_half_up
+from steward.sandbox.liquid_filters import as_text, dates, hashes, money, round_half_up
 from steward.sandbox.protocol import MIB
 
 _LOOPS: Final = 100_000
@@ -97,57 +99,100 @@ class _LimitedEnvironment(Environment):
             self.tags.pop(name, None)
         self.filters.update(dates(lambda: self.moment) | hashes() | {"money": money, "round": round_half_up})
         for name, act in list(self.filters.items()):
-            self.filters[name] = _guarded(act, takes_texts=name in _OF_TEXTS)
+            self.filters[name] = _guarded(act, _TEXT_BY_FILTER.get(name))
 
 
-# Filters that put their values into a text, where the library would write True and None.
-_OF_TEXTS: Final = frozenset(
-    (
-        *("append", "prepend", "replace", "replace_first", "replace_last", "remove", "remove_first"),
-        *("remove_last", "upcase", "downcase", "capitalize", "escape", "escape_once", "url_encode", "strip"),
-        *("lstrip", "rstrip", "join", "split", "truncate", "truncatewords", "base64_encode", "slice"),
-        *("md5", "sha1", "sha256", "hmac_sha1", "hmac_sha256", "blake3"),
-    )
-)
+def _scalar_as_text(value: Any) -> Any:
+    if isinstance(value, list | tuple | Mapping | range) and not isinstance(value, Undefined):
+        raise LiquidTypeError(
+            "a list or an object cannot be used as text; join the list or name one field", token=None
+        )
+    return as_text(value)
 
 
-def _as_text(value: Any) -> Any:
-    """Returns truth values and nil as Liquid writes them; in a list, those of its items."""
-    if isinstance(value, list):
-        return [_as_text(item) for item in value]
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else value
+def _items_as_text(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_items_as_text(item) for item in value]
+    return value if isinstance(value, range) else _scalar_as_text(value)
+
+
+def _unless_list(value: Any) -> Any:
+    return value if isinstance(value, list | tuple | range) else _scalar_as_text(value)
+
+
+# How filters that make texts see their arguments: the library would write True, None and ['a'].
+_TEXT_BY_FILTER: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(
+        (
+            *("append", "prepend", "replace", "replace_first", "replace_last", "remove", "remove_first"),
+            *("remove_last", "upcase", "downcase", "capitalize", "escape", "escape_once", "url_encode"),
+            *("url_decode", "strip", "lstrip", "rstrip", "squish", "strip_html", "strip_newlines"),
+            *("newline_to_br", "split", "truncate", "truncatewords", "base64_encode", "base64_decode"),
+            *("base64_url_safe_encode", "base64_url_safe_decode"),
+            *("md5", "sha1", "sha256", "hmac_sha1", "hmac_sha256", "blake3"),
+        ),
+        _scalar_as_text,
+    ),
+    "join": _items_as_text,
+    "slice": _unless_list,
+}
 
 
 _AMOUNT: Final = re.compile(r"-?\d{1,40}(?:\.\d{1,40})?\Z")
 
 
-def _amounts(left: object, right: object) -> tuple[object, object]:
-    """Returns both, a text that is a number as one beside a number: stores give amounts as texts."""
-    for text, number in ((left, right), (right, left)):
-        if isinstance(text, str) and isinstance(number, int | float) and _AMOUNT.match(text):
-            return (Decimal(text), right) if text is left else (left, Decimal(text))
+def _is_amount_beside_number(text: object, number: object) -> bool:
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    return is_number and isinstance(text, str) and _AMOUNT.match(text) is not None
+
+
+def _comparable(left: object, right: object) -> tuple[object, object]:
+    """Returns both sides, as exact decimals where one is a number and the other an amount as text."""
+    if _is_amount_beside_number(left, right) or _is_amount_beside_number(right, left):
+        return _exact(left), _exact(right)
     return left, right
 
 
-def _of_amounts(compare: Callable[..., bool]) -> Callable[..., bool]:
-    return lambda *values: compare(*values[:-2], *_amounts(*values[-2:]))
+def _exact(value: object) -> Decimal:
+    return Decimal(value if isinstance(value, str) else repr(value))
 
 
-# The library has no place of its own to say how values are compared.
-logical._lt = _of_amounts(logical._lt)
-logical._le = _of_amounts(logical._le)
+_library_lt, _library_le, _library_eq = logical._lt, logical._le, logical._eq
 
 
-def _guarded(filter_function: Callable[..., Any], *, takes_texts: bool) -> Callable[..., Any]:
+def _lt(token: Token, left: object, right: object) -> bool:
+    return _library_lt(token, *_comparable(left, right))
+
+
+def _le(left: object, right: object) -> bool:
+    return _library_le(*_comparable(left, right))
+
+
+def _eq(left: object, right: object) -> bool:
+    """Raises LiquidTypeError for an amount as text and a number, whose equality is not documented."""
+    for text, number in ((left, right), (right, left)):
+        if _is_amount_beside_number(text, number):
+            raise LiquidTypeError(
+                f"“{text}” is a text and {number} a number; compare them with <= and >=, "
+                "or the text with a text in quotes",
+                token=None,
+            )
+    return _library_eq(left, right)
+
+
+# python-liquid has no setting for how values are compared. See decision 0287.
+vars(logical).update(_lt=_lt, _le=_le, _eq=_eq)
+vars(case_tag).update(_eq=_eq)
+
+
+def _guarded(filter_function: Callable[..., Any], text_of: Callable[[Any], Any] | None) -> Callable[..., Any]:
     """Returns the filter with limits on the ranges that it takes and the texts that it returns."""
 
     def guarded(*arguments: Any, **keywords: Any) -> Any:
-        if takes_texts:
-            arguments = tuple(_as_text(value) for value in arguments)
         if any(isinstance(value, range) and len(value) > _RANGE for value in arguments):
             raise LiquidTypeError(f"a range has at most {_RANGE} numbers here", token=None)
+        if text_of is not None:
+            arguments = tuple(text_of(value) for value in arguments)
         filtered = filter_function(*arguments, **keywords)
         if isinstance(filtered, str) and len(filtered) > _TEXT_BYTES:
             raise LiquidTypeError("the text is too long", token=None)

@@ -27,7 +27,10 @@ ORDER = {
             {"id": 2, "quantity": 3, "product": {"tags": []}},
         ],
         "note": None,
-    }
+    },
+    "price": "19.99",
+    "cost": "100.10",
+    "list": [None, False, True],
 }
 
 TEXTS = {
@@ -50,6 +53,20 @@ TEXTS = {
     "{{ true | append: nil | append: false }} {{ 'a,b' | split: ',' | join: nil }}": "truefalse ab",
     "{% if order.total.amount > 900 and order.total.amount <= 1234.50 %}much{% endif %}": "much",
     "{% if 1234.5 >= order.total.amount and '10' < '9' %}{{ order.total.amount }}{% endif %}": "1234.5",
+    "{% if price <= 19.99 and price >= 19.99 and 100.1 <= cost and 100.10 >= cost %}=={% endif %}": "==",
+    "{% if price < 19.99 or price > 19.99 or 100.1 < cost or 100.1 > cost %}un{% endif %}equal": "equal",
+    "{% if price >= true or price <= true %}a truth value is no number{% endif %}": "",
+    "{% if price == '19.99' and cost != '19.99' and 5 == 5.0 and order.name != 5 %}equal{% endif %}": "equal",
+    "{% assign l = list | slice: 1, 2 %}{% for x in l %}{% if x %}y{% else %}n{% endif %}{% endfor %}": "ny",
+    "{{ list | join: ',' }} {{ true | slice: 0, 2 }} {{ nil | slice: 0 }}": ",false,true tr ",
+    "{{ true | strip_html }} {{ true | newline_to_br }} {{ false | strip_newlines }}": "true true false",
+    "{{ true | url_decode }} {{ false | base64_url_safe_encode }} {{ true | squish }}": "true ZmFsc2U= true",
+    "{{ '.5' | round }} {{ '+5.5' | round }} {{ '1.2E3' | round }} {{ 'x' | round }}": "1 6 1200 0",
+    "{{ 1.5 | round: 300 }} {{ '" + "9" * 40 + ".5' | round }}": "1.5 1" + "0" * 40,
+    "{{ 0 | date: '%F' }} {{ 86400 | date: '%F' }} {{ 86400.5 | date: '%F %L' }} {{ -1 | date: '%F' }}": (
+        "1970-01-01 1970-01-02 1970-01-02 500 1969-12-31"
+    ),
+    "{{ '20240115' | date: '%F' }} {{ true | date }}": "1970-08-23 true",
     "{{ 'now' | date_plus: '20 days' | date: '%Y-%m-%d' }}": "2026-02-04",
     "{{ '2025-03-31T08:00:00Z' | date_minus: 1, 'month' }}": "2025-02-28T08:00:00+00:00",
     "{{ 'abc' | blake3 }}": "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85",
@@ -60,6 +77,13 @@ TEXTS = {
     "{{ 'x' | hmac_sha256: 'k' }}": hmac.digest(b"k", b"x", "sha256").hex(),
 }
 REFUSED = [
+    "{% if price > true %}{% endif %}",
+    "{{ '" + "9" * 301 + "' | round }}",
+    "{{ '1e9999999999999999999' | round: 2 }}",
+    "{{ order.tags | append: '' }}",
+    "{{ 'a' | append: order.tags }}",
+    "{{ order.lineItems | join: ',' }}",
+    "{{ order | upcase }}",
     "{{ order.lineItems }}",
     "{{ order }}",
     "{{ order.lineItems[0].id }}",
@@ -100,6 +124,51 @@ async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None
     for text, answer in zip(REFUSED, answers[len(TEXTS) :], strict=False):
         assert isinstance(answer, ExpressionError), text
         assert answer.message.endswith(".")
+
+
+MESSAGES = {
+    "{% if price == 19.99 %}{% endif %}": "“19.99” is a text and 19.99 a number; compare them with <= and >=",
+    "{% unless 0 != price %}{% endunless %}": "“19.99” is a text and 0 a number; compare them with <= and >=",
+    "{% case price %}{% when 20 %}{% endcase %}": "“19.99” is a text and 20 a number; compare",
+    "{{ 'January 5, 2026 10:00:61' | date: '%F' }}": "“January 5, 2026 10:00:61” is not a date; write it as",
+    "{{ 'January 5, 2026 10:00 +2400' | date: '%F' }}": "is not a date; write it as",
+    "{{ true | date: '%F' }}": "“true” is not a date; write it as",
+    "{{ nil | date_plus: '1 day' }}": "an empty value is not a date; write it as",
+    "{{ 99999999999999 | date: '%F' }}": "the date lies outside the calendar",
+    "{{ 'now' | date_plus: 'a while' }}": "“a while” is not a time span; write it as “2 days”",
+    "{{ true | money }}": "“true” is not an amount; give a number such as 19.99",
+    "{{ 'NaN' | money }}": "“NaN” is not an amount; give a number such as 19.99",
+    "{{ nil | money }}": "an empty value is not an amount",
+    "{{ 1 | round: 301 }}": "a number is rounded to 300 digits at most",
+}
+
+
+async def test_refusals_say_what_is_wrong_and_what_to_write(evaluator: Evaluator) -> None:
+    """Names the value and what to write instead, in comparisons, dates, amounts and rounding.
+
+    See docs/decisions/0287-liquid-compares-amounts-with-numbers-by-value.md.
+    """
+    answers = await evaluator.render([read_liquid(text) for text in MESSAGES], ORDER, NOW)
+    for (text, message), answer in zip(MESSAGES.items(), answers, strict=True):
+        assert isinstance(answer, ExpressionError), text
+        assert message in answer.message
+
+
+async def test_each_price_is_compared_exactly(evaluator: Evaluator) -> None:
+    """Finds every seventh price up to 999.99 neither below nor above the same number, and others in order.
+
+    See docs/decisions/0287-liquid-compares-amounts-with-numbers-by-value.md.
+    """
+    prices = [
+        {"text": f"{cents // 100}.{cents % 100:02d}", "number": cents / 100, "next": (cents + 1) / 100}
+        for cents in range(1, 100_000, 7)
+    ]
+    text = (
+        "{% for p in prices %}{% if p.text <= p.number and p.text >= p.number and p.number <= p.text"
+        " and p.text < p.next and p.next > p.text %}{% else %}{{ p.text }} {% endif %}"
+        "{% if p.text < p.number or p.number < p.text %}{{ p.text }} {% endif %}{% endfor %}{{ prices.size }}"
+    )
+    assert await evaluator.render([read_liquid(text)], {"prices": prices}, NOW) == [str(len(prices))]
 
 
 def test_blake3_of_more_than_one_chunk_is_that_of_its_tree() -> None:
