@@ -13,6 +13,7 @@ from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.http_api.connector import CONNECTOR, HttpApiConnector
 from steward.connectors.http_api.settings import MAX_HOSTS
 from steward.model.ids import IntegrationId, OrgId
+from steward.model.limits import MAX_PATH_KEYS
 from steward.outbound.client import Outbound
 from steward.outbound.errors import CallError, CallRefused, Unauthorized, UnusableResponse, WrongResponder
 from steward.outbound.hosts import is_among, is_host_entry
@@ -176,8 +177,8 @@ async def test_a_custom_sign_in_has_keys_in_the_path_and_a_basic_sign_in(world: 
 @pytest.mark.parametrize(
     ("custom", "words"),
     [
-        ({"path": {"bot": "k"}}, "“path” must have one member"),
-        ({"path": {"/a": "k", "/b": "k"}}, "“path” must have one member"),
+        ({"path": {"bot": "k"}}, "“path” must be an object"),
+        ({"path": {f"/{'*/' * count}": "k" for count in range(MAX_PATH_KEYS + 1)}}, "at most 5 keys"),
         ({"path": ["k"]}, "“path” must be an object"),
         ({"auth": {"username": "ann"}}, "“auth” must have a “username”"),
         ({"auth": {"username": "a:b", "password": "k"}}, "without a colon"),

@@ -16,9 +16,10 @@ from steward.automations.bindable import bindable
 from steward.automations.change import UpdateCommand
 from steward.imports.n8n.read import read_value
 from steward.model import plan_json
-from steward.model.limits import MAX_FILE_BYTES
+from steward.model.limits import MAX_FILE_BYTES, MAX_PATH_KEYS
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
+from steward.outbound.response import ANSWER_BYTES
 from tests.fake_clock import FakeClock
 from tests.fakes.partner_api import API, ELSEWHERE, KEY, PartnerApi
 from tests.imports.exports import automated, chain, node
@@ -81,14 +82,23 @@ def _answer_with(response: httpx.Response, request: httpx.Request) -> httpx.Resp
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-async def test_a_detected_file_of_an_account_may_be_as_large_as_files_are(partner: PartnerShop) -> None:
-    """Hands on a file of 20 MiB, and fails for one that is larger."""
-    for size, status in ((MAX_FILE_BYTES, RunStatus.SUCCEEDED), (MAX_FILE_BYTES + 1, RunStatus.FAILED)):
-        headers = {"content-type": "application/pdf"}
-        response = httpx.Response(200, headers=headers, stream=httpx.ByteStream(bytes(size)))
+@pytest.mark.parametrize(
+    ("content_type", "limit"), [("application/pdf", MAX_FILE_BYTES), ("application/json", ANSWER_BYTES)]
+)
+async def test_a_detected_file_of_an_account_may_be_as_large_as_files_are(
+    partner: PartnerShop, content_type: str, limit: int
+) -> None:
+    """Hands on a file of 20 MiB and JSON of 10 MiB, and fails for what is larger."""
+    for size, status in ((limit, RunStatus.SUCCEEDED), (limit + 1, RunStatus.FAILED)):
+        headers = {"content-type": content_type}
+        response = httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"7".ljust(size)))
         partner.api.respond = partial(_answer_with, response)
         automation = await automated(partner.shop, chain(asking()), accounts={"Ask": partner.account})
-        assert (await partner.shop.run_and_drain(automation)).status is status
+        run = await partner.shop.run_and_drain(automation)
+        assert run.status is status
+        if status is RunStatus.FAILED:
+            message = (await partner.shop.steps(run))[-1]["message"]
+            assert f"larger than {limit // 1024 // 1024} MiB" in message
 
 
 async def test_a_send_waits_for_approval_and_is_sent_once_with_the_key(partner: PartnerShop) -> None:
@@ -356,6 +366,18 @@ async def everywhere_account(shop: Shop) -> dict[str, Any]:
             await shop.connect("http_api", {"hosts": API, "custom": json.dumps(custom)})
         ).integration_id
     }
+
+
+def test_a_path_takes_as_many_keys_as_an_account_holds() -> None:
+    """Proposes an account for five keys in one path; six are an error that names the limit."""
+    keys = [f"sk-live-abcdefghijklmnop123456789{number}" for number in range(6)]
+    assert MAX_PATH_KEYS == 5
+    needs, account, findings = read(http(url=f"https://{API}/{'/of/'.join(keys[:5])}"))
+    assert (needs, account["sign_in"]) == ("http_api", "custom")
+    assert "error" not in dict(findings)
+    six = read_value(chain(http(url=f"https://{API}/{'/of/'.join(keys)}"))).findings
+    messages = [finding.message for finding in six if str(finding.level) == "error"]
+    assert any("at most 5 keys in one path" in message for message in messages)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

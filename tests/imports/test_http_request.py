@@ -323,6 +323,7 @@ async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
 
 
 OLDER_FILE = {"requestMethod": "POST", "jsonParameters": True, "sendBinaryData": True}
+RAW, FORM = {"bodyContentType": "raw"}, {"bodyContentType": "multipart-form-data"}
 
 
 @on_one_engine
@@ -345,12 +346,26 @@ async def test_an_older_step_sends_a_file_as_its_body(
 )
 async def test_an_older_step_sends_files_in_a_form(partner: OpenApi, names: str, fields: list[str]) -> None:
     """Sends each file in the field before its colon, a single one without a colon in `file`."""
-    options = {"bodyContentType": "multipart-form-data"}
-    step = http(1, **OLDER_FILE, binaryPropertyName=names, options=options)
+    step = http(1, **OLDER_FILE, binaryPropertyName=names, options=FORM)
+    told = [finding.message for finding in read_value(chain(body_of_size(6), step)).findings]
+    is_warned = any("it is sent as “file”" in message for message in told)
+    assert is_warned == (names == "photo" or names.startswith("="))
     assert (await partner.ran(body_of_size(6), step)).status is RunStatus.SUCCEEDED
     [request] = partner.api.seen
     parts = re.findall(rb'name="(\w+)"; filename="t%22ea.png"\r\nContent-Type: image/png', request.content)
     assert [part.decode() for part in parts] == fields
+
+
+@on_one_engine
+async def test_an_older_file_setting_that_n8n_hides_sends_no_file(partner: OpenApi) -> None:
+    """Warns of the setting beside fields or in a read, needs no file, and sends the fields."""
+    fields = {"jsonParameters": False, "bodyParametersUi": {"parameter": [{"name": "a", "value": "tea"}]}}
+    steps = [http(1, **OLDER_FILE | fields), http(2, **OLDER_FILE | {"requestMethod": "GET"}, options=RAW)]
+    for step in steps:
+        findings = [finding for finding in read_value(chain(step)).findings if finding.code == "binary"]
+        assert [str(finding.level) for finding in findings] == ["warning"]
+        assert (await partner.ran(step)).status is RunStatus.SUCCEEDED
+    assert [request.content for request in partner.api.seen] == [b'{"a":"tea"}', b""]
 
 
 @on_one_engine
@@ -378,18 +393,12 @@ async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
         (http(method="POST", sendBody=True, contentType="protobuf"), "parameter"),
         (http(3, method="POST", sendBody=True, bodyParameters=rows(**{"a.b": "1"})), "parameter"),
         (http(2, **OLDER_FILE), "binary"),
-        (http(2, **OLDER_FILE | {"requestMethod": "GET"}, options={"bodyContentType": "raw"}), "binary"),
-        (http(1, **OLDER_FILE | {"jsonParameters": False}, options={"bodyContentType": "raw"}), "binary"),
-        (http(2, **OLDER_FILE, bodyParametersJson='{"a": 1}', options={"bodyContentType": "raw"}), "binary"),
-        (
-            http(
-                1,
-                **OLDER_FILE,
-                binaryPropertyName="a,b",
-                options={"bodyContentType": "multipart-form-data"},
-            ),
-            "binary",
-        ),
+        (http(2, **OLDER_FILE, bodyParametersJson='{"a": 1}', options=RAW), "binary"),
+        (http(2, **OLDER_FILE, binaryPropertyName="", options=RAW), "binary"),
+        *[
+            (http(1, **OLDER_FILE, binaryPropertyName=names, options=FORM), "binary")
+            for names in ("a,b", "a:b:c", ":x", "a:", "", "a:b,")
+        ],
         (http(provideSslCertificates=True), "credential"),
         (http(options={"proxy": "http://proxy.example"}), "parameter"),
         (http(options={"queryParameterArrays": "csv"}), "parameter"),

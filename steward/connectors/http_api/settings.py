@@ -9,6 +9,7 @@ from steward.connectors.base.connector import OwnApp
 from steward.connectors.base.settings import BadSettings, ConnectionSettings, unknown_settings
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
+from steward.model.limits import MAX_PATH_KEYS
 from steward.outbound.address import origin_of
 from steward.outbound.endpoint import (
     Basic,
@@ -27,7 +28,6 @@ _TEXT, _LONG = 500, 8_000
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
 _PATH_WITH_KEYS = re.compile(r"/[A-Za-z0-9._~/*-]*")
-_MAX_PATH_KEYS = 5
 _IN_CUSTOM = frozenset(("headers", "qs", "auth", "path", "body"))
 _OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
 # By sign-in: the fields that are needed, the secret last.
@@ -235,7 +235,9 @@ def placed(text: str) -> PlacedSecrets:
 
 def _path(fields: Mapping[str, object]) -> tuple[tuple[str, Secret], ...]:
     paths = _pairs(fields, "path")
-    if len(paths) > _MAX_PATH_KEYS or not all(_PATH_WITH_KEYS.fullmatch(prefix) for prefix, _ in paths):
+    if len(paths) > MAX_PATH_KEYS:
+        raise ValueError(f"“path” may have at most {MAX_PATH_KEYS} keys.")
+    if not all(_PATH_WITH_KEYS.fullmatch(prefix) for prefix, _ in paths):
         message = "“path” must be an object: what comes before a key in the path, such as /bot, and the key."
         raise ValueError(f"{message} Write * for another key before it: /bot*/file/.")
     return paths

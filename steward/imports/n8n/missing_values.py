@@ -14,13 +14,14 @@ from steward.imports.n8n.steps import UNSUPPORTED
 from steward.imports.n8n.unwrap import Node
 from steward.imports.reach import named
 from steward.model.finding import Finding, FindingLevel
+from steward.model.limits import MAX_PATH_KEYS
 from steward.model.plan import PlanStep, StepSource
 from steward.model.removed_secrets import markers_in
 from steward.steps.n8n.http_sign_in import puts_back_keys
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions.marked_texts import KeyReads, is_fixed, parts_of
-from steward.steps.workflow.http_keys import IN_REQUEST
+from steward.steps.workflow.http_keys import IN_REQUEST, has_too_many_path_keys
 from steward.steps.workflow.step_types import NodeDefinition
 
 MAX_FOLLOWED = 100  # removed secrets of a workflow whose use is looked for
@@ -102,8 +103,11 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
             "Use an HTTP Request step with a saved credential instead, and import the workflow again."
         )
         return Finding(step.name, FindingLevel.ERROR, "secret_removed", message)
+    need = "the step needs it"
+    if has_too_many_path_keys(raw_parameters(step.config)):
+        need = f"the step needs it. An account puts back at most {MAX_PATH_KEYS} keys in one path"
     message = (
-        f"{label} held a secret, which was removed, and the step needs it. "
+        f"{label} held a secret, which was removed, and {need}. "
         "Use a saved credential in n8n instead, and import the workflow again."
     )
     return Finding(step.name, FindingLevel.ERROR, "secret_removed", message)

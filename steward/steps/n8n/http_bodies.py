@@ -22,14 +22,25 @@ from steward.steps.workflow.step_types import (
 
 _PARTS = "multipart-form-data"
 _CONTENT_TYPES: tuple[str, ...] = ("json", "form-urlencoded", _PARTS, "raw", "binaryData")
-_OLDER_KIND = (
+_FILE_AS_FIELDS = (
     "It sends a file as JSON or as a form. Choose the body content type RAW/Custom or Form-Data Multipart."
 )
-_OLDER_OFF = "It sends a file, and “JSON/RAW Parameters” is off. Switch that on, or “Send Binary File” off."
-_OLDER_BESIDE = (
+_FILE_SETTING_UNUSED = (
+    "“Send Binary File” is on, but n8n does not show it beside the other settings. No file is sent. Check it."
+)
+_BODY_BESIDE_FILE = (
     "It sends a file and has a body beside it, and n8n does not say which is sent. Empty the body."
 )
-_OLDER_NAMES = "It sends several files. Name the field of each before its own name: image:data,invoice:other."
+_UNCLEAR_FILE_NAMES = (
+    "Which files it sends is not clear. Give the name of one file, or the field of each before its name:"
+    " image:data,invoice:other."
+)
+_FILE_FIELD = "file"  # of a form's file whose field has no name
+_UNDOCUMENTED_FIELD = f"n8n does not document the field's name; it is sent as “{_FILE_FIELD}”. Check it."
+_FIELD_BY_EXPRESSION = (
+    "An expression names its files. If it gives a file without a field, n8n does not document the field's"
+    f" name; it is sent as “{_FILE_FIELD}”. Check it."
+)
 _FILE_IN_READ = "It sends a file with a request that reads. Choose POST or another method."
 _FILE_PARAMETER = "formBinaryData"
 _PATH = (
@@ -71,28 +82,45 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", message)
 
 
+def _sends_older_file(node: NodeDefinition) -> bool:
+    """Returns whether versions 1 and 2 send a file; n8n hides the setting in reads and beside fields."""
+    reads = str(node.get("requestMethod", "GET")).upper() in ("GET", "HEAD")
+    return bool(node.get("sendBinaryData") and node.get("jsonParameters")) and not reads
+
+
 def _older_file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields why versions 1 and 2 cannot send a file as they are set up."""
-    kind = node.literal("options.bodyContentType", "json")
+    """Yields what versions 1 and 2 cannot send of a file as they are set up, or send otherwise."""
+    if not _sends_older_file(node):
+        yield StepProblem("warning", "binary", _FILE_SETTING_UNUSED)
+        return
+    content_type = str(node.literal("options.bodyContentType", "json"))
     names = str(node.get("binaryPropertyName", "data"))
-    if str(node.get("requestMethod", "GET")).upper() in ("GET", "HEAD"):
-        yield StepProblem("error", "binary", _FILE_IN_READ)
-    elif not node.get("jsonParameters"):
-        yield StepProblem("error", "binary", _OLDER_OFF)
-    elif kind not in ("raw", _PARTS):
-        yield StepProblem("error", "binary", _OLDER_KIND)
-    elif kind == _PARTS and not is_expression(names) and _older_names(names) is None:
-        yield StepProblem("error", "binary", _OLDER_NAMES)
-    if str(node.get("bodyParametersJson") or "").strip("={} \n"):
-        yield StepProblem("error", "binary", _OLDER_BESIDE)
+    if content_type not in ("raw", _PARTS):
+        yield StepProblem("error", "binary", _FILE_AS_FIELDS)
+    elif is_expression(names):
+        if content_type == _PARTS:
+            yield StepProblem("warning", "binary", _FIELD_BY_EXPRESSION)
+    elif _older_files(names, content_type) is None:
+        yield StepProblem("error", "binary", _UNCLEAR_FILE_NAMES)
+    elif content_type == _PARTS and ":" not in names:
+        yield StepProblem("warning", "binary", _UNDOCUMENTED_FIELD)
+    if str(node.get("bodyParametersJson") or "").strip("={} \r\n\t"):
+        yield StepProblem("error", "binary", _BODY_BESIDE_FILE)
 
 
-def _older_names(text: str) -> list[tuple[str, str]] | None:
-    """Returns the fields of a form and the files in them, of `data` or `a:data,b:other`; None if unclear."""
-    pairs = [part.strip().rpartition(":") for part in text.split(",")]
-    if len(pairs) > 1 and not all(field for field, _, _ in pairs):
+def _older_files(names: str, content_type: str) -> list[tuple[str, str]] | None:
+    """Returns the field and name of each file, of `data` or `a:data,b:other`; None if they are not clear.
+
+    The field is empty for a body that is the file.
+    """
+    if content_type != _PARTS:
+        return [("", names.strip())] if names.strip() else None
+    pairs = [[half.strip() for half in part.split(":")] for part in names.split(",")]
+    if len(pairs) == 1 and len(pairs[0]) == 1:
+        pairs = [[_FILE_FIELD, *pairs[0]]]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
         return None
-    return [(field.strip() or "file", name.strip()) for field, _, name in pairs]
+    return [(field, name) for field, name in pairs]
 
 
 def sent_file_names(node: NodeDefinition) -> Sequence[str]:
@@ -109,11 +137,13 @@ def sent_file_names(node: NodeDefinition) -> Sequence[str]:
 
 
 def _older_sent_names(node: NodeDefinition) -> Sequence[str]:
-    if not node.get("sendBinaryData"):
+    if not _sends_older_file(node):
         return ()
-    name = str(node.get("binaryPropertyName", "data"))
-    is_form = node.literal("options.bodyContentType", "json") == _PARTS and not is_expression(name)
-    return [file for _, file in _older_names(name) or ()] if is_form else (name,)
+    names = str(node.get("binaryPropertyName", "data"))
+    if is_expression(names):
+        return (names,)
+    content_type = str(node.literal("options.bodyContentType", "json"))
+    return [name for _, name in _older_files(names, content_type) or ()]
 
 
 def _file_rows(node: NodeDefinition) -> Sequence[JsonObject]:
@@ -148,15 +178,13 @@ async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:
 def _names_of_files(params: Params, version: float) -> Sequence[tuple[str, str]]:
     """Returns the field of each file of a body, empty for a body that is the file, and the file's name."""
     if version < 3:
-        if not params.flag("sendBinaryData"):
+        if not (params.flag("sendBinaryData") and params.flag("jsonParameters")):
             return ()
-        name = params.text("binaryPropertyName", "data")
-        if params.text("options.bodyContentType", "json") != _PARTS:
-            return [("", name)]
-        pairs = _older_names(name)
-        if pairs is None:
-            raise ItemFailed(_OLDER_NAMES)
-        return pairs
+        content_type = params.text("options.bodyContentType", "json")
+        files = _older_files(params.text("binaryPropertyName", "data"), content_type)
+        if files is None:
+            raise ItemFailed(_UNCLEAR_FILE_NAMES)
+        return files
     kind = params.text("contentType", "json")
     if not params.flag("sendBody") or kind not in ("binaryData", _PARTS):
         return ()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from steward.model.json import AnyJson, JsonObject
+from steward.model.limits import MAX_PATH_KEYS
 from steward.steps.workflow.addresses import is_removed_key
 from steward.steps.workflow.expressions.marked_texts import (
     KeyReads,
@@ -69,6 +70,10 @@ class _NoPlace(Exception):
     """Raised for a key that no account can put back where the file has it."""
 
 
+class _TooManyPathKeys(_NoPlace):
+    """Raised for a path with more keys than an account holds."""
+
+
 def key_places(parameters: JsonObject, reads: KeyReads = reads_nothing) -> list[KeyPlace] | None:
     """Returns where a request takes removed keys; None if no account can put one of them back.
 
@@ -79,6 +84,15 @@ def key_places(parameters: JsonObject, reads: KeyReads = reads_nothing) -> list[
         return list(dict.fromkeys(_places(node, reads)))
     except _NoPlace:
         return None
+
+
+def has_too_many_path_keys(parameters: JsonObject) -> bool:
+    """Returns whether the path of a request had more keys than an account can put back."""
+    try:
+        list(_places(NodeDefinition("", 1, parameters, ()), reads_nothing))
+    except _NoPlace as error:
+        return isinstance(error, _TooManyPathKeys)
+    return False
 
 
 def sign_in_of(places: Sequence[KeyPlace]) -> tuple[str, str | None]:
@@ -181,6 +195,8 @@ def _of_address(address: str) -> Iterable[KeyPlace]:
     if _ENCODED in address or _KEY in address[: parts.start("path")]:
         raise _NoPlace
     fixed = parts["path"].split(_KEY)[:-1]
+    if len(fixed) > MAX_PATH_KEYS:
+        raise _TooManyPathKeys
     for count in range(1, len(fixed) + 1):
         if not _PATH_PREFIX.fullmatch("".join(fixed[:count])):
             raise _NoPlace

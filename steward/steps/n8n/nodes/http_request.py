@@ -10,7 +10,7 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
 from steward.model.run import Counts
-from steward.outbound.errors import CallError
+from steward.outbound.errors import CallError, UnusableResponse
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.steps.n8n.http_bodies import (
     BodyFile,
@@ -387,8 +387,14 @@ def _first_request(call: StepCall, index: int) -> PageRequest:
 
 
 def _max_bytes(params: Params) -> int:
-    """Returns how large a response may be: as a file where it may become one."""
+    """Returns how many bytes of a response are read: those of a file where it may become one."""
     return MAX_FILE_BYTES if response_format(params) == "autodetect" else ANSWER_BYTES
+
+
+def _check_size(answer: PlatformResponse, params: Params) -> None:
+    """Raises UnusableResponse for JSON or text that only a file may be as large as."""
+    if len(answer.body) > ANSWER_BYTES and not holds_file(answer, params):
+        raise UnusableResponse(f"it is larger than {ANSWER_BYTES // (1024 * 1024)} MiB")
 
 
 async def _reads(call: StepCall) -> NodeResult:
@@ -410,6 +416,7 @@ async def _reads(call: StepCall) -> NodeResult:
                 answer = await web.read(
                     first.method, first.address(), first.headers, first.body, max_bytes=_max_bytes(params)
                 )
+                _check_size(answer, params)
             except CallError as error:
                 raise as_item_failure(error) from error
             objects = response_items(answer, params)
