@@ -20,14 +20,16 @@ _WHOLE_ITEM = re.compile(
     r"|\$input\.(?:(?:all|first|last)\(\)(?:\[[\w$]{1,40}\])?|item)(?:\??\.json)?)"
     rf"(?![\w$]|\s{{0,5}}(?:\??\.(?!{_METHODS})|[\[(:]|=>|\)\s{{0,5}}=>|,[^()]{{0,60}}\)\s{{0,5}}=>))"
 )
-# A name, or fields of it, and what they or a part of them are given: `d = …`, `d.all[k] = …`,
-# `const { id, ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.set(k, …)`, `Object.assign(d, …)`.
-_FIELDS = r"(?:\.[\w$]{1,60}){0,2}"
-_PART = r"(?:\??\.[\w$]{1,60}|\[[^\[\]\n]{1,80}\]){0,3}"
-_GIVEN = re.compile(
+# What assigns an item to a name, or adds it to what the name holds: `d = …`, `d.all[k] ??= …`,
+# `const { id, ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.get(k).push(…)`, `Object.assign(d, …)`.
+_FIELDS = r"(?:\.[\w$]{1,60}){0,4}"
+_PART = r"(?:\??\.[\w$]{1,60}|\[(?:[^\[\]\n]|\[[^\[\]\n]{0,80}+\]){1,80}+\]){0,5}"
+_GET = r"(?:\??\.get\((?:[^()\n]|\([^()\n]{0,80}+\)){1,80}+\))?"
+_ASSIGNMENT = re.compile(
     r"(?:(?<![\w$.])(?P<name>[\w$]{1,60})"
-    rf"(?:\s{{1,5}}of\s|(?P<fields>{_FIELDS}){_PART}\s{{0,5}}(?:=(?![=>])|\.(?:push|unshift|add|set)\())"
-    r"|\bObject\.assign\(\s{0,5}(?P<target>[\w$]{1,60})\s{0,5},"
+    rf"(?:\s{{1,5}}of\s|(?P<fields>{_FIELDS}){_PART}"
+    rf"(?:\s{{0,5}}(?:\?\?|\|\|)?=(?![=>])|{_GET}[\s)]{{0,5}}\??\.(?:push|unshift|splice|add|set)\())"
+    rf"|\bObject\.assign\(\s{{0,5}}(?P<target>[\w$]{{1,60}}){_PART}\s{{0,5}},"
     r"|(?<=\.\.\.)(?P<rest>[\w$]{1,60})\s{0,5}\}\s{0,5}=)"
 )
 _VALUE = re.compile(r"[^;\n]{0,200}(?:\n\s{0,20}\.[^;\n]{0,200}){0,3}")
@@ -50,11 +52,12 @@ def may_read_every_field(script: str) -> bool:
     if _COMPUTED_FIELD.search(code):
         return True
     expressions = _Expressions(code)
-    for match in _GIVEN.finditer(code):
+    for match in _ASSIGNMENT.finditer(code):
         value = _VALUE.match(code, match.end())
         if value is not None and expressions.hold_item(value.start(), value.end()):
             name = match["name"] or match["target"] or match["rest"]
-            expressions.item_names |= {name, name + (match["fields"] or "")}
+            fields = (match["fields"] or "").split(".")[1:]
+            expressions.item_names |= {".".join([name, *fields[:depth]]) for depth in range(len(fields) + 1)}
     return any(
         expressions.hold_item(match.end(), _end_of_argument(code, match.end()))
         for match in _ALL_FIELDS_OF.finditer(code)

@@ -11,6 +11,7 @@ import pytest
 
 from steward.imports.n8n.missing_values import MAX_FOLLOWED
 from steward.imports.n8n.read import read_value
+from steward.imports.n8n.script_reads import may_read_every_field
 from steward.model.finding import FindingLevel
 from tests.imports.exports import BEGIN, chain, code, node, tell_step
 from tests.imports.n8n.test_verdicts import connected, errors, passing, verdict
@@ -153,6 +154,26 @@ READERS: dict[str, list[dict[str, Any]]] = {
             "const o = Object.assign(m, items[0]); return [{json: {t: JSON.stringify([...m])}}]",
         )
     ],
+}
+GROUPING = [
+    "(t[item.json.shop] ||= []).push(item.json)",
+    "(t[item.json.shop] ??= []).push(item.json)",
+    "(t[item.json.shop])?.push(item.json)",
+    "t[item.json.shop] ??= item.json",
+    "t[item.json.shop] ||= item.json",
+    "t[item.json['shop']] = item.json",
+    "t[item.json.tags[0]] = item.json",
+    "t.get(item.json.shop).push(item.json)",
+    "t.get(item.json.shop.trim()).push(item.json)",
+    "t.splice(0, 0, item.json)",
+    "t.a.b.c[item.json.shop] = item.json",
+    "Object.assign(t[item.json.shop], item.json)",
+]
+READERS |= {
+    f"by a script that writes out what it groups: {text}": [
+        code("Ask", f"items.forEach((item) => {{ {text}; }}); return [{{json: {{t: JSON.stringify(t)}}}}]")
+    ]
+    for text in GROUPING
 }
 
 
@@ -403,6 +424,16 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
         )
     ],
 }
+
+
+@pytest.mark.parametrize(
+    "repeated", ["a[b[c]", "a.b.c[d]", "(a[", "a.get(b(c)", "a[[b][c]", "a.b.c.d.e.f", "a.a="]
+)
+def test_a_long_script_is_read_in_time(repeated: str) -> None:
+    """Reads 800 kB of repeated pieces of code in a time proportional to their length."""
+    began = time.perf_counter()
+    may_read_every_field(repeated * (800_000 // len(repeated)))
+    assert time.perf_counter() - began < 4
 
 
 @pytest.mark.parametrize("steps", UNUSED.values(), ids=UNUSED.keys())
