@@ -3,6 +3,8 @@
 See docs/design/imports-n8n.md#code-steps and docs/design/imports-n8n.md#findings.
 """
 
+import time
+
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read, read_liquid
 from steward.steps.workflow.expressions.views import CheckRequest, Script, ScriptMode
@@ -66,6 +68,14 @@ SCRIPTS = {
     "for (const item of $input.first().json.rows) total += item.binary.x.data; return total;": [],
     "const rows = await call($input.all()); return rows.map((i) => i.binary.x.data);": [],
     "const items = $input.all().map(i => i.json); return items[0].binary.x.data;": [],
+    "const { item } = $json; return { t: item.binary.a.data };": ["warning"],
+    "const { items } = $input.first().json; return { t: items[0].binary.a.data };": [],
+    "const [item] = $input.first().json.rows; return { t: item.binary.a.data };": [],
+    "for (const [key, item] of Object.entries(rows)) total += item.binary.a.data; return total;": [],
+    "items[0] = items[1]; return { t: items[0].binary.a.data };": ["error"],
+    "const data = 'size'; return { t: items[0].binary.photo[data] };": [],
+    "return { t: items[0].binary.photo['data'] + items[0].binary.photo[`data`] };": ["error"],
+    f"const l = $input.all().filter((i) => {'i + ' * 600} 1).map((i) => i.json); return l[0].binary.a.data;": [],
     "const rows = $input.all(); return rows.map((i) => ({ json: { t: i.binary.x.data } }));": ["error"],
     "for (let n = 0; n < items.length; n++) { const it = items[n]; use(it.binary.x.data); }": ["error"],
     "let rows = items; rows = rows.filter(r => r.json.a); return rows[0].binary.x.data;": ["error"],
@@ -105,6 +115,16 @@ async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
     for (text, expected), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
         assert [problem.level for problem in problems] == expected, text
     assert checked.scripts[-1] == ()
+
+
+async def test_nested_calls_are_checked_in_time(evaluator: Evaluator) -> None:
+    """Checks 300 kB of nested calls within the time that a check may take."""
+    nested = "x=f(" * 100 + ")" * 100 + ";"
+    text = nested * 600 + "return [{ json: { t: x.binary.a.data } }];"
+    began = time.perf_counter()
+    checked = await evaluator.check(CheckRequest(scripts=[Script(text, ScriptMode.ALL)]))
+    assert checked.scripts == ((),)
+    assert time.perf_counter() - began < 4
 
 
 async def test_a_field_called_binary_is_no_file(evaluator: Evaluator) -> None:

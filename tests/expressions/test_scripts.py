@@ -34,6 +34,33 @@ async def _all(
     return (await evaluator.run_code(Script(text, mode), world)).items
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "return { u: $execution.resumeUrl }",
+        "return { u: $execution?.['resumeUrl'] }",
+        "return { u: $execution[`resumeFormUrl`] }",
+        "const { resumeUrl } = $execution; return { resumeUrl }",
+        "const e = $execution; e.customData.set('a', 1); return []",
+    ],
+)
+async def test_parts_of_the_execution_that_are_missing_fail(
+    evaluator: Evaluator, world: World_, text: str
+) -> None:
+    """Fails in any spelling instead of going on with undefined."""
+    with pytest.raises(CodeFailed, match="is not there"):
+        await _all(evaluator, text, world(TWO))
+
+
+async def test_the_execution_is_written_out_without_what_is_missing(
+    evaluator: Evaluator, world: World_
+) -> None:
+    """Copies and writes out `$execution` with the parts that are there."""
+    text = "return { names: Object.keys({ ...$execution }), text: JSON.stringify($execution) }"
+    (item,) = await _all(evaluator, text, world(TWO))
+    assert "resumeUrl" not in str(item) and "customData" not in str(item)
+
+
 async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) -> None:
     """A list of {json}, a list of objects, one object; pairing as the script says it.
 

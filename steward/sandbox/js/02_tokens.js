@@ -27,14 +27,27 @@ const patternMayFollow = (token) => {
   return token.kind === 'open';
 };
 
-/** The tokens of a text: {kind: word|number|text|pattern|template|open|sign, text, at}. Throws SyntaxError. */
+const OPENS = { '(': 1, '[': 1, '{': 1 };
+const CLOSES = { ')': 1, ']': 1, '}': 1 };
+const OPENER = { ')': '(', ']': '[', '}': '{' };
+
+/** The tokens of a text: {kind: word|number|text|pattern|template|open|sign, text, at, partner}, where `partner` is the
+ * index of the other bracket of a pair. Throws SyntaxError. */
 const tokensOf = (code) => {
   const tokens = [];
   const nested = [];
+  const unclosed = []; // indexes of brackets
   let position = 0;
   const take = (kind, text) => {
     tokens.push({ kind, text, at: position });
     position += text.length;
+  };
+  const pair = (index) => {
+    const { text } = tokens[index];
+    if (OPENS[text]) unclosed.push(index);
+    if (!CLOSES[text] || !unclosed.length) return;
+    const opening = unclosed.pop();
+    if (tokens[opening].text === OPENER[text]) [tokens[opening].partner, tokens[index].partner] = [index, opening];
   };
   const template = (from) => {
     const rest = stick(TEMPLATE, code, from);
@@ -65,14 +78,12 @@ const tokensOf = (code) => {
         if (sign === '{') nested.push('brace');
         if (sign === '}') nested.pop();
         take('sign', stick(SIGN, code, position));
+        pair(tokens.length - 1);
       }
     }
   }
   return tokens;
 };
-
-const OPENS = { '(': 1, '[': 1, '{': 1 };
-const CLOSES = { ')': 1, ']': 1, '}': 1 };
 
 /** Whether brackets close in order of their opening; a text that closes what it did not open is no expression. */
 const balanced = (tokens) => {
@@ -85,6 +96,8 @@ const balanced = (tokens) => {
   }
   return depth === 0;
 };
+
+const DECLARING = new Set(['const', 'let', 'var', 'function', 'class']);
 
 const isMember = (tokens, index) =>
   index > 0 && tokens[index - 1].kind === 'sign' && (tokens[index - 1].text === '.' || tokens[index - 1].text === '?.');
@@ -111,19 +124,8 @@ const namesUsed = (tokens, knownNames) => {
   return [...used];
 };
 
-const OPENER = { ')': '(', ']': '[' };
-
 /** The index of the bracket that opens the one that closes at `close`; -1 if it is not known. */
-const opened = (tokens, close) => {
-  let depth = 0;
-  for (let index = close; index >= 0; index -= 1) {
-    const { kind, text } = tokens[index];
-    if (kind !== 'sign') continue;
-    depth += (CLOSES[text] ?? 0) - (OPENS[text] ?? 0);
-    if (depth === 0) return text === OPENER[tokens[close].text] ? index : -1;
-  }
-  return -1;
-};
+const opened = (tokens, close) => tokens[close].partner ?? -1;
 
 const BEFORE_BRACKET = new Set(['if', 'while', 'for', 'with', 'switch', 'catch']);
 
@@ -133,7 +135,7 @@ const operandOf = (tokens, dot) => {
   while (index >= 0) {
     const { kind, text } = tokens[index];
     if (kind === 'sign') {
-      index = Object.hasOwn(OPENER, text) ? opened(tokens, index) : -1;
+      index = text === ')' || text === ']' ? opened(tokens, index) : -1;
       if (index < 0) return -1;
       const before = tokens[index - 1];
       if (before?.text === '?.' || (before?.kind === 'word' && BEFORE_BRACKET.has(before.text))) return -1;

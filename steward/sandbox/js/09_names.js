@@ -233,6 +233,20 @@ const luxonNow = (context) => (context.access === PLAIN ? (message.now_at ??= lu
 const luxonToday = (context) => (context.access === PLAIN ? (message.today_at ??= luxonNow(context).startOf('day')) : luxonNow(context).startOf('day'));
 const empty = () => ({});
 
+const NOT_OF_EXECUTION = {
+  resumeUrl: ['runs are not resumed from outside', 'Remove it, or use an event of the store.'],
+  resumeFormUrl: ['runs are not resumed from outside', 'Remove it, or use an event of the store.'],
+  customData: ['a run keeps no data about itself', 'Remove it, or put the value into a field.'],
+};
+/** $execution, whose parts that are not here fail when they are read. */
+const executionView = () => {
+  const view = copied(message.scope.execution);
+  for (const [member, [reason, todo]] of Object.entries(NOT_OF_EXECUTION)) {
+    Object.defineProperty(view, member, { configurable: true, enumerable: false, get: () => fault(`“$execution.${member}” is not there: ${reason}. ${todo}`) });
+  }
+  return view;
+};
+
 /** Every name, with the function that returns its value in the context of an expression. */
 const NAMES = {
   $json: (context) => context.json,
@@ -251,7 +265,7 @@ const NAMES = {
   },
   $prevNode: () => copied(message.scope.previous),
   $workflow: () => copied(message.scope.workflow),
-  $execution: () => copied(message.scope.execution),
+  $execution: executionView,
   $parameter: () => copied(message.scope.parameters),
   $nodeId: () => message.scope.node_id,
   $nodeVersion: () => message.scope.node_version,

@@ -1,4 +1,4 @@
-// Which texts read the content of a file, told without running them: what a name holds is followed to where it comes from.
+// Finds reads of the content of a file before anything runs, by following names back to the values assigned to them.
 
 /** The index behind the member access that begins here, such as `.a`, `?.a` or `["a"]`; -1 where none begins. */
 const behindMember = (tokens, index) => {
@@ -8,17 +8,8 @@ const behindMember = (tokens, index) => {
   return tokens[opening]?.text === '[' ? behindBracket(tokens, opening) : -1;
 };
 
-const MAX_TOKENS = 1000; // of what stands in brackets
-/** The index behind the bracket that closes the one here; -1 where it is not near. */
-const behindBracket = (tokens, opening) => {
-  let depth = 0;
-  for (let end = opening; end < tokens.length && end < opening + MAX_TOKENS; end += 1) {
-    if (tokens[end].kind !== 'sign') continue;
-    depth += (OPENS[tokens[end].text] ?? 0) - (CLOSES[tokens[end].text] ?? 0);
-    if (depth === 0) return end + 1;
-  }
-  return -1;
-};
+/** The index behind the bracket that closes the one here; -1 where none does. */
+const behindBracket = (tokens, opening) => (tokens[opening].partner ?? -2) + 1;
 
 const MAX_LINKS = 30; // names, dots and brackets of a chain that are looked at
 /** The member chain that ends before this index: where it begins, and its names from the last on, such as `json` and
@@ -29,7 +20,7 @@ const chainBefore = (tokens, end) => {
   for (let links = 0; index > 0 && links < MAX_LINKS; links += 1) {
     const { kind, text } = tokens[index];
     if (text === '.' || text === '?.') index -= 1;
-    else if (kind === 'sign' && Object.hasOwn(OPENER, text)) {
+    else if (kind === 'sign' && (text === ')' || text === ']')) {
       if (text === ']' && tokens[index - 1].kind === 'text') names.push(tokens[index - 1].text.slice(1, -1));
       index = opened(tokens, index) - 1;
     } else {
@@ -53,32 +44,48 @@ const behindChain = (tokens, begin) => {
   return end;
 };
 
-/** What each name of a text is given: the chains of `x = …`, of `for (const x of …)` and, for a parameter, the one whose
- * method takes the function. A chain that is not known is null. */
-const givenNames = (tokens) => {
-  const given = new Map();
-  const give = (name, chain) => (given.has(name) ? given.get(name).push(chain) : given.set(name, [chain]));
-  const parameters = (opening, end, caller) => {
+/** The bracket that opens the pattern whose last bracket is here, as in `const { item } = …`; -1 where none does. */
+const patternOpening = (tokens, close) => {
+  const { kind, text, partner = -1 } = tokens[close] ?? {};
+  if (kind !== 'sign' || partner < 0 || partner > close) return -1;
+  const before = tokens[partner - 1];
+  const isIndex = before?.kind === 'sign' ? [')', ']', '?.'].includes(before.text) : before && !DECLARING.has(before.text);
+  return text === '}' || (text === ']' && !isIndex) ? partner : -1;
+};
+
+/** The chains assigned to each name of a text: those of `x = …`, of `for (const x of …)` and, for a parameter, the one
+ * whose method takes the function. A chain that is not known, such as that of a name in a pattern, is null. */
+const assignedChains = (tokens) => {
+  const chainsByName = new Map();
+  const addChain = (name, chain) => (chainsByName.has(name) ? chainsByName.get(name).push(chain) : chainsByName.set(name, [chain]));
+  const addAll = (opening, end, chain) => {
+    for (let index = opening; index < end; index += 1) {
+      if (tokens[index].kind === 'word' && tokens[index + 1]?.text !== ':') addChain(tokens[index].text, chain);
+    }
+  };
+  const addParameters = (opening, end, caller) => {
     const before = tokens[caller]?.text === 'async' ? caller - 1 : caller;
     const isCallback = tokens[before]?.text === '(' && isMember(tokens, before - 1);
-    const chain = isCallback ? chainBefore(tokens, before - 2) : null;
-    for (let index = opening; index < end; index += 1) if (tokens[index].kind === 'word') give(tokens[index].text, chain);
+    addAll(opening, end, isCallback ? chainBefore(tokens, before - 2) : null);
   };
-  tokens.forEach((token, index) => {
-    const isName = tokens[index - 1]?.kind === 'word' && !isMember(tokens, index - 1);
-    if (token.text === '=>') {
+  const addAssigned = (index) => {
+    const pattern = patternOpening(tokens, index - 1);
+    if (pattern >= 0) addAll(pattern, index, null);
+    if (tokens[index - 1]?.kind !== 'word' || isMember(tokens, index - 1)) return;
+    const begin = tokens[index + 1]?.text === 'await' ? index + 2 : index + 1;
+    addChain(tokens[index - 1].text, tokens[begin]?.kind === 'word' ? chainBefore(tokens, behindChain(tokens, begin)) : null);
+  };
+  tokens.forEach(({ kind, text }, index) => {
+    if (text === '=>') {
       const opening = tokens[index - 1]?.text === ')' ? opened(tokens, index - 1) : index - 1;
-      if (opening >= 0) parameters(opening, index, opening - 1);
-    } else if (token.text === 'function') {
+      if (opening >= 0) addParameters(opening, index, opening - 1);
+    } else if (text === 'function') {
       const opening = tokens[index + 1]?.text === '(' ? index + 1 : index + 2;
       const end = tokens[opening]?.text === '(' ? behindBracket(tokens, opening) : -1;
-      if (end > 0) parameters(opening, end, index - 1);
-    } else if (isName && ((token.text === '=' && tokens[index + 1]?.text !== '=') || (token.text === 'of' && token.kind === 'word'))) {
-      const begin = tokens[index + 1]?.text === 'await' ? index + 2 : index + 1;
-      give(tokens[index - 1].text, tokens[begin]?.kind === 'word' ? chainBefore(tokens, behindChain(tokens, begin)) : null);
-    }
+      if (end > 0) addParameters(opening, end, index - 1);
+    } else if ((text === '=' && tokens[index + 1]?.text !== '=') || (text === 'of' && kind === 'word')) addAssigned(index);
   });
-  return given;
+  return chainsByName;
 };
 
 const EXPRESSION_ITEMS = new Set(['$input', '$thisItem', '$items', '$', '$node', '$item']);
@@ -87,44 +94,49 @@ const SCRIPT_ITEMS = new Set([...EXPRESSION_ITEMS, 'items', 'item']);
 const NO_ITEM = new Set(['json', 'data', 'binary', 'map', 'flatMap', 'reduce', 'params', 'context']);
 
 const MAX_NAMES = 50; // that are followed from one to the next
-/** Returns whether a chain leads to an item or to a list of items; `roots`: names that hold such unless the text gives
+/** Returns what says whether a chain is of an item or a list of items; `roots`: names of such unless the text assigns
  * them something else. */
-const leadsToItems = (tokens, roots) => {
-  const given = givenNames(tokens);
-  const held = new Map();
-  const holds = (name, depth) => {
-    if (!held.has(name)) {
-      held.set(name, true); // where it is given to itself
-      held.set(name, given.has(name) ? given.get(name).every((chain) => leads(chain, depth + 1)) : roots.has(name));
+const itemChains = (tokens, roots) => {
+  const chainsByName = assignedChains(tokens);
+  const isItemByName = new Map();
+  const isItemName = (name, depth) => {
+    if (!isItemByName.has(name)) {
+      isItemByName.set(name, true); // where it is assigned to itself
+      isItemByName.set(name, chainsByName.has(name) ? chainsByName.get(name).every((chain) => isItemChain(chain, depth + 1)) : roots.has(name));
     }
-    return held.get(name);
+    return isItemByName.get(name);
   };
-  const leads = (chain, depth = 0) => {
+  const isItemChain = (chain, depth = 0) => {
     if (chain === null || depth > MAX_NAMES) return false;
     const root = tokens[chain.begin];
     const isNamed = root?.kind === 'word' && root.text === chain.names.at(-1);
-    return isNamed && !chain.names.slice(0, -1).some((name) => NO_ITEM.has(name)) && holds(root.text, depth);
+    return isNamed && !chain.names.slice(0, -1).some((name) => NO_ITEM.has(name)) && isItemName(root.text, depth);
   };
-  return leads;
+  return isItemChain;
 };
 
-const OF_FILE = new Set(['data', '"data"', "'data'"]);
+/** Returns whether the member access that ends before this index names `data`: `.data` or `["data"]`, but not `[data]`. */
+const isData = (tokens, end) => {
+  const { text, partner } = tokens[end - 1];
+  if (text !== ']') return text === 'data';
+  return partner === end - 3 && tokens[end - 2].kind !== 'word' && tokens[end - 2].text.slice(1, -1) === 'data';
+};
 const NO_ITEM_MODES = new Set(['flow', 'function_item']); // flow has no files, and an item of function_item is its fields
 
 const isWrite = (tokens, index) => /^(?:=(?!=)|\?\?=|\|\|=)/.test(tokens.slice(index, index + 3).map((token) => token.text).join(''));
 
 /** Reads of the content of a file, which fail when they run; a script may give a file content. */
 const fileContents = (code, tokens, roots) => {
-  let leads = null;
+  let isItemChain = null;
   return tokens.flatMap((token, index) => {
     const isOfItem = token.text === 'binary' && isMember(tokens, index);
     if (token.kind !== 'word' || !(isOfItem || (token.text === '$binary' && !isMember(tokens, index)))) return [];
     const file = behindMember(tokens, index + 1);
     const end = file < 0 ? -1 : behindMember(tokens, file);
-    if (end < 0 || !OF_FILE.has(tokens[end - 1].text === ']' ? tokens[end - 2].text : tokens[end - 1].text)) return [];
+    if (end < 0 || !isData(tokens, end)) return [];
     const chain = isOfItem ? chainBefore(tokens, index - 1) : { begin: index, names: [] };
     if (isWrite(tokens, end) || tokens[chain.begin - 1]?.text === 'delete') return [];
-    if (isOfItem && !(leads ??= leadsToItems(tokens, roots))(chain)) return [];
+    if (isOfItem && !(isItemChain ??= itemChains(tokens, roots))(chain)) return [];
     return [missing('error', 'It reads the content of a file, which is not there in scripts and expressions.', 'Use an Extract from File step before it.', columnOf(code, token))];
   });
 };

@@ -57,8 +57,6 @@ const localesIn = (code, tokens) => {
   });
 };
 
-const DECLARING = new Set(['const', 'let', 'var', 'function', 'class']);
-
 /** Whether a script declares a name of its own, which then means that. */
 const declares = (tokens, name) => tokens.some((token, index) => token.text === name && token.kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>'));
 
@@ -79,12 +77,7 @@ const executionMember = (tokens, member) => {
   return tokens.findIndex((token, index) => token.kind === 'text' && token.text.slice(1, -1) === member && tokens[index - 1]?.text === '[' && tokens[index - 2]?.text === '$execution');
 };
 
-const NOT_OF_EXECUTION = {
-  resumeUrl: ['runs are not resumed from outside', 'Remove it, or use an event of the store.'],
-  resumeFormUrl: ['runs are not resumed from outside', 'Remove it, or use an event of the store.'],
-  customData: ['a run keeps no data about itself', 'Remove it, or put the value into a field.'],
-};
-/** Parts of `$execution` that are not here: scripts would put undefined into what they send. */
+/** Parts of `$execution` that are not here, in the usual spellings: in any other, reading them fails when it runs. */
 const executionMissing = (code, tokens) =>
   Object.entries(NOT_OF_EXECUTION).flatMap(([member, [why, todo]]) => {
     const index = executionMember(tokens, member);
