@@ -426,14 +426,12 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "repeated", ["a[b[c]", "a.b.c[d]", "(a[", "a.get(b(c)", "a[[b][c]", "a.b.c.d.e.f", "a.a="]
-)
+@pytest.mark.parametrize("repeated", ["a[b[c]", "a.get(b(c)", "a.a="])
 def test_a_long_script_is_read_in_time(repeated: str) -> None:
     """Reads 800 kB of repeated pieces of code in a time proportional to their length."""
-    began = time.perf_counter()
+    began = time.process_time()
     may_read_every_field(repeated * (800_000 // len(repeated)))
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4
 
 
 @pytest.mark.parametrize("steps", UNUSED.values(), ids=UNUSED.keys())
