@@ -28,7 +28,7 @@ def url_with(placed: PlacedSecrets, url: str) -> str:
 
 
 def _path_with(placed: PlacedSecrets, path: str) -> str:
-    """Returns the path with the secrets in place of the markers behind their beginnings of it."""
+    """Returns the path with each secret in place of the marker that follows the secret's prefix."""
     texts: dict[int, str] = {}  # by where the marker begins
     for prefix, secret in placed.path:
         before = MARKER.pattern.join(map(re.escape, prefix.split("*")))

@@ -51,7 +51,10 @@ class CardText:
     link: Callable[[str, str], str] = "{}: {}".format
 
     def of(self, card: PostCard) -> str:
-        """Returns title, lines and link; lines that do not fit are left out from the end and counted."""
+        """Returns title, lines and link; lines that do not fit are left out from the end and counted.
+
+        Title and link are kept even where they alone are longer than `max_characters`.
+        """
         lines = [self._plain(line) for line in card.text]
         lines += [f"{self._plain(name)}: {self._plain(value)}" for name, value in card.facts]
 
