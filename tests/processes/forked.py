@@ -70,7 +70,7 @@ async def fork(
     *words: str, env: Mapping[str, str], death: DeathAt | None = None
 ) -> tuple[ForkedChild, bytes]:
     """Forks a process that runs a command; returns it once it is ready, with the facts that it printed."""
-    child = _forked(words, env, death)
+    child = await asyncio.to_thread(_forked, words, env, death)  # the first call waits for imports
     line = await asyncio.to_thread(_first_line, child.out)
     assert line.endswith(b"\n"), f"steward {' '.join(words)} ended before it was ready"
     return child, line
@@ -78,7 +78,7 @@ async def fork(
 
 async def fork_to_end(*words: str, env: Mapping[str, str]) -> tuple[int, bytes]:
     """Forks a process that runs a command to its end; returns its exit code and the facts it printed."""
-    child = _forked(words, env, None)
+    child = await asyncio.to_thread(_forked, words, env, None)
     line = await asyncio.to_thread(_first_line, child.out)
     return await child.wait(), line
 
