@@ -44,7 +44,7 @@ async def check_batch(
         if fault := check.accept(entry):
             return fault, True
     if len(entries) > limit:
-        # The next batch begins after the last entry, so a duplicate of that is only detected here.
+        # The next batch begins after the last entry, so a duplicate of that entry is only detected here.
         return (Fault(check.seq, "doubled"), True) if entries[limit].seq == check.seq else (None, False)
     return check.end(head.seq, head.hash), True
 

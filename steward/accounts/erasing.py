@@ -1,4 +1,4 @@
-"""Erases a person or an organization: deletes, anonymizes and records that in the audit log."""
+"""Erases people and organizations: deletes or anonymizes their rows and records it in the audit log."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from steward.model.account import MemberState, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import NotFound, WrongState
 
-# Rows that one transaction removes; few enough that the service can write in between.
+# Rows removed per transaction; few enough that the service can write in between.
 ROWS = 1_000
 _RUNS = 50
 
@@ -48,10 +48,10 @@ async def people_named(tx: Tx, id_or_email: str) -> list[Person]:
 
 
 async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
-    """Removes everything that identifies a person from their account and their memberships.
+    """Removes everything that identifies a person from their account and memberships.
 
-    The id stays, so that records still tell two people apart. Returns the organizations that the person
-    belonged to. Raises WrongState while the person is the last owner of one.
+    The id stays, so that records still distinguish people. Returns the person's organizations. Raises
+    WrongState while the person is the last owner of an organization.
     """
     await people.lock(tx, person.id)
     orgs = await people.organizations_of(tx, person.id)
@@ -69,8 +69,9 @@ async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
 async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> ErasureReport:
     """Removes an organization's rows in small transactions; the service may be running.
 
-    Its directory entry stays under an anonymous name, and the audit log stays, which holds ids alone. People
-    who belong to no other organization are anonymized. After an interruption the call can be repeated.
+    The directory entry remains under an anonymous name. The audit log remains, because it holds only ids.
+    People who belong to no other organization are anonymized. After an interruption the call can be
+    repeated.
     """
     erased = ErasureReport(_erased_name(org))
 
@@ -92,7 +93,7 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erasur
 
 
 def _erased_name(org: OrgId) -> str:
-    """Returns the name that an organization has once it is erased."""
+    """Returns the name of an erased organization."""
     return f"Erased organization {org}"
 
 

@@ -23,13 +23,13 @@ _ACTIONS: Final = {"person": "sign_in_failed", "credential": "login_failed"}
 async def count(
     engine: Engine, now: datetime, kind: AttemptedKind, key: str, *, object_id: str | None
 ) -> None:
-    """Counts a failure for what was typed; `object_id` is the account of that name, if there is one."""
+    """Counts a failure under the name that was entered; `object_id` is the matching account, if any."""
     act = partial(failed_sign_ins.count, kind=kind, key_hash=hashed(key), object_id=object_id)
     await engine.write(now, act)
 
 
 async def record_ended(engine: Engine, now: datetime) -> bool:
-    """Writes an entry for each account whose ten minutes are over; returns True when more are likely to wait.
+    """Writes an entry for each account whose ten minutes are over. Returns whether more probably wait.
 
     Each account is a transaction of its own, in which its count is removed: it is recorded once.
     """
@@ -55,7 +55,7 @@ async def _record(tx: Tx, kind: AttemptedKind, key_hash: str) -> None:
 
 
 async def _organizations(tx: Tx, failed: FailedSignIns) -> list[OrgId]:
-    """Returns the organizations whose log is to hold the entry, in the order of their locks."""
+    """Returns the organizations whose log gets the entry, in the order in which they are locked."""
     object_id = str(failed.object_id)
     if failed.kind == "person":
         return sorted(await people.organizations_of(tx, PersonId(int(object_id))))

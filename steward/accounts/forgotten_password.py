@@ -1,4 +1,4 @@
-"""Resets a forgotten password by a link that is mailed and works once."""
+"""Resets a forgotten password through a mailed link that works once."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -82,7 +82,7 @@ async def request(tx: Tx, email: str) -> ResetLink | None:
 
 
 async def _first_membership(tx: Tx, person: PersonId) -> Membership | None:
-    """Returns the person's first active membership; makes at least one query, also for _NOBODY."""
+    """Returns the person's first active membership; makes at least one query, even for _NOBODY."""
     orgs = await people.organizations_of(tx, person) or [OrgId(0)]
     await tx.set_tenant(orgs)
     for org in orgs:

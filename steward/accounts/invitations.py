@@ -1,4 +1,4 @@
-"""Invites people into an organization by a link that is shown once, and accepts invitations."""
+"""Invites people into an organization through a link that is shown once, and accepts invitations."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ INVALID = "This invitation is unknown, used or has expired. Ask an owner for a n
 
 @dataclass(frozen=True, slots=True)
 class InvitePerson:
-    """An invitation to send; the owner's spelling of the names holds until the person accepts."""
+    """An invitation to send; the owner's spelling of the names applies until the person accepts."""
 
     email: str
     role: Role
@@ -42,7 +42,7 @@ class InvitePerson:
 
 @dataclass(frozen=True, slots=True)
 class IssuedInvitation:
-    """The invited member and the link's token, which is stored as a hash only."""
+    """The invited member and the link's token, of which only a hash is stored."""
 
     member: Member
     token: str
@@ -169,9 +169,10 @@ async def prepare_acceptance(
 ) -> PreparedAcceptance:
     """Looks up the link and compares or hashes the password, with no transaction open.
 
-    The person who made the link may hold it too, so without the right password of an account, or a valid
-    new one, the answer does not reveal whether the address has an account. Raises ValidationFailed (`token`,
-    `password`, `first_name`, `last_name`), Unavailable, and RateLimited: an attempt counts as a sign-in.
+    The person who made the link may hold it too. So unless the password is right for the account, or valid
+    for a new one, the answer does not reveal whether the address has an account. Raises ValidationFailed
+    (`token`, `password`, `first_name`, `last_name`), Unavailable, and RateLimited: an attempt counts as a
+    sign-in.
     """
     token_hash = _hashed(command.token)
 
@@ -243,7 +244,7 @@ async def _make_account(tx: Tx, person: PersonId, accepting: PreparedAcceptance)
 async def _hand_over(tx: Tx, invitation: Invitation, account: PersonId) -> None:
     """Replaces the invited person with the account, unless they are the same.
 
-    Raises ValidationFailed (`token`) when the account has become a member in another way.
+    Raises ValidationFailed (`token`) when the account has since become a member by other means.
     """
     invited, org = invitation.person, invitation.org
     if account == invited:
@@ -275,7 +276,7 @@ async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
 
 
 async def _offered(tx: Tx, invitation: Invitation) -> _InvitationOffer | None:
-    """Returns what an open link offers; None when its invitation no longer holds."""
+    """Returns the offer of an open link; None when its invitation is no longer valid."""
     await tx.set_tenant([invitation.org])
     invited = await members.get(tx, invitation.org, invitation.person)
     organization = await organizations.get(tx, invitation.org)

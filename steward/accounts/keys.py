@@ -29,7 +29,7 @@ from steward.security.secrets import new_pepper
 _REREAD_AFTER = timedelta(seconds=1)
 _SCOPES = frozenset(str(scope) for scope in TOKEN_SCOPES)
 _CURSOR_BYTES = 32
-# Stands for no organization; each service key is sealed by a data key of its own.
+# A placeholder for the organization; each service key is sealed by its own data key.
 _NOBODY = 0
 
 
@@ -175,7 +175,7 @@ async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> _Rotated:
 
 
 async def rewrap(tx: Tx, masters: Sequence[MasterKey]) -> int:
-    """Rewraps service keys with the first master key; returns how many had another."""
+    """Rewraps service keys with the first master key. Returns how many had been wrapped by another key."""
     changed = 0
     for key in await keys.every(tx):
         head, sealed = _parts(key.wrapped)

@@ -58,10 +58,10 @@ class _Candidate:
 
 
 async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequest) -> LoggedIn:
-    """Issues a token for the person. Raises InvalidCredentials, the same whichever value is wrong.
+    """Issues a token for the person. Raises InvalidCredentials, whichever value is wrong.
 
-    Each reading takes two queries, one HMAC and one comparison, whether or not its credential exists; a
-    failure is counted by one statement more, also for an unknown one.
+    Each reading takes two queries, one HMAC and one comparison, whether or not its credential exists.
+    Counting a failure takes one more statement, also for an unknown credential.
     """
 
     async def load(tx: Tx) -> tuple[list[_Candidate], str | None]:

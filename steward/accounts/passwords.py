@@ -39,7 +39,7 @@ class PasswordHasher:
         return needs_rehash(password_hash, self._cost)
 
     def close(self) -> None:
-        """Ends the threads after work in progress."""
+        """Ends the threads when their current work is done."""
         self._pool.shutdown(wait=True)
 
     def _verify(self, password: str, password_hash: str | None) -> bool:

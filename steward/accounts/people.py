@@ -19,7 +19,7 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class CreatePerson:
-    """A new account; its password was hashed before, outside the transaction."""
+    """A new account, with a password that was hashed before the transaction."""
 
     email: str
     first_name: str
@@ -91,7 +91,7 @@ async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) ->
 
 
 async def _end_invitation(tx: Tx, org: OrgId, email_norm: str) -> None:
-    """Withdraws an open invitation of an address whose person becomes a member without it."""
+    """Withdraws the open invitation of an address whose person becomes a member without using it."""
     invited = await members.by_email(tx, org, email_norm)
     if invited is not None and not invited.has_joined:
         await invitations.withdraw(tx, org, invited.id)
@@ -113,7 +113,7 @@ async def resolve(tx: Tx, id_or_email: str) -> Person:
 
 
 async def organizations_of(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
-    """Returns the memberships of the person that are active."""
+    """Returns the person's active memberships."""
     return await memberships(tx, person)
 
 
@@ -130,7 +130,7 @@ def check_password(password: str, email: str, organization_names: list[str]) -> 
 
 
 def new_password_fault(password: str, email: str, organization_names: list[str]) -> str | None:
-    """Returns in words what is wrong with a new password; None when nothing is."""
+    """Returns the fault of a new password in words; None when it has none."""
     return problem_with(password, refused_words=[email.partition("@")[0], *organization_names])
 
 

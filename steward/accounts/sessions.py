@@ -22,7 +22,7 @@ _CSRF = b"steward csrf 1\x00"
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """The longest time that a session lasts without a call (`idle`) and in all (`absolute`)."""
+    """The longest time that a session lasts without a call (`idle`) and in total (`absolute`)."""
 
     idle: timedelta
     absolute: timedelta
@@ -84,7 +84,7 @@ class VerifiedPassword:
 async def verify(
     engine: Engine, now: datetime, hashing: PasswordHasher, *, email: str, password: str
 ) -> VerifiedPassword:
-    """Compares a password outside any transaction and counts a failure, which is the same work for anybody.
+    """Compares a password outside any transaction, with the same work for any address; counts failures.
 
     Raises InvalidCredentials, and Unavailable when too many wait.
     """

@@ -34,7 +34,7 @@ class FirstOwner:
 
 @dataclass(frozen=True, slots=True)
 class SetUpOffer:
-    """An organization and the token of its set-up link, which is stored as a hash only."""
+    """An organization and the token of its set-up link, of which only a hash is stored."""
 
     organization: Organization
     email: str
@@ -56,7 +56,7 @@ async def set_up(tx: Tx, organization: CreateOrganization, owner: FirstOwner) ->
 async def offer_again(tx: Tx, org: OrgId, owner: FirstOwner | None) -> SetUpOffer:
     """Withdraws the open set-up link of an organization without an owner and creates a new one.
 
-    Without `owner` the new link is for the person who was invited before. Raises WrongState when an owner has
+    Without `owner`, the new link is for the person invited before. Raises WrongState when an owner has
     joined, and ValidationFailed (`email`) for an invalid address or when nobody was invited before.
     """
     await tx.set_tenant([org])
