@@ -35,7 +35,7 @@ from steward.security.envelope import CannotOpen
 from steward.telemetry.redact import Secret
 
 _CHECK_SECONDS = 20.0
-# Connections are looked at without being asked.
+# The interval of the regular checks of a connection.
 CHECK_EVERY = timedelta(hours=6)
 _NOBODY_YET = IntegrationId(0)
 _SILENT = (PlatformUnavailable,)
@@ -60,7 +60,7 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckedSettings:
-    """Settings that were checked against the account, ready to be kept."""
+    """Settings that were checked against the account and can be stored."""
 
     kind: str
     settings: ConnectionSettings
@@ -79,10 +79,10 @@ class CheckedConnection:
 async def try_settings(
     vault: Vault, org: OrgId, kind: str, *, submitted: JsonObject, now: datetime
 ) -> CheckedSettings:
-    """Checks settings against the account itself; nothing is kept.
+    """Checks settings against the account itself; stores nothing.
 
-    Raises ValidationFailed (`kind`, `settings.<field>`) when they are wrong or the account says no, and
-    NotConnected when it does not answer.
+    Raises ValidationFailed (`kind`, `settings.<field>`) when the settings are wrong or the account refuses
+    them, and NotConnected when it does not answer.
     """
     connector = vault.connectors.get(kind)
     if connector is None:
@@ -102,7 +102,7 @@ async def try_settings(
 async def check_account(
     vault: Vault, org: OrgId, kind: str, secrets: ConnectionSecrets
 ) -> tuple[Health, TriedToken | None]:
-    """Checks an account by opened secrets that are not kept yet; returns its latest refresh token too."""
+    """Checks an account with settings that are not stored yet; also returns its latest refresh token."""
     token = secrets.sealed.get(FIELD)
     tried = None if token is None else TriedToken(token)
     return await _check_account(
@@ -150,7 +150,10 @@ def _refused(health: Health, settings: ConnectionSettings) -> Exception:
 async def connect(
     tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, vault: Vault
 ) -> CheckedConnection:
-    """Keeps a new connection that was tried. Raises ValidationFailed when it is connected already."""
+    """Stores a new connection whose settings were checked.
+
+    Raises ValidationFailed when the account is connected already.
+    """
     names = _names(tried.settings.subject, tried.health.facts)
     for other in await connections.find(tx, actor.org, kind=tried.kind):
         if names & _names(other.facts.get("subject"), other.facts):
@@ -188,7 +191,7 @@ async def connect(
     )
     subject = str(tried.health.facts.get(IDENTITY, tried.settings.subject))
     if not await connections.insert(tx, actor.org, connection, subject=subject):
-        message = "This was connected in the meantime. Reload the page."  # by another request, just now
+        message = "This was connected in the meantime. Reload the page."  # by another request in the meantime
         raise _bad({next(iter(tried.settings.plain), ""): [message]})
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
@@ -197,7 +200,7 @@ async def connect(
 
 
 def _names(subject: object, facts: JsonObject) -> set[object]:
-    """Returns the identities of an account: by its settings, and by its own answer where it gave one."""
+    """Returns the identities of an account: from its settings, and from its own answer if it gave one."""
     return {subject, facts.get(IDENTITY, subject)}
 
 
@@ -232,7 +235,7 @@ async def reconnect(
     await vaults.add(
         tx, vault, actor.org, integration=integration, version=version, sealed=replaced_secrets, until=until
     )
-    await endpoints.close(tx, actor.org, integration)  # its key went with the keys before
+    await endpoints.close(tx, actor.org, integration)  # its key was replaced with the others
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "reconnected", after)
     return CheckedConnection(after, report(tried.health, tried.checked_at))
@@ -248,14 +251,14 @@ async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[st
         return {}
     try:
         sealed = (await vaults.open_secrets(tx, vault, before)).sealed
-    except CannotOpen:  # new keys are then what it needs
+    except CannotOpen:  # CannotOpen: new keys solve that
         return {}
     names = (vaults.EVENT_KEY, *connector.events.signing_settings)
     return {f"{name}{vaults.BEFORE}": sealed[name] for name in names if name in sealed}
 
 
 async def check_again(vault: Vault, connection: Connection, secrets: ConnectionSecrets) -> Health:
-    """Checks a connection with the keys it has; keeps nothing."""
+    """Checks a connection with its current keys; stores nothing."""
     connector = vault.connectors[connection.kind]
     return await _check_account(
         vault, connection.org, connector, secrets, integration=connection.integration_id
@@ -267,7 +270,7 @@ async def record_check(
 ) -> CheckedConnection:
     """Stores the result of a check: success restores the connection, a bad key requires a reconnect.
 
-    A web page or a redirect in the place of an answer does so only when it is `lasting`.
+    A web page or a redirect in place of an answer requires a reconnect only when it is `lasting`.
 
     Raises NotFound, WrongState (disconnected), StaleVersion.
     """
@@ -339,7 +342,7 @@ async def _save(tx: Tx, after: Connection, *, was: int) -> None:
 def _with_health(
     connection: Connection, health: Health, *, settings: ConnectionSettings | None, now: datetime
 ) -> Connection:
-    """Returns the connection with what a check read; a failed check keeps the facts of the last good one."""
+    """Returns the connection with a check's result; a failed check keeps the facts of the last good one."""
     facts: dict[str, JsonValue] = dict(connection.facts)
     if settings is not None:
         facts |= {"settings": dict(settings.plain), "subject": settings.subject}
@@ -369,7 +372,7 @@ def _error_text(health: Health) -> str | None:
 
 
 def report(health: Health, checked_at: datetime) -> CheckReport:
-    """Returns the check in words: what works, what is missing, what failed."""
+    """Returns the check in words: what works, what is missing and what failed."""
     lines: list[CheckMessage] = []
     if health.ok:
         label = health.account_label or health.name or health.domain

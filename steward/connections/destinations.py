@@ -1,4 +1,4 @@
-"""Spreadsheets, tabs and channels an account offers: read live, kept for five minutes."""
+"""Spreadsheets, tabs and channels that an account offers: read live and cached for five minutes."""
 
 import asyncio
 from collections import OrderedDict
@@ -30,17 +30,17 @@ class DestinationCache:
     """Recent answers of accounts, by organization, connection, its version and the requested parent."""
 
     held: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
-    silent_s: float = _SILENT_SECONDS  # how long an account is waited for
+    silent_s: float = _SILENT_SECONDS  # seconds to wait for an account
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
-        """Returns destinations read at most five minutes ago, or None."""
+        """Returns destinations that were read at most five minutes ago; None if there are none."""
         cached = self.held.get(key)
         if cached is None or now - cached[0] >= _CACHE_SECONDS:
             return None
         return cached[1]
 
     def put(self, key: _Key, now: float, destinations: tuple[Destination, ...]) -> None:
-        """Stores an answer; removes the oldest beyond the limit."""
+        """Stores an answer and removes the oldest ones beyond the limit."""
         self.held.pop(key, None)
         self.held[key] = now, destinations
         while len(self.held) > _MAX_CACHED:
@@ -49,7 +49,7 @@ class DestinationCache:
 
 @dataclass(frozen=True, slots=True)
 class DestinationReader:
-    """Reads destinations from accounts, with recent answers."""
+    """Reads destinations from accounts and caches recent answers."""
 
     engine: Engine
     clock: Clock
@@ -61,8 +61,8 @@ class DestinationReader:
     ) -> tuple[Destination, ...]:
         """Returns the destinations under `parent`; none for an id that is not the organization's.
 
-        Raises NotConnected, also when the account refuses, and Unavailable when it does not answer within ten
-        seconds.
+        Raises NotConnected, also when the account refuses, and Unavailable when it does not answer within
+        ten seconds.
         """
         load = partial(_opened, vault=self.vault, org=org, integration=integration)
         opened = await self.engine.read(self.clock.now(), load, org=org)

@@ -64,13 +64,16 @@ async def check(upkeep: ConnectionChecks, org: OrgId, integration: IntegrationId
     try:
         await engine.write(clock.now(), partial(_record_result, was=connection, health=health), org=org)
     except (NotFound, StaleVersion, WrongState):
-        return  # somebody changed it meanwhile: it is looked at again at its time
+        return  # The connection was changed in the meantime; the next check takes place as scheduled.
 
 
 async def _claim_check(
     tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId
 ) -> tuple[Connection, ConnectionSecrets] | None:
-    """Schedules the next check first, so that a connection that cannot be opened is not retried in a loop."""
+    """Schedules the next check and returns the opened connection; None when it no longer exists.
+
+    The check is scheduled first, so that a connection that cannot be opened is not retried in a loop.
+    """
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     connection = await connections.get(tx, org, integration)
     return None if connection is None else (connection, await open_secrets(tx, vault, connection))
@@ -91,7 +94,7 @@ async def _record_result(tx: Tx, *, was: Connection, health: Health) -> None:
 
 
 async def _clear_marks(tx: Tx, connection: Connection) -> None:
-    """Removes the notes of earlier refusals after a good answer."""
+    """Removes the marks of earlier refusals after a good answer."""
     if _MARKS & connection.facts.keys():
         facts = {name: value for name, value in connection.facts.items() if name not in _MARKS}
         after = replace(connection, facts=facts, version=connection.version + 1)
@@ -99,7 +102,7 @@ async def _clear_marks(tx: Tx, connection: Connection) -> None:
 
 
 def _worded(was: Connection, health: Health, now: datetime) -> Health:
-    """Adds to an error that has lasted for a day since when it lasts."""
+    """Adds the start of an outage to the error message once it has lasted a day."""
     since = was.last_ok_at or was.connected_at
     refused = isinstance(health.error, Unauthorized | WrongAddress)
     if health.ok or health.error is None or refused or now - since < _SILENT_FOR:
@@ -109,10 +112,10 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
 
 
 async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
-    """Records since when the account refuses; returns whether that is too short to act on.
+    """Records since when the account has refused; returns whether that is too short a time to act on.
 
-    A refused key is believed after a minute, what stands in front of the account after an hour: a security
-    plug-in or maintenance often passes. Raises StaleVersion.
+    A refused key counts after a minute. Another responder in front of the account, such as a security
+    plug-in or a maintenance page, often goes away and counts after an hour. Raises StaleVersion.
     """
     by_other = isinstance(error, WrongResponder)
     mark, patience = (_OTHER_SINCE, _OTHER_FOR) if by_other else (_DOUBTED, _AGAIN)

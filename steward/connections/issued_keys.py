@@ -1,7 +1,7 @@
-"""Connecting a shop by the keys it issues on a page of its own, so that nobody copies any.
+"""Connects a shop with keys that it issues on a page of its own, so that nobody has to copy any.
 
-The shop delivers the keys without a signature: they count only after a check at the address that was typed.
-See docs/design/api/connections.md#keys-issued-by-the-shop.
+The shop delivers the keys without a signature: they count only after a check at the address that the person
+entered. See docs/design/api/connections.md#keys-issued-by-the-shop.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ _STATE = re.compile(r"([1-9][0-9]{0,15})-[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True)
 class ShopChoice:
-    """The shop to connect: its address as typed, the connection's name, or the connection to repair."""
+    """The shop to connect: its address as entered, the connection's name, or the connection to repair."""
 
     url: str
     name: str
@@ -44,7 +44,7 @@ class ShopChoice:
 
 @dataclass(frozen=True, slots=True)
 class _KeyRequest:
-    """A request for keys under way, opened."""
+    """A decrypted request for keys that is in progress."""
 
     org: OrgId
     person: PersonId
@@ -64,9 +64,9 @@ def connector_of(vault: Vault) -> IssuesKeys:
 async def begin(
     tx: Tx, actor: Actor, shop: ShopChoice, *, session_hash: str, web_origin: str, vault: Vault
 ) -> str:
-    """Returns the address of the shop's page; its state is valid ten minutes, once.
+    """Returns the address of the shop's page; its state is valid once, for ten minutes.
 
-    Raises ValidationFailed, and for a connection to repair WrongState.
+    Raises ValidationFailed, and WrongState for a connection to repair.
     """
     if shop.integration is not None:
         await _check_repairable(tx, actor.org, shop.integration)
@@ -101,16 +101,16 @@ async def _check_repairable(tx: Tx, org: OrgId, integration: IntegrationId) -> N
 
 @dataclass(frozen=True, slots=True)
 class KeyDelivery:
-    """Takes the keys that a shop delivers to the address of a state."""
+    """Receives the keys that a shop delivers for a state."""
 
     engine: Engine
     clock: Clock
     vault: Vault
 
     async def take(self, state: str, delivery: JsonObject) -> None:
-        """Checks the delivered keys against the shop that was asked, and connects it.
+        """Checks the delivered keys at the shop that was asked for them, and connects it.
 
-        Raises NotFound for a state that is unknown, used or expired, or whose owner is none any more;
+        Raises NotFound for a state that is unknown, used or expired, or whose person is no longer an owner;
         ValidationFailed and NotConnected when the shop does not accept its keys.
         """
         match = _STATE.fullmatch(state)

@@ -1,4 +1,4 @@
-"""Opens connections for runs: readers for every run, writers for runs/apply.py alone."""
+"""Opens connections for runs: readers for every run, writers only for runs/apply.py."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from steward.telemetry.log import Log
 
 
 def keep_refresh_tokens(engine: Engine, clock: Clock, vault: Vault, log: Log) -> None:
-    """Has the refresh tokens of kept connections exchanged one at a time, and their successors stored."""
+    """Makes clients exchange refresh tokens of stored connections one at a time and store the new ones."""
     vault.outbound.transport.refresh_tokens = StoredRefreshTokens(engine, clock, vault, log)
 
 
@@ -76,15 +76,15 @@ class RunAccess:
         return CHANGES if kind == web.KIND else self.vault.connectors[kind].writes
 
     def receives_messages(self, kind: str) -> bool:
-        """Returns whether what is written to the kind of connection is a message to people."""
+        """Returns whether writes to this kind of connection are messages to people."""
         return kind != web.KIND and Receivable.MESSAGE in self.vault.connectors[kind].capabilities.receives
 
     def web(self, org: OrgId, *, check_cancelled: CancelCheck | None = None) -> WebReadClient:
-        """Returns a client for addresses without a connection, which imported workflows name."""
+        """Returns a client for addresses without a connection, which imported workflows call."""
         return self.vault.outbound.web_read_client(org, check_cancelled=check_cancelled)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, ConnectionSecrets]:
-        """Returns the connector and the present secrets of a connection. Raises NotConnected."""
+        """Returns the connector and the current secrets of a connection. Raises NotConnected."""
         load = partial(_current, vault=self.vault, connection=connection)
         try:
             secrets = await self.engine.read(self.clock.now(), load, org=org)

@@ -1,4 +1,4 @@
-"""Refresh tokens that a server replaces with each use: exchanged by one process at a time, and kept.
+"""Refresh tokens that a server replaces with each use: exchanged by one process at a time, and stored.
 
 A server may end the whole sign-in when a token is used again, so a lease on the connection is held from
 reading a token until its successor is stored. See docs/design/imports-accounts.md#refresh-tokens.
@@ -25,19 +25,19 @@ from steward.telemetry.log import Log
 from steward.telemetry.redact import Secret
 
 FIELD = "refresh_token"
-LEASE = timedelta(seconds=90)  # longer than an exchange may take
+LEASE = timedelta(seconds=90)  # longer than an exchange can take
 _AGAIN_S = 0.5
 
 
 @dataclass(slots=True)
 class TriedToken:
-    """The refresh token of settings that are tried, and what the server replaced it with."""
+    """The refresh token of settings being checked; replaced when the server issues a new one."""
 
     current: Secret
 
     @asynccontextmanager
     async def leased(self) -> AsyncIterator[LeasedToken]:
-        """Yields itself: nobody else has the token yet."""
+        """Yields itself: no other process has the token yet."""
         yield self
 
     async def keep(self, token: Secret) -> None:
@@ -46,7 +46,7 @@ class TriedToken:
 
 
 def with_latest(settings: ConnectionSettings, tried: TriedToken | None) -> ConnectionSettings:
-    """Returns settings with the refresh token that the trial ended with."""
+    """Returns the settings with the latest refresh token of the check."""
     if tried is None:
         return settings
     return replace(settings, sealed={**settings.sealed, FIELD: tried.current})
@@ -84,7 +84,7 @@ class _HeldToken:
 
 @dataclass(frozen=True, slots=True)
 class StoredRefreshTokens:
-    """The refresh tokens of kept connections (`RefreshTokens` of outbound)."""
+    """The refresh tokens of stored connections (`RefreshTokens` of outbound)."""
 
     engine: Engine
     clock: Clock
@@ -93,9 +93,10 @@ class StoredRefreshTokens:
 
     @asynccontextmanager
     async def leased(self, org: OrgId, integration: IntegrationId) -> AsyncIterator[LeasedToken]:
-        """Yields the newest token, which nobody else exchanges meanwhile.
+        """Yields the newest token, which no other process exchanges meanwhile.
 
-        Raises CallRefused without one, PlatformUnavailable when another process does not give it back.
+        Raises CallRefused without a token, PlatformUnavailable when another process does not release the
+        lease.
         """
         held = await self._held(org, integration)
         try:
@@ -123,7 +124,7 @@ class StoredRefreshTokens:
 async def _take(
     tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId, lease: str
 ) -> tuple[int, Secret] | None:
-    """Takes the lease and reads the token; None while another process has it. Raises CallRefused."""
+    """Takes the lease and reads the token; returns None while another process has it. Raises CallRefused."""
     was_taken = await connections.lease_token(tx, org, integration, lease=lease, until=tx.now + LEASE)
     if not was_taken and await connections.get(tx, org, integration) is not None:
         return None
@@ -146,7 +147,7 @@ async def _store(
     version: int,
     token: Secret,
 ) -> bool:
-    """Stores a token where the lease still holds and nobody has given the connection other keys."""
+    """Stores a token if the lease still holds and the connection's keys were not replaced."""
     if not await connections.release_token(tx, org=org, integration=integration, lease=lease):
         return False
     current = {field.field: field.version for field in await connections.secrets(tx, org, integration)}

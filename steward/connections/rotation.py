@@ -27,7 +27,7 @@ class SealedSecret:
 
 
 async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
-    """Wraps the organization's data keys with the first master key; how many were under another.
+    """Wraps the organization's data keys with the first master key. Returns how many had another.
 
     Raises CannotOpen when no master key opens one of them.
     """
@@ -53,9 +53,9 @@ async def under_others(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
 
 
 async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | None:
-    """Makes the data key for new secrets; returns its number, None when there is nothing to seal.
+    """Creates the data key for new secrets. Returns its number, or None without earlier data keys.
 
-    The older ones still open what a process seals that has not seen the new one yet.
+    Earlier keys still open secrets that are sealed by a process that has not seen the new key yet.
     """
     before = await connections.data_keys(tx, org)
     if not before:
@@ -71,7 +71,7 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
 async def seal_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: SealedSecret, number: int
 ) -> int:
-    """Seals one secret under data key `number`; 0 when it was replaced or erased meanwhile."""
+    """Seals a secret under data key `number`; returns 0 when it was replaced or erased meanwhile."""
     field = held.secret
     context_of = partial(SealContext, org, held.integration, field.field, field.version)
     before = await connections.data_key(tx, org, field.key_no)
@@ -116,7 +116,7 @@ def mail_field(message: MessageId) -> str:
 async def seal_mail_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, mail: links.SealedMail, number: int
 ) -> int:
-    """Seals a waiting account mail under data key `number`; 0 when it needs no change."""
+    """Seals a waiting account mail under data key `number`; returns 0 when it needs no change."""
     sealed = await _resealed(
         tx, org, masters, field=mail_field(mail.id), key_no=mail.key_no, sealed=mail.sealed, number=number
     )
@@ -126,7 +126,7 @@ async def seal_mail_anew(
 async def seal_route_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, route: RouteId, number: int
 ) -> int:
-    """Seals address and secrets of a webhook under data key `number`; 0 when it needs no change."""
+    """Seals the address and secrets of a webhook under data key `number`; returns 0 when nothing changes."""
     stored = await routes.lock(tx, org, route)
     if stored is None or stored.webhook is None:
         return 0
@@ -150,7 +150,7 @@ async def seal_route_anew(
 async def seal_import_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, import_id: str, number: int
 ) -> int:
-    """Seals the content of an import under data key `number`; 0 when it is deleted or so already."""
+    """Seals the content of an import under data key `number`; returns 0 if deleted or sealed so already."""
     stored = await imports.sealed_content(tx, org, import_id)
     if stored is None:
         return 0
@@ -166,7 +166,7 @@ async def seal_import_anew(
 async def seal_static_data_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, automation: AutomationId, number: int
 ) -> int:
-    """Seals the static data of an automation under data key `number`; 0 when it needs no change."""
+    """Seals the static data of an automation under data key `number`; returns 0 when it needs no change."""
     stored = await static_data.get(tx, org, automation)
     if stored is None:
         return 0
@@ -188,7 +188,7 @@ async def _resealed(
     sealed: bytes,
     number: int,
 ) -> bytes | None:
-    """Returns the content sealed under data key `number`; None when it is already, or a key is missing."""
+    """Returns the content sealed under data key `number`; None when it already is or a key is missing."""
     before = await connections.data_key(tx, org, key_no)
     after = await connections.data_key(tx, org, number)
     if before is None or after is None or key_no == number:

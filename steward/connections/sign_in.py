@@ -1,6 +1,6 @@
-"""Sign-in of a person's account by authorization code with PKCE.
+"""Signs people in to their accounts by authorization code with PKCE.
 
-The app is the operator's, or one of the person's own. See docs/design/api/connections.md#sign-in.
+The app is the operator's or the person's own. See docs/design/api/connections.md#sign-in.
 """
 
 import base64
@@ -48,10 +48,10 @@ class SignInFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignInRules:
-    """An app people sign in to, and where.
+    """An app that people sign in to, and its addresses.
 
-    `parameters` are further ones of the authorization request, as who signs people in wants them.
-    `has_basic_auth`: the app's id and secret go into `Authorization` and not into the form.
+    `parameters` are added to the authorization request, as the provider requires. With `has_basic_auth` the
+    app's id and secret are sent in `Authorization` instead of the form.
     """
 
     client_id: str
@@ -65,13 +65,13 @@ class SignInRules:
 
 @dataclass(frozen=True, slots=True)
 class SignInApps:
-    """The operator's apps by who signs people in, and the service's one address to come back to."""
+    """The operator's apps by provider, and the address that providers redirect to."""
 
     redirect_uri: str = ""
     providers: Mapping[str, SignInRules] = field(default_factory=dict)
 
     def rules_of(self, connector: Connector, form: JsonObject | None) -> SignInRules:
-        """Returns the app of a sign-in: the operator's, or the person's own that `form` names.
+        """Returns the app of a sign-in: the operator's, or the person's own from `form`.
 
         Raises NotConfigured, ValidationFailed.
         """
@@ -100,7 +100,7 @@ class SignInApps:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A finished sign-in, checked, ready to be kept: as a new connection, or for one there is."""
+    """A finished and checked sign-in, to be stored as a new connection or for an existing one."""
 
     name: str
     integration: IntegrationId | None
@@ -119,10 +119,10 @@ async def start_sign_in(
     vault: Vault,
     form: JsonObject | None = None,
 ) -> str:
-    """Returns the address a person signs in at; its state is theirs, valid once for ten minutes.
+    """Returns the address at which the person signs in; the state is theirs, valid once for ten minutes.
 
-    `form` names the person's own app, where the kind takes one. Raises NotConfigured, ValidationFailed, and
-    for `integration` WrongState.
+    `form` describes the person's own app, for kinds that need one. Raises NotConfigured, ValidationFailed,
+    and WrongState for `integration`.
     """
     if integration is not None:
         await _reconnectable(tx, actor, integration, kind)
@@ -158,7 +158,7 @@ async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId, kind:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A sign-in under way, opened."""
+    """A decrypted sign-in that is in progress."""
 
     row: sign_ins.SignIn
     verifier: str
@@ -167,7 +167,7 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """The tokens a code was exchanged for, and the account's address if the provider sends it."""
+    """The tokens issued for a code, and the account's address if the provider sends it."""
 
     access: Secret
     refresh: Secret | None
@@ -240,7 +240,7 @@ class SignInExchange:
         return self._tokens(begun, answer.json())
 
     def _tokens(self, begun: _Begun, answer: Decoded) -> _Tokens:
-        """Returns the tokens of an answer. Raises UnusableResponse without one that lasts."""
+        """Returns the tokens of an answer. Raises UnusableResponse without a lasting token."""
         fields = answer if isinstance(answer, dict) else {}
         access, refresh = fields.get("access_token"), fields.get("refresh_token")
         lasts = begun.form is not None and "expires_in" not in fields
@@ -279,7 +279,7 @@ def _quoted(secret: Secret) -> Secret:
 
 
 async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:
-    """Returns the identity of a sign-in: reconnecting keeps the connection's."""
+    """Returns the identity of a sign-in; reconnecting keeps the connection's identity."""
     if begun.integration is not None:
         connection = await connections.get(tx, org_actor.org, begun.integration)
         if connection is not None:

@@ -25,9 +25,9 @@ from steward.security.envelope import (
 )
 from steward.telemetry.redact import Secret, SecretRegister
 
-# What is made for a store's events stands sealed beside its keys, under these names.
+# The names under which secrets created for a store's events are sealed beside its keys.
 EVENT_KEY, EVENT_SECRET = "event_key", "event_secret"
-# A secret that was replaced still counts for two hours.
+# A replaced secret stays valid for two hours.
 BEFORE = "_before"
 BEFORE_COUNTS = timedelta(hours=2)
 
@@ -51,7 +51,7 @@ async def keep(
     version: int,
     sealed: Mapping[str, Secret],
 ) -> None:
-    """Seals a connection's secrets and keeps them in place of those before, its event address too."""
+    """Seals a connection's secrets and stores them in place of all former ones, even the event address."""
     await connections.erase_secrets(tx, org, integration)
     await add(tx, vault, org, integration=integration, version=version, sealed=sealed)
 
@@ -66,7 +66,7 @@ async def add(
     sealed: Mapping[str, Secret],
     until: datetime | None = None,
 ) -> None:
-    """Seals further secrets of a connection and keeps them beside those there are; `until` then at most."""
+    """Seals further secrets of a connection and adds them to the stored ones, valid to `until` at most."""
     key_no, data_key = await _data_key(tx, vault, org)
     for field, secret in sealed.items():
         context = SealContext(org, integration, field, version, key_no)
@@ -102,7 +102,7 @@ async def open_field(
 
 
 def plain(connection: Connection) -> dict[str, str]:
-    """Returns the settings that are not secret, as they were last submitted."""
+    """Returns the settings that are not secret, as last submitted."""
     settings = connection.facts.get("settings")
     return {name: str(value) for name, value in settings.items()} if isinstance(settings, Mapping) else {}
 
@@ -113,24 +113,24 @@ async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) 
 
 
 async def seal_bytes(tx: Tx, vault: Vault, org: OrgId, *, field: str, value: bytes) -> tuple[int, bytes]:
-    """Like `seal_text`, for bytes."""
+    """Does what `seal_text` does, for bytes."""
     key_no, data_key = await _data_key(tx, vault, org)
     return key_no, seal(value, data_key, context_of_field(org, field, key_no))
 
 
 async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int, sealed: bytes) -> str:
-    """Opens what `seal_text` made. Raises CannotOpen."""
+    """Opens a text that `seal_text` sealed. Raises CannotOpen."""
     data_key = await opening_key(tx, vault, org, key_no)
     return open_sealed(sealed, data_key, context_of_field(org, field, key_no)).decode("utf-8")
 
 
 async def sealing_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:
-    """Returns the number and content of the data key that seals now."""
+    """Returns the number and content of the current data key."""
     return await _data_key(tx, vault, org)
 
 
 async def opening_key(tx: Tx, vault: Vault, org: OrgId, key_no: int) -> bytes:
-    """Returns the data key of a number. Raises CannotOpen."""
+    """Returns the data key with this number. Raises CannotOpen."""
     wrapped = await connections.data_key(tx, org, key_no)
     if wrapped is None:
         raise CannotOpen
@@ -138,7 +138,7 @@ async def opening_key(tx: Tx, vault: Vault, org: OrgId, key_no: int) -> bytes:
 
 
 async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:
-    """Returns the organization's newest data key; creates it when first needed."""
+    """Returns the organization's newest data key; creates one when there is none."""
     newest = await connections.data_key(tx, org)
     if newest is not None:
         return newest.key_no, unwrap(newest.wrapped, vault.masters, org_id=org, key_no=newest.key_no)
