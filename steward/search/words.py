@@ -1,4 +1,4 @@
-"""The words by which people search: how texts and queries are cut into them, so that both compare."""
+"""The terms by which people search: splits texts and queries into words that compare equal."""
 
 import re
 import unicodedata
@@ -10,11 +10,11 @@ _MAX_LENGTH = 64
 MAX_TERMS = 32  # of one object
 _MAX_QUERY_WORDS = 6
 
-# The beginning of an id that says more than the month in which it was made.
+# The beginning of an id that is longer than its month part.
 _ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{5,25}")
 
 _WORD = re.compile(r"[^\W_]+")
-# What blanks part, without the signs at its ends.
+# A run of characters without blanks, less the signs at both ends.
 _WHOLE = re.compile(r"[^\W_](?:\S*[^\W_])?")
 
 
@@ -23,24 +23,24 @@ def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    # A mark belongs to the letter before it, though it is none itself.
+    # A mark belongs to the letter before it, although it is not a letter itself.
     return "".join(char for char in folded if not unicodedata.category(char).startswith("M"))
 
 
 def query_words(text: str) -> list[str]:
-    """Returns the beginnings of words that a query asks for: what blanks part, without signs at its ends."""
+    """Returns the word beginnings that a query asks for: split at blanks, without signs at both ends."""
     words = (whole[:_MAX_LENGTH] for whole in _WHOLE.findall(_folded(text)))
     return list(dict.fromkeys(words))[:_MAX_QUERY_WORDS]
 
 
 def id_beginning(text: str) -> str | None:
-    """Returns the beginning of a public id that a query may be; None when it is none."""
+    """Returns the query as the beginning of a public id; None when it cannot be one."""
     beginning = text.strip().upper()
     return beginning if _ID.fullmatch(beginning) else None
 
 
 def terms(text: str) -> Iterator[str]:
-    """Yields the terms of a text: its words, and whole what signs hold together, such as a SKU."""
+    """Yields the terms of a text: its words, and whatever signs join, such as a SKU, as a whole."""
     for whole in _WHOLE.findall(_folded(text)):
         yield whole[:_MAX_LENGTH]
         if not whole.isalnum():
@@ -49,7 +49,7 @@ def terms(text: str) -> Iterator[str]:
 
 
 def terms_of(proposal: Proposal) -> list[str]:
-    """Returns the terms of the object that would be changed: of its label, and its id at the platform."""
+    """Returns the terms of the object that would be changed: of its label and its id at the platform."""
     ref = proposal.object
     object_terms = dict.fromkeys(terms(ref.label))
     if ref.id:
