@@ -15,12 +15,12 @@ _ID_BYTES = 64
 
 
 class CannotOpen(Exception):
-    """A value does not decrypt: another key, another context, or changed bytes."""
+    """Raised when a value cannot be decrypted: another key, another context, or changed bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MasterKey:
-    """A key-encryption key: its id (1–64 of printable ASCII) and 32 bytes, never shown."""
+    """A key-encryption key: its id (1–64 printable ASCII characters) and 32 bytes that are never shown."""
 
     id: str
     key: bytes
@@ -37,7 +37,7 @@ class MasterKey:
 
 @dataclass(frozen=True, slots=True)
 class SealContext:
-    """The associated data of a value: moved to another row, field or version, it does not decrypt."""
+    """The associated data of a value: in another row, field or version, the value does not decrypt."""
 
     org_id: int
     integration_id: int | None
@@ -71,7 +71,7 @@ def wrap(data_key: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: int
 
 
 def unwrap(wrapped: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: int) -> bytes:
-    """Returns the data key. Raises CannotOpen when no key has the id, or the bytes are not of this place."""
+    """Returns the data key. Raises CannotOpen without a key of that id, or for another org or number."""
     name = wrapping_key_id(wrapped)
     head = wrapped[: 2 + len(name)]
     for key in keys:
@@ -81,7 +81,7 @@ def unwrap(wrapped: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: in
 
 
 def wrapping_key_id(wrapped: bytes) -> str:
-    """Returns the id of the master key a data key is wrapped by. Raises CannotOpen."""
+    """Returns the id of the master key that wrapped a data key. Raises CannotOpen."""
     if len(wrapped) < 3 or wrapped[:1] != _FORMAT or len(wrapped) < 2 + wrapped[1] or wrapped[1] == 0:
         raise CannotOpen("this is no wrapped key")
     try:
@@ -91,7 +91,7 @@ def wrapping_key_id(wrapped: bytes) -> str:
 
 
 def seal(value: bytes, data_key: bytes, context: SealContext) -> bytes:
-    """Returns the value encrypted for `context`, with a random 96-bit nonce of its own."""
+    """Returns the value encrypted for `context`, with its own random 96-bit nonce."""
     return _FORMAT + _seal(data_key, value, context.aad())
 
 

@@ -1,4 +1,4 @@
-"""People's passwords: argon2id with given parameters, and the refusal of bad ones."""
+"""Hashes people's passwords with argon2id and refuses bad ones."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -52,10 +52,10 @@ def needs_rehash(password_hash: str, cost: Cost) -> bool:
 
 
 def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | None:
-    """Returns why a new password is refused, as a sentence for the person; None when it is good.
+    """Returns a sentence that tells the person why a new password is refused; None when it is good.
 
-    `refused_words` are the person's e-mail name and the organization's name; words under
-    four characters do not count.
+    `refused_words` are the person's e-mail name and the organization's name; words under four characters do
+    not count.
     """
     plain = _normal(password)
     if not _SHORTEST <= len(plain) <= _LONGEST:
@@ -73,7 +73,7 @@ def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | N
 
 
 def _normal(password: str) -> str:
-    """Returns the password in Unicode's NFC form, the same whichever keyboard typed it."""
+    """Returns the password in Unicode's NFC form, which does not depend on the keyboard."""
     return unicodedata.normalize("NFC", password)
 
 

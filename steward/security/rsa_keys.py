@@ -1,6 +1,6 @@
-"""RSA keys of service accounts: whether a text is one, and the key itself.
+"""RSA keys of service accounts: checks and loads them.
 
-A full check of a key takes about 50 ms, in which nothing else happens. It is made once for each key.
+A full check of a key blocks the process for about 50 ms. It is made once for each key.
 """
 
 from collections import OrderedDict

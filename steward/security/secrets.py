@@ -1,4 +1,4 @@
-"""Client ids and secrets, sessions, links and CSRF values: made, hashed, compared in constant time."""
+"""Creates, hashes and compares client ids and secrets, and values for sessions, links and CSRF."""
 
 import hashlib
 import hmac
@@ -24,12 +24,12 @@ def new_pepper() -> bytes:
 
 
 def hash_client_secret(secret: str, pepper: bytes) -> bytes:
-    """Returns HMAC-SHA-256 under the pepper; the secret is random, so nothing slower is needed."""
+    """Returns HMAC-SHA-256 under the pepper; the secret is random, so no slower hash is needed."""
     return hmac.new(pepper, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
 
 def matches(secret: str, pepper: bytes, secret_hash: bytes) -> bool:
-    """Returns whether `secret` has the stored hash; takes the same time whichever byte differs."""
+    """Returns whether `secret` has the stored hash; the time does not depend on which byte differs."""
     return hmac.compare_digest(hash_client_secret(secret, pepper), secret_hash)
 
 

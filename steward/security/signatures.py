@@ -1,4 +1,4 @@
-"""Signatures of store events: HMAC-SHA-256 over the raw bytes as they come."""
+"""Signatures of store events: HMAC-SHA-256 over the raw bytes as received."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ _DIGEST = 32
 
 
 class BodySigner:
-    """Signs a body while it streams, under each secret that counts: the present and the one before."""
+    """Signs a body while it streams, under each valid secret: the current one and the one before."""
 
     def __init__(self, secrets: Sequence[bytes]) -> None:
         self._digests = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets if secret]
@@ -21,7 +21,7 @@ class BodySigner:
             digest.update(chunk)
 
     def matches(self, signature: str) -> bool:
-        """Returns whether `signature`, in base64, is right under one of the secrets; without a secret never.
+        """Returns whether `signature`, in base64, is right under any of the secrets.
 
         Every secret is compared, in constant time.
         """
@@ -31,7 +31,7 @@ class BodySigner:
 
 
 def sign(body: bytes, secret: bytes) -> str:
-    """Returns the signature a store sends with `body`."""
+    """Returns the signature that a store sends with `body`."""
     return base64.b64encode(hmac.new(secret, body, hashlib.sha256).digest()).decode("ascii")
 
 
@@ -40,7 +40,7 @@ def _decoded(signature: str) -> bytes:
         raw = base64.b64decode(signature.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError, ValueError):
         return b""
-    # One spelling only: base64 with other spare bits would be a second signature for one body.
+    # Only the canonical spelling: base64 with other spare bits would be a second signature for one body.
     if len(raw) != _DIGEST or base64.b64encode(raw).decode("ascii") != signature:
         return b""
     return raw

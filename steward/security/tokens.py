@@ -1,4 +1,4 @@
-"""Signs and verifies API tokens (ES256) by exact rules; every other form of a token is refused."""
+"""Signs and verifies API tokens (ES256); refuses every token that deviates from the exact form."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ _TOKEN_BYTES = 4096
 CACHED = 10_000
 _MAX_INTEGER = 2**53 - 1
 _SIGNATURE_BYTES = 64
-# The order of P-256. With (r, s) a signature, (r, n - s) is one too: only the smaller s is taken, so that a
+# The order of P-256. If (r, s) is a signature, so is (r, n - s): only the smaller s is accepted, so that a
 # token has one signature.
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _CLAIMS = frozenset({"iss", "aud", "sub", "org", "cid", "scope", "epoch", "jti", "iat", "nbf", "exp"})
@@ -42,7 +42,7 @@ _JTI = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 class BadToken(Exception):
-    """A token that is not valid; `why` is for the log and never answered."""
+    """Raised for an invalid token; `why` is for the log and never sent to the caller."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -132,7 +132,7 @@ class Signer:
 
 
 class Verifier:
-    """Verifies under a fixed table of keys; only a verified signature is remembered, never a failure."""
+    """Verifies tokens with a fixed table of keys; remembers verified signatures but no failures."""
 
     def __init__(
         self,
@@ -151,8 +151,8 @@ class Verifier:
     def verify(self, token: str, now: float | None = None) -> TokenClaims:
         """Returns the claims of a token valid at `now` (seconds); without `now`, times are not checked.
 
-        Raises BadToken. Whether the credential, its epoch and the person still count is read from the
-        database by the caller, on every call.
+        Raises BadToken. On every call, the caller checks in the database that the credential, its epoch and
+        the person are still valid.
         """
         if len(token) > _TOKEN_BYTES or not token.isascii():
             raise BadToken("size")
@@ -186,7 +186,7 @@ class Verifier:
             raise BadToken("signature")
         payload = _object(_decoded(parts[1]))
         try:
-            # Signature only: every claim is checked below, each exactly once and by its own rule.
+            # Checks only the signature: every claim is checked once below, by its own rule.
             jwt.PyJWS().decode(token, key, algorithms=[_ALGORITHM])
         except jwt.PyJWTError:
             raise BadToken("signature") from None
@@ -250,7 +250,7 @@ def _client_id(cid: object) -> str:
 
 
 def public_keys(keys: Sequence[SigningKey]) -> dict[str, EllipticCurvePublicKey]:
-    """Returns the public keys by id, as a Verifier takes them."""
+    """Returns the public keys by id, for a Verifier."""
     return {key.kid: key.private.public_key() for key in keys}
 
 
@@ -294,7 +294,7 @@ def _decoded(part: str) -> bytes:
         raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except (binascii.Error, ValueError):
         raise BadToken("base64") from None
-    # One spelling only: other spare bits would be a second token with one signature.
+    # Only the canonical spelling: other spare bits would be a second token with the same signature.
     if _encoded(raw) != part:
         raise BadToken("base64")
     return raw

@@ -1,4 +1,4 @@
-"""The address in a digest that ends a person's digests: signed, so that nobody can make one up."""
+"""The signed address in a digest that unsubscribes a person from digests."""
 
 import base64
 import hashlib
@@ -14,19 +14,19 @@ _PURPOSE = b"steward unsubscribe digest 1\x00"
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """The person and the organization whose digests an address ends."""
+    """The person and organization that an unsubscribe address is for."""
 
     org: OrgId
     person: PersonId
 
 
 def unsubscribe_token(key: bytes, org: OrgId, person: PersonId) -> str:
-    """Returns the token of a person's digests in one organization."""
+    """Returns the unsubscribe token of a person's digests in one organization."""
     return f"{org}.{person}.{_signature(key, org, person)}"
 
 
 def subscriber_of(key: bytes, token: str) -> Subscriber | None:
-    """Returns whose token it is; null for one that was not made here."""
+    """Returns whom the token belongs to; None for a token with a wrong signature."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None

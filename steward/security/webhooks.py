@@ -1,4 +1,4 @@
-"""Signs webhooks as Standard Webhooks asks (v1: HMAC-SHA256), also while a secret is replaced."""
+"""Signs webhooks as Standard Webhooks requires (v1: HMAC-SHA256), also while a secret is replaced."""
 
 import base64
 import hashlib
@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 _PREFIX = "whsec_"
 _SECRET_BYTES = 32
-# For this long after its replacement the former secret still signs beside the new one.
+# How long a replaced secret still signs beside the new one.
 REPLACED_SECRET_COUNTS = timedelta(hours=24)
 
 
 def new_webhook_secret() -> str:
-    """Returns a secret as its receiver is given it: `whsec_` and 32 random bytes in base64."""
+    """Returns a secret in the receiver's form: `whsec_` and 32 random bytes in base64."""
     return _PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode("ascii")
 
 
