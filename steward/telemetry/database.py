@@ -1,14 +1,14 @@
-"""Turns what the database engine reports into metrics and lines of the log."""
+"""Turns reports of the database engine into metrics and log lines."""
 
 from typing import TYPE_CHECKING
 
 from steward.clock import Clock
 from steward.telemetry.log import Log
 
-if TYPE_CHECKING:  # commands, which have no metrics, start without them
+if TYPE_CHECKING:  # commands have no metrics and do not import them
     from steward.telemetry.metrics import Metrics
 
-# What repeats is logged once in this time for each reason.
+# Repeated reports are logged once per interval for each reason.
 _QUIET_SECONDS = 60.0
 _BATCH_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
@@ -36,7 +36,7 @@ class DatabaseTelemetry:
             self._log.warning("batch_split", kind=kind, error=name)
 
     def connected(self, host: int, seconds: float) -> None:
-        """Records how long a connection took to open, and which host serves this process now."""
+        """Records how long a connection took to open, and which host now serves this process."""
         self._metrics.observe("steward_database_connect_seconds", seconds)
         if self._host not in (None, host):
             self._metrics.set("steward_database_host", 0, host_number=str(self._host))
@@ -51,17 +51,17 @@ class DatabaseTelemetry:
             self._log.warning("database_lost", why=why)
 
     def commit_unknown(self) -> None:
-        """Counts a commit that may or may not have been made."""
+        """Counts a commit with an unknown outcome."""
         self._metrics.count("steward_commits_unknown_total")
 
     def back(self, host: int, seconds: float) -> None:
-        """Logs that the database serves again, once for the losses that were logged before."""
+        """Logs that the database serves again, once after the losses that were logged."""
         if self._is_loss_logged:
             self._is_loss_logged = False
             self._log.warning("database_back", host_number=host, seconds=round(seconds, 3))
 
     def _is_news(self, *sort: str) -> bool:
-        """Returns whether no line of this sort was logged within the last minute; then records this one."""
+        """Returns whether no line of this kind was logged within the last minute; records this line if so."""
         now = self._clock.monotonic()
         if now - self._logged_at.get(sort, -_QUIET_SECONDS) < _QUIET_SECONDS:
             return False

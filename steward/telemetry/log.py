@@ -1,4 +1,4 @@
-"""Writes one line an event: an action, ids, duration, outcome; secrets are redacted here."""
+"""Writes one line per event: an action, ids, duration and outcome; redacts secrets."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from steward.version import __version__
 
 _DENIED = re.compile(r"authorization|cookie|token|secret|key|password|signature", re.IGNORECASE)
 _LONGEST = 2_000
-_LONGEST_FOREIGN = 20_000  # characters read of a library's text, of which a line keeps `_LONGEST`
+_LONGEST_FOREIGN = 20_000  # characters read of a library's text; a line holds at most `_LONGEST`
 
 
 class LogLevel(IntEnum):
@@ -38,7 +38,7 @@ Process = Literal["api", "worker", "cli"]
 
 @dataclass(frozen=True, slots=True)
 class LogOrigin:
-    """The process that writes lines: each names it, and the trace of its run or request if any is sent."""
+    """The process that writes lines: each line names it and, if traced, the trace of its run or request."""
 
     process: Process
     is_traced: bool = False
@@ -56,7 +56,7 @@ class LogOrigin:
 
 
 class Log:
-    """Writes lines to one sink; made once by app.py and passed down."""
+    """Writes lines to one sink; created once by app.py and passed down."""
 
     def __init__(
         self,
@@ -76,15 +76,15 @@ class Log:
         self._origin = origin
 
     def debug(self, action: str, /, **fields: object) -> None:
-        """Logs for debugging."""
+        """Logs a line for debugging."""
         self.line(LogLevel.DEBUG, action, fields)
 
     def info(self, action: str, /, **fields: object) -> None:
-        """Logs what happened."""
+        """Logs an ordinary event."""
         self.line(LogLevel.INFO, action, fields)
 
     def warning(self, action: str, /, **fields: object) -> None:
-        """Logs what needs attention within days."""
+        """Logs something that needs attention within days."""
         self.line(LogLevel.WARNING, action, fields)
 
     def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:
@@ -94,9 +94,10 @@ class Log:
         self.line(LogLevel.ERROR, action, fields)
 
     def redacted(self, text: str) -> str:
-        """Returns a library's text without live secrets and without what has the form of a credential.
+        """Returns a library's text without live secrets and without anything that looks like a credential.
 
-        Live secrets go first: where a part of one has such a form, the register would not know the rest.
+        Live secrets are replaced first: if a part of one were already replaced, the register would miss the
+        rest.
         """
         return without_credentials(self.register.clean(text))
 
@@ -126,7 +127,7 @@ class Log:
         if value is None or isinstance(value, bool | int | float):
             return value
         words = self.register.clean(str(value))
-        if name == "traceback" and len(words) > _LONGEST:  # the end names the error and where it was raised
+        if name == "traceback" and len(words) > _LONGEST:  # the end holds the error and where it was raised
             return "…" + words[1 - _LONGEST :]
         return words[:_LONGEST]
 
@@ -139,10 +140,9 @@ class Log:
 
 
 def take_over(log: Log) -> None:
-    """Makes `log` the only place this process writes to for what it did not expect.
+    """Makes `log` the only output of this process for anything unexpected.
 
-    That is what libraries log, warnings, and errors nobody caught, of every thread. It lasts as long as the
-    process does.
+    That covers what libraries log, warnings, and uncaught errors of every thread, until the process ends.
     """
     root = logging.getLogger()
     root.handlers[:] = [LibraryLines(log)]
@@ -160,7 +160,7 @@ def take_over(log: Log) -> None:
 
 
 class LibraryLines(logging.Handler):
-    """Takes what libraries log into our lines; URLs and headers in it lose what authenticates them."""
+    """Writes what libraries log as our lines; removes credentials from URLs and headers in it."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Lists every action that a line of the log may have; docs/guides/operators.md says what to do about each."""
+"""Lists every action that a log line can have; docs/guides/operators.md says how to respond to each."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

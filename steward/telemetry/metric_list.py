@@ -1,4 +1,4 @@
-"""Names and describes every metric; docs/guides/operators.md says what to do about each."""
+"""Names and describes every metric; docs/guides/operators.md says how to respond to each."""
 
 from collections.abc import Mapping
 

@@ -22,7 +22,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The numbers of one process, and those of the process itself (CPU, memory, descriptors).
+    """The metrics of one process, including those of the process itself (CPU, memory, descriptors).
 
     Label values are words of the code (a connector, an outcome), never input: other text, and more than
     1,000 series of a name, raise ValueError.
@@ -51,25 +51,25 @@ class Metrics:
         self._child(gauge, name, labels).set(value)
 
     def remove(self, name: str, **labels: str) -> None:
-        """Removes a series of a gauge whose value is not known any more."""
+        """Removes a series of a gauge whose value is no longer known."""
         values = tuple(labels.values())
         if values in self._series.get(name, ()):
             self._series[name].remove(values)
             self._gauges[name].remove(*values)
 
     def observe(self, name: str, value: float, *, bounds: Sequence[float] = SECONDS, **labels: str) -> None:
-        """Adds a value to a histogram, whose bounds are those of its first value."""
+        """Adds a value to a histogram; the first value's `bounds` apply to all."""
         self._child(self._histogram(name, bounds, labels), name, labels).observe(value)
 
     def recorder(self, name: str, bounds: Sequence[float] = SECONDS) -> Callable[[float], None]:
-        """Returns `observe` of one histogram, for what happens with every request."""
+        """Returns `observe` bound to one histogram, for frequent events such as requests."""
         observe: Callable[[float], None] = self._histogram(name, bounds, {}).observe
         return observe
 
     def add_counter(self, name: str, counts: Mapping[tuple[int, str], int], **places: int) -> None:
         """Exports counts that are kept elsewhere and read at each scrape.
 
-        `places` names the labels, each with the place of its value in the keys of `counts`.
+        `places` maps each label to the position of its value in the keys of `counts`.
         """
         self._registry.register(_Counts(name, counts, places))
 
@@ -80,7 +80,7 @@ class Metrics:
         return self._registry.get_sample_value(name, labels) or 0
 
     def last(self, name: str, **labels: str) -> float | None:
-        """Returns a gauge's value; None before it is set and after it was removed."""
+        """Returns a gauge's value; None before it is set and after it is removed."""
         return self._registry.get_sample_value(name, labels)
 
     def text(self) -> str:
@@ -115,7 +115,7 @@ class _Counts:
         self._name, self._counts, self._places = name, counts, places
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yields the counter with its present values."""
+        """Yields the counter with its current values."""
         name, description, labels = _described(self._name, dict.fromkeys(self._places, ""))
         family = CounterMetricFamily(name, description, labels=labels)
         for key, count in sorted(self._counts.items()):

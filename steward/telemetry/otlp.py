@@ -28,15 +28,15 @@ MAX_ANSWER_BYTES = 64 * 1024
 _TIMEOUT_SECONDS = 5.0
 _LAST_SECONDS = 2.0
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-# A collector that is away is counted and told by `doctor`, not written to the log with every batch.
+# An unreachable collector is counted and reported by `doctor`, not logged with every batch.
 logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
 
 
 class _ShortAnswers(HTTPAdapter):
-    """Reads the beginning of an answer alone and drops the connection: a collector may send without end."""
+    """An adapter that reads only the beginning of an answer: a collector may send without end."""
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
-        """Sends one request; the body of its answer is cut off at MAX_ANSWER_BYTES."""
+        """Sends a request; cuts off the body of its answer at MAX_ANSWER_BYTES."""
         response = super().send(request, **{**options, "stream": True})
         with response.raw as raw:
             response.raw = io.BytesIO(raw.read(MAX_ANSWER_BYTES, decode_content=False))
@@ -51,7 +51,7 @@ def _session() -> requests.Session:
 
 
 class OtlpTraces(Traces):
-    """Queues spans for a thread that sends them; those that find no room are dropped and counted."""
+    """Queues spans for a thread that sends them; drops and counts spans when the queue is full."""
 
     is_on = True
 
@@ -73,7 +73,7 @@ class OtlpTraces(Traces):
         self._thread.start()
 
     def add(self, span: Span) -> None:
-        """Queues a span, or drops it where the collector does not keep up."""
+        """Queues a span, or drops it when the collector does not keep up."""
         waiting = len(self._waiting)
         if waiting >= MAX_WAITING:
             self._on_drop(1)
@@ -83,7 +83,7 @@ class OtlpTraces(Traces):
             self._wake.set()
 
     def is_sampled(self, trace: int) -> bool:
-        """Returns whether a trace belongs to the share that is sent; every process decides alike."""
+        """Returns whether a trace belongs to the sampled share; every process decides alike."""
         return trace < self._sampled_below
 
     async def is_answered(self) -> bool:
@@ -91,7 +91,7 @@ class OtlpTraces(Traces):
         return await asyncio.to_thread(self._exporter.export, ()) is SpanExportResult.SUCCESS
 
     async def close(self) -> None:
-        """Sends what is left, and gives up a collector that does not answer soon."""
+        """Sends the remaining spans; gives up on a collector that does not answer soon."""
         self._is_closing.set()
         self._wake.set()
         await asyncio.to_thread(self._thread.join, _LAST_SECONDS)

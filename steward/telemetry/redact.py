@@ -16,12 +16,12 @@ _SHORTEST = 8
 _MAX_SECRETS = 20_000
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _MARKUP = re.compile("[<>&'=]")
-# Where texts of libraries hold what nobody told the register: `user:password@`, query strings, the value of
-# an Authorization header, and what stands behind a name such as `api_key=` or `b'x-token': b'`.
+# Places where library texts hold secrets that are not registered: `user:password@`, query strings, the value
+# of an Authorization header, and what follows a name such as `api_key=` or `b'x-token': b'`.
 _USER_PART = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
 _QUERY = re.compile(r"\?[^\s?\"'<>=]{1,200}=[^\s\"'<>]*")
 _SCHEME = re.compile(r"\b(bearer|basic|digest|token)(\s+)[A-Za-z0-9._~+/=:-]{8,}", re.IGNORECASE)
-# All of a Cookie header, whose pairs stand behind semicolons.
+# A whole Cookie header, whose pairs are separated by semicolons.
 _COOKIES = re.compile(
     r"(cookie[\"']?\s{0,3}(?:[:=]|,(?=\s{0,3}b?[\"']))\s{0,3}(?:b?[\"'])?)[^\r\n\"']+", re.IGNORECASE
 )
@@ -36,7 +36,7 @@ _NAMED = re.compile(
 class Secret(str):
     """A decrypted value that shows itself as `***` in text, repr, JSON and pickles.
 
-    It is a `str` with the text `***`, so that code which forgets about it writes the mask, not the value.
+    It is a `str` with the text `***`, so that code unaware of it writes the mask, not the value.
     """
 
     __slots__ = ("_value",)
@@ -48,7 +48,7 @@ class Secret(str):
         return secret
 
     def reveal(self) -> str:
-        """Returns the value; called by the guarded client and the verifier of store events alone."""
+        """Returns the value; only the guarded client and the verifier of store events call it."""
         return self._value
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ def without_credentials(text: str) -> str:
 
 
 def forms(value: str) -> set[str]:
-    """Returns the forms a secret may take in text: plain, base64 at any offset, URL-, HTML-, JSON-escaped."""
+    """Returns the forms of a secret in text: plain, base64 at any offset, URL-, HTML-, JSON-escaped."""
     variants = {quote(value, safe=""), quote(value), quote_plus(value)}
     variants |= {_PERCENT.sub(lambda match: match[0].lower(), variant) for variant in variants}
     for text in {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
@@ -96,7 +96,7 @@ def forms(value: str) -> set[str]:
     variants |= {value, html.escape(value), html.escape(value, quote=False)}
     raw = value.encode("utf-8")
     for offset in range(3):
-        # The first characters mix with what stands before, the last with what follows: both are cut off.
+        # The first characters mix with the bytes before, the last with those after: both are cut off.
         padded = b"\0" * offset + raw
         whole = padded[: len(padded) // 3 * 3]
         coded = base64.b64encode(whole)[(0, 2, 3)[offset] :].decode("ascii")
@@ -109,8 +109,8 @@ def forms(value: str) -> set[str]:
 class SecretRegister:
     """The live secrets of a process; `clean` replaces each of them by `[redacted]`.
 
-    Looked up by their last eight characters, so that a line costs the same with one secret or ten thousand;
-    not by the first, which addresses and keys of one platform have in common.
+    Secrets are looked up by their last eight characters, so that a line costs the same with one secret or
+    ten thousand. The first characters would not do: addresses and keys of one platform share them.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class SecretRegister:
         self._by_end: dict[str, list[str]] = {}
 
     def add(self, *values: str) -> None:
-        """Enters secrets; those under eight characters are left out, the oldest beyond 20,000 forgotten."""
+        """Adds secrets, except those under eight characters; forgets the oldest beyond 20,000."""
         for secret in values:
             value = secret.reveal() if isinstance(secret, Secret) else secret
             if len(value) < _SHORTEST:
@@ -133,7 +133,7 @@ class SecretRegister:
                 self._forget(*self._variants_by_secret.popitem(last=False))
 
     def clean(self, text: str) -> str:
-        """Returns `text` with every live secret replaced; of several that overlap nothing is left."""
+        """Returns `text` with every live secret replaced; overlapping secrets are replaced together."""
         spans = self._spans(text)
         if not spans:
             return text

@@ -16,7 +16,7 @@ _SPAN_BYTES = 8
 
 
 class SpanKind(StrEnum):
-    """The other side of a span: none, a caller, or an account."""
+    """The kind of the other side of a span: none, a caller, or an account."""
 
     INTERNAL = "internal"
     SERVER = "server"
@@ -31,7 +31,7 @@ class SpanId(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A span from one instant to another. Attributes hold ids, numbers and words of the code alone."""
+    """A span from one instant to another. Attributes hold only ids, numbers and words of the code."""
 
     name: str
     id: SpanId
@@ -45,12 +45,12 @@ class Span(NamedTuple):
 
 
 class Traces:
-    """Takes spans. This one drops them all; nobody need make any while `is_on` is False."""
+    """Collects spans. This class drops them all; `is_on` False tells callers not to create any."""
 
     is_on = False
 
     def add(self, span: Span) -> None:
-        """Takes a span; it is sent later."""
+        """Queues a span for sending."""
 
     def is_sampled(self, trace: int) -> bool:
         """Returns whether a trace belongs to the share that is sent."""
@@ -61,25 +61,25 @@ class Traces:
         return False
 
     async def close(self) -> None:
-        """Sends what is left, for a few seconds at most."""
+        """Sends the remaining spans, for a few seconds at most."""
 
 
 NO_TRACES = Traces()
 
-# The run that the current task works on: its calls belong to the run's trace.
+# The run that the current task executes: its calls belong to the run's trace.
 current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
-# The trace of the request that the current task answers.
+# The trace of the request that the current task serves.
 current_trace: ContextVar[int | None] = ContextVar("current_trace", default=None)
 
 
-@lru_cache(maxsize=1_024)  # each call and each log line of a run asks for it
+@lru_cache(maxsize=1_024)  # each call and each log line of a run needs it
 def run_span(run: str) -> SpanId:
     """Returns the id of a run's root span, derived from the run's id so that every process sends the same."""
     return SpanId(_number(TRACE_BYTES, "run", run), _number(_SPAN_BYTES, "run", run))
 
 
 def span_within(run: str, *parts: object) -> SpanId:
-    """Returns the id of a span in a run's trace; `parts` distinguish it from the others."""
+    """Returns the id of a span in a run's trace; `parts` distinguish it from other spans."""
     return SpanId(run_span(run).trace, _number(_SPAN_BYTES, run, *parts))
 
 
@@ -90,7 +90,7 @@ def new_span(trace: int | None = None) -> SpanId:
 
 
 def link_of(traceparent: bytes) -> SpanId | None:
-    """Returns the id of the span that a caller's header names; None without one."""
+    """Returns the id of the span named by a caller's `traceparent` header; None without one."""
     match = _TRACEPARENT.fullmatch(traceparent)
     return None if match is None else SpanId(int(match[1], 16), int(match[2], 16))
 
