@@ -1,4 +1,4 @@
-"""The Airtable connector: records of the bases that a personal access token sees."""
+"""The Airtable connector: records of the bases that a personal access token can read."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from steward.outbound.response import Decoded
 
 
 class AirtableConnector(ServiceConnector):
-    """Connects people's access tokens of Airtable, which takes five calls a second for each base."""
+    """Connects people's access tokens of Airtable, which allows five calls a second for each base."""
 
     id = "airtable"
     title = "Airtable"
@@ -29,12 +29,12 @@ class AirtableConnector(ServiceConnector):
     operation = SendCallOperation("airtable.call", "record")
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Airtable's words for a refusal, or its code."""
+        """Returns Airtable's reason for a refusal, or its code."""
         error = answer.get("error")
         return text_of(error, "message") if isinstance(error, dict) else text_of(answer, "error")
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
-        """Returns the person whose token it is."""
+        """Returns the person to whom the token belongs."""
         return Account(text_of(answer, "email") or text_of(answer, "id"), text_of(answer, "id"))
 
 

@@ -1,4 +1,4 @@
-"""Writes a card as text: without invisible characters, cut from its end, what is left out counted; pure."""
+"""Writes a card as plain text: drops invisible characters, cuts it at its end, counts the cut lines."""
 
 import unicodedata
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def visible(text: str) -> str:
 
 
 def lines_that_fit(line_count: int, fits: Callable[[int], bool]) -> int:
-    """Returns the most lines, up to `line_count`, for which `fits` is true; 0 if none are.
+    """Returns the highest number of lines, up to `line_count`, for which `fits` is true; 0 if none is.
 
     A message grows with the lines that are kept, so the number is found by halving.
     """
@@ -33,16 +33,16 @@ def _short(title: str) -> str:
 
 
 def lines_left_out(card: PostCard, number: int) -> str:
-    """Returns the card's words for lines that did not fit; empty when all did."""
+    """Returns the card's sentence about lines that did not fit; empty when all did."""
     return card.more.replace("{n}", str(number)) if number else ""
 
 
 @dataclass(frozen=True, slots=True)
 class CardText:
-    """The one text that a platform shows a card as.
+    """The format in which a platform shows a card as one text.
 
-    `escaped` makes text of a store plain for the platform: no mention, no link, no formatting. `title`
-    formats an escaped title, `link` an escaped name and an address.
+    `escaped` escapes text of a store for the platform: no mention, no link, no formatting. `title` formats
+    an escaped title, `link` an escaped name and an address.
     """
 
     max_characters: int
@@ -51,9 +51,9 @@ class CardText:
     link: Callable[[str, str], str] = "{}: {}".format
 
     def of(self, card: PostCard) -> str:
-        """Returns title, lines and link; lines that do not fit are left out from the end and counted.
+        """Returns title, lines and link; drops lines that do not fit from the end and counts them.
 
-        Title and link are kept even where they alone are longer than `max_characters`.
+        Title and link are kept even if they alone are longer than `max_characters`.
         """
         lines = [self._plain(line) for line in card.text]
         lines += [f"{self._plain(name)}: {self._plain(value)}" for name, value in card.facts]
@@ -66,7 +66,7 @@ class CardText:
         return joined(lines_that_fit(len(lines), lambda count: len(joined(count)) <= self.max_characters))
 
     def _link(self, card: PostCard) -> str:
-        """Returns the card's link, or nothing where a character of its address would break or hide it."""
+        """Returns the card's link; empty if a character of its address would break or hide it."""
         if card.link is None or not card.link[1].startswith("https://"):
             return ""
         if not card.link[1].isprintable() or set(card.link[1]) & set("|<> "):

@@ -24,7 +24,7 @@ MAX_STOCK = 1_000_000  # of one variant at one location
 
 
 class Keep(StrEnum):
-    """Leaves a value as it is, where null means clearing it."""
+    """Leaves a value unchanged, where null would clear it."""
 
     KEEP = "keep"
 
@@ -91,8 +91,8 @@ class SetVisible:
 class SetTags:
     """Command of `product.set_tags`: the whole new list.
 
-    `tag_ids` maps the store's tag names to their ids; a name missing there is created first, in a part of its
-    own.
+    `tag_ids` maps the store's tag names to their ids; a name that it lacks is created first, in a separate
+    part.
     """
 
     product: Product
@@ -130,7 +130,7 @@ class SetDraftOrderTags:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTags:
-    """Command of `order.change_tags` and its like: adds and removes single tags and leaves the others."""
+    """Command of `order.change_tags` and similar: adds and removes single tags and leaves the others."""
 
     subject: Order | Product | Customer | DraftOrder
     add: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class CancelOrder:
 
 @dataclass(frozen=True, slots=True)
 class CloseOrder:
-    """Command of `order.close`: archives the order, or with `reopen` takes it out of the archive."""
+    """Command of `order.close`: archives the order, or unarchives it with `reopen`."""
 
     order: Order
     reopen: bool = False
@@ -193,7 +193,7 @@ class ReleaseFulfilment:
 
 @dataclass(frozen=True, slots=True)
 class SetObjectFields:
-    """Command of `product.set_fields` and its like: plain fields by the platform's own names."""
+    """Command of `product.set_fields` and similar: plain fields by the platform's own names."""
 
     subject: ObjectFields
     values: Mapping[str, JsonValue]
@@ -249,9 +249,9 @@ class CreateRedirect:
 
 @dataclass(frozen=True, slots=True)
 class CreateRefund:
-    """Command of `refund.create`: (line id, quantity) pairs of returned goods, and the amount paid back.
+    """Command of `refund.create`: (line id, quantity) pairs of returned goods, and the amount to refund.
 
-    `amount` null: goods without money. `transaction` is the payment that is refunded. `location` is where the
+    `amount` null: goods without money. `transaction` is the payment to refund. `location` is where the
     goods are restocked; null: they are not.
     """
 
@@ -277,7 +277,7 @@ class SetOrderStatus:
 
 @dataclass(frozen=True, slots=True)
 class AddNote:
-    """Command of `order.add_note`: plain text for the shop's staff, or for the customer too."""
+    """Command of `order.add_note`: plain text for the shop's staff, or also for the customer."""
 
     order: Order
     text: str
@@ -290,7 +290,7 @@ class AppendRows:
     """Command of `sheet.append_rows` for the tab with that title.
 
     With `key_column` (0 = first), rows whose key is in `present`, the keys already in the sheet, are left
-    out, and an interrupted write is reconciled by its keys; without it the write is never repeated.
+    out, and an interrupted write is reconciled by its keys. Without it the write is never repeated.
     """
 
     tab: str
@@ -337,7 +337,8 @@ class ClearCells:
 class DeleteRows:
     """Command of `sheet.delete_rows`: deletes `count` rows from row `first` (1-based).
 
-    `tab_id` is the tab's own number, `used` how many rows the tab has, and `before` the values of those rows.
+    `tab_id` is the tab's own number, `used` the number of rows in the tab, and `before` the values of the
+    rows to delete.
     """
 
     tab: str
@@ -366,9 +367,8 @@ class AddTab:
 class PostCard:
     """Command of a message operation: plain text that the connector escapes and cuts.
 
-    `facts` are name and value.
-
-    What does not fit is cut from the end of `facts`, then of `text`, and counted by `more`.
+    `facts` are (name, value) pairs. Lines that do not fit are cut from the end of `facts`, then of `text`,
+    and counted by `more`.
     """
 
     title: str

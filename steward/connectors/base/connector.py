@@ -35,7 +35,7 @@ I = TypeVar("I")  # noqa: E741
 
 
 class ConnectionKind(StrEnum):
-    """Whether automations can run on the connection."""
+    """The kind of a connection: a store that automations run on, or an account."""
 
     STORE = "store"
     ACCOUNT = "account"
@@ -53,7 +53,8 @@ class Receivable(StrEnum):
 class Capabilities:
     """The capabilities of a connector; steps, templates and forms choose connections by them.
 
-    `receives` is what a step can send to it; `sign_in`: a person can sign in instead of giving a key.
+    `receives` are the kinds of content that a step can send to it. With `sign_in`, a person can sign in
+    instead of entering a key.
     """
 
     reads: bool = False
@@ -67,9 +68,9 @@ class Capabilities:
 class ConnectorFacts:
     """Constants of a connector, checked when it is loaded.
 
-    `sign_in_scopes` are what a person who signs in is asked to allow, `sign_in_provider` names who
-    signs them in with the operator's app. With `sign_in_schema` the app is the person's own: the form that
-    names it.
+    `sign_in_scopes` are the scopes that a person who signs in is asked for; `sign_in_provider` is the
+    provider where the operator's app is registered. With `sign_in_schema`, people use an app of their own;
+    it is the schema of the form that describes the app.
     """
 
     id: str
@@ -136,7 +137,7 @@ class Destination:
 
 
 class Guard(StrEnum):
-    """The way in which a change since the value was read is detected."""
+    """How a change since the value was read is detected."""
 
     COMPARE_AND_SWAP = "compare_and_swap"
     REREAD = "reread"
@@ -162,7 +163,7 @@ class PlannedChanges:
 
 
 class WriteOperation(Protocol[A]):
-    """A change that can be planned.
+    """An operation that plans changes.
 
     Its functions are pure: no I/O, no clock (`docs/design/connectors.md#change-operations`).
     """
@@ -174,7 +175,7 @@ class WriteOperation(Protocol[A]):
 
     @property
     def action(self) -> Action:
-        """The action that changes of this operation show."""
+        """The action that is shown for changes of this operation."""
         ...
 
     @property
@@ -188,34 +189,35 @@ class WriteOperation(Protocol[A]):
 
     @property
     def guard(self) -> Guard:
-        """How a change of the value since it was read is detected."""
+        """How a change since the value was read is detected."""
         ...
 
     def plan(self, commands: Sequence[A], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Returns the changes of the commands; refuses bad values per object and drops what is unchanged.
+        """Returns the changes of the commands; reports bad values per object and drops unchanged objects.
 
-        Deterministic: the same commands give the same proposals in the same order. Never raises for a value.
+        Deterministic: the same commands give the same proposals in the same order. Never raises for a
+        value.
         """
         ...
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """For test runs: returns the value after the write, and the paths that cannot be predicted."""
+        """Returns the value after the write, for test runs, and the paths that cannot be predicted."""
         ...
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Returns which of `parts`, all of this operation, may share one request; keeps their order."""
+        """Groups `parts`, all of this operation, into requests; keeps their order."""
         ...
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Compares values: money by decimal value, tags as sets, text exactly."""
+        """Returns whether two values are equal: money by decimal value, tags as sets, text exactly."""
         ...
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns what puts the part back, or why nothing does; asked when a change is proposed."""
+        """Returns the inverse of a part, or why there is none; called when a change is proposed."""
         ...
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
-        """Splits a value of a part, before or after it or as read, into the single values it consists of.
+        """Splits a value of a part (before, after or as read) into the single values it consists of.
 
         The names are the same for each value of the part. Parts of one connection that share a name set the
         same value; `same` compares two values of one name.
@@ -223,15 +225,15 @@ class WriteOperation(Protocol[A]):
         ...
 
 
-# An operation chosen by its name: only the code that makes its command knows the command's type.
+# An operation chosen by its name: only the code that creates its command knows the command's type.
 AnyWriteOperation: TypeAlias = WriteOperation[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentValue:
-    """The value of a part's object as it is now; `is_gone` when it no longer exists.
+    """The current value of a part's object; `is_gone` when the object no longer exists.
 
-    `modified_at` is the object's own time, which shows whether a write changed it afterwards.
+    `modified_at` is the object's own time, which shows whether it was changed after a write.
     """
 
     part: Part
@@ -241,20 +243,21 @@ class CurrentValue:
 
 
 class Reader(Protocol):
-    """Reads of one connection; it cannot send anything but reads."""
+    """Reads of one connection; it cannot send anything else."""
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """Yields pages in the order of ids. Raises CallError; a page that cannot be read fails the run."""
         ...
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns the re-read values before a write, in the order of `parts`. Raises CallError."""
+        """Returns the current values before a write, in the order of `parts`. Raises CallError."""
         ...
 
     async def confirm(self, part: Part) -> WriteOutcome:
         """Reconciles an unknown write: applied = as expected, not_sent = as before, else conflict.
 
-        It stays unknown for operations that cannot be read back and while the account does not respond.
+        The outcome stays unknown for operations that cannot be read back and while the account does not
+        respond.
         """
         ...
 
@@ -265,17 +268,17 @@ class Reader(Protocol):
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Looks up what puts back each part whose inverse is `NeedsLookUp`, in the order they are put back.
+        """Looks up the inverse of each part whose inverse is `NeedsLookUp`, in the order of the undo.
 
-        Parts that are `is_overwritten` are put back after a newer part of the same run, so that the current
-        value differs. Returns for each its parts, or the reason why there are none. Raises CallError.
+        With `is_overwritten`, a newer part of the same run is undone before, so that the current value
+        differs. Returns the parts of each inverse, or the reason why there are none. Raises CallError.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OwnApp:
-    """An app of the person's own at an OAuth 2 server, as the form of a sign-in names it."""
+    """A person's own app at an OAuth 2 server, as described in the form of a sign-in."""
 
     client_id: str
     client_secret: Secret
@@ -287,16 +290,16 @@ class OwnApp:
 
 @runtime_checkable
 class SignsInWithOwnApp(Protocol):
-    """A connector whose accounts a person signs in to with an app of their own."""
+    """A connector whose accounts people sign in to with an app of their own."""
 
     def own_app(self, form: JsonObject) -> OwnApp:
-        """Returns the app that the form names. Raises BadSettings."""
+        """Returns the app described in the form. Raises BadSettings."""
         ...
 
     def signed_in(
         self, form: JsonObject, *, access_token: Secret, refresh_token: Secret | None
     ) -> ConnectionSettings:
-        """Returns the settings after a sign-in; without a refresh token the access token lasts."""
+        """Returns the settings after a sign-in; without a refresh token the access token does not expire."""
         ...
 
 
@@ -309,7 +312,7 @@ class IssuesKeys(Protocol):
         ...
 
     def key_page(self, form: JsonObject, *, state: str, return_url: str, callback_url: str) -> str:
-        """Returns the address of the shop's page that asks its owner. Raises BadSettings."""
+        """Returns the address of the shop's page where its owner grants the keys. Raises BadSettings."""
         ...
 
     def issued_settings(self, form: JsonObject, delivery: JsonObject) -> JsonObject:
@@ -324,7 +327,7 @@ class Connector(Protocol):
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         ...
 
     @property
@@ -349,7 +352,7 @@ class Connector(Protocol):
 
     @property
     def events(self) -> EventSource | None:
-        """Subscriptions and deliveries; null for a platform without events."""
+        """The source of subscriptions and deliveries; null for a platform without events."""
         ...
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
@@ -357,14 +360,14 @@ class Connector(Protocol):
         ...
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Returns where this connection's calls go.
+        """Returns the endpoint of this connection's calls.
 
         Raises BadSettings when its settings are no longer usable.
         """
         ...
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> Reader:
-        """Returns a reader over a client that lets only reads through."""
+        """Returns a reader with a client that only sends reads."""
         ...
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> Writer:
@@ -378,14 +381,14 @@ class Connector(Protocol):
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """Lists spreadsheets, tabs or channels; empty where the platform has none. Raises CallError."""
+        """Lists spreadsheets, tabs or channels; empty if the platform has none. Raises CallError."""
         ...
 
 
 def merge_proposals(proposals: Sequence[Proposal], *, action: Action, message: str | None = None) -> Proposal:
-    """Merges several operations' proposals for one object into one change, parts in their order.
+    """Merges the proposals of several operations for one object into one change; keeps the order of parts.
 
-    Raises ValueError when they are not of one object and connection.
+    Raises ValueError when they are not for one object and connection.
     """
     first = proposals[0]
     if any(

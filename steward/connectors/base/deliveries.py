@@ -20,7 +20,7 @@ Headers: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """The way in which a platform reports a canonical topic.
+    """How a platform reports a canonical topic.
 
     `native`: the topics to subscribe to. `derived`: it is computed from the last-seen state, for which the
     object types `snapshot_types` are read before listening starts.
@@ -33,9 +33,9 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class DesiredSubscriptions:
-    """The subscriptions a connection should have, and no others of ours: none removes all.
+    """The subscriptions that a connection should have; all others of ours are removed.
 
-    `address` is the whole event address, `secret` what deliveries are signed with, `known_ids` the platform's
+    `address` is the whole event address, `secret` signs the deliveries, and `known_ids` are the platform's
     ids of existing subscriptions by native topic.
     """
 
@@ -70,7 +70,7 @@ class Subscription:
 class RawBody:
     """The body of a delivery as it arrived.
 
-    It holds the first bytes, which are complete when `size` is not greater, and the running HMAC.
+    It holds the first bytes, which are complete unless `size` is greater, and the running HMAC.
     """
 
     prefix: bytes
@@ -81,9 +81,9 @@ class RawBody:
 
 @dataclass(frozen=True, slots=True)
 class EventSecrets:
-    """The values that deliveries are verified with: the shop's domain, and topics by subscription id.
+    """The values by which deliveries are verified: the shop's domain, and topics by subscription id.
 
-    `RawBody.signature` holds the signing secrets; without one nothing is verified.
+    `RawBody.signature` holds the signing secrets; without one, no delivery is verified.
     """
 
     domain: str | None
@@ -105,19 +105,19 @@ class VerifiedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class PingDelivery:
-    """The platform's own test of the address: answered 200, nothing stored."""
+    """The platform's own test of the address: answered 200 and not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredDelivery:
-    """Signed, but not of one of our subscriptions: answered 200, not stored."""
+    """A signed delivery of a subscription that is not ours: answered 200 and not stored."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedDelivery:
-    """Not signed with a secret of this connection: answered 401, not stored."""
+    """A delivery that no secret of this connection signed: answered 401 and not stored."""
 
 
 Verdict: TypeAlias = VerifiedDelivery | PingDelivery | IgnoredDelivery | UnverifiedDelivery
@@ -134,7 +134,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A reference to what happened; ids are as the connector's readers give them.
+    """An event with references to its object; ids are as the connector's readers return them.
 
     `object_type`: order, product, variation, customer, … `objects` are the (type, id) pairs under which a
     change of the same object is recorded (model.change.ObjectRef), to recognize echoes of Steward's own
@@ -156,8 +156,8 @@ class Event:
 class DerivedTopics:
     """The canonical topics of one event, in the order of `docs/design/connectors.md#topics`.
 
-    `seen` is what to store as the object's last-seen state, null to leave it; `forget` when the object is
-    gone; `dropped` why an event gives no topic.
+    `seen` is the state to store as the object's last-seen one, null to leave it; `forget` removes it when
+    the object is gone; `dropped` says why an event gives no topic.
     """
 
     topics: tuple[str, ...]
@@ -181,8 +181,8 @@ class IdsQuery:
     object_type: str
 
 
-# Only events/ uses these reads. `changed`: objects modified since, as the events a delivery would report;
-# also the initial last-seen state, through `initial_snapshot`. `ids`: for the daily comparison.
+# Only events/ uses these reads. `changed`: objects modified since an instant, as the events that deliveries
+# would report; also the initial last-seen state, through `initial_snapshot`. `ids`: for the daily comparison.
 CHANGED = ReadOp("changed", ChangedQuery, Event)
 IDS = ReadOp("ids", IdsQuery, str)
 
@@ -192,9 +192,10 @@ class EventSource(Protocol):
 
     @property
     def signing_settings(self) -> tuple[str, ...]:
-        """The sealed settings that deliveries may be signed with, such as an app's secret.
+        """The sealed settings that can sign deliveries, such as an app's secret.
 
-        Empty: they are signed with `DesiredSubscriptions.secret`, which is created for the connection.
+        If empty, deliveries are signed with `DesiredSubscriptions.secret`, which is created for the
+        connection.
         """
         ...
 
@@ -211,16 +212,16 @@ class EventSource(Protocol):
     ) -> list[Subscription]:
         """Creates, repairs and removes subscriptions until the platform has exactly the desired ones.
 
-        Returns one row per native topic. Raises CallError when the platform cannot be asked at all.
+        Returns one row per native topic. Raises CallError when the platform cannot be called at all.
         """
         ...
 
     def verify_event(self, headers: Headers, body: RawBody, secrets: EventSecrets) -> Verdict:
-        """Verifies a delivery by its headers and raw bytes only; parses nothing."""
+        """Verifies a delivery only by its headers and raw bytes; parses nothing."""
         ...
 
     def read_event(self, event: StoredEvent) -> Event:
-        """Returns the event of a stored body, in the worker. Raises UnusableResponse."""
+        """Returns the event of a stored body; called in the worker. Raises UnusableResponse."""
         ...
 
     def derive(
@@ -234,13 +235,14 @@ class EventSource(Protocol):
     ) -> DerivedTopics:
         """Returns the canonical topics of an event; pure.
 
-        `seen` is the last-seen state of (object_type, object_id), `since` when listening began, `seen_at` the
-        newest known modified time of it, `awaited_topics` the topics that automations wait for now.
+        `seen` is the last-seen state of (object_type, object_id), `since` when listening began, `seen_at`
+        the object's newest known modification time, `awaited_topics` the topics that automations wait for
+        now.
         """
         ...
 
     def initial_snapshot(self, event: Event) -> JsonObject | None:
-        """Returns the state to store for an object that was read by `changed`.
+        """Returns the state to store for an object that `changed` read.
 
         Returns None for an object whose state is not stored.
         """

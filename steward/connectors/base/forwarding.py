@@ -1,4 +1,4 @@
-"""A reader in front of another one, for what a caller counts, records or cuts short."""
+"""A reader that wraps another one, so that a caller can count, record or cut short its calls."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ I = TypeVar("I")  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class ForwardingReader:
-    """A `Reader` that makes every call on `reader`; a subclass overrides the calls that it changes."""
+    """A `Reader` that forwards every call to `reader`; a subclass overrides the calls that it changes."""
 
     reader: Reader
 

@@ -1,4 +1,4 @@
-"""A base for connectors of Google's services that a person signs in to with the operator's app."""
+"""A base for connectors of Google services that people sign in to with the operator's app."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from steward.outbound.response import Decoded
 
 
 class GoogleServiceConnector(SignedInServiceConnector):
-    """Connects a service of Google by signing in; a subclass adds its scopes and the address of its API."""
+    """Connects a Google service by signing in; a subclass adds its scopes and the address of its API."""
 
     provider = "google"
 
@@ -18,6 +18,6 @@ class GoogleServiceConnector(SignedInServiceConnector):
         return options.google
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Google's own words."""
+        """Returns Google's reason for a refusal."""
         error = answer.get("error")
         return text_of(error, "message") if isinstance(error, dict) else ""

@@ -1,4 +1,4 @@
-"""Helpers with which operations declare their inverses, and the reasons that several share."""
+"""Helpers by which operations declare their inverses, and reasons that several operations share."""
 
 from collections.abc import Mapping
 
@@ -14,13 +14,13 @@ NOT_LOOKED_UP = "It cannot be looked up in this account."
 
 
 def mirrored(part: Part, arguments: JsonObject, operation: str | None = None) -> Part:
-    """Returns the part that sets the value before again, compared with the value after."""
+    """Returns the part that restores the value before, compared with the value after."""
     return Part(
         operation or part.operation, part.integration_id, part.target, arguments, part.after, part.before
     )
 
 
 def value_restored(part: Part, note: str | None = None) -> PutBack:
-    """Returns the inverse of a part whose arguments are the value that it sets."""
+    """Returns the inverse of a part whose arguments are the value to set."""
     assert isinstance(part.before, Mapping)
     return PutBack(mirrored(part, dict(part.before)), note)

@@ -1,4 +1,4 @@
-"""The operation `mail.send`, which mail servers and mail services share: one message, at most once."""
+"""The operation `mail.send` of mail servers and mail services: sends one message, at most once."""
 
 import base64
 import json
@@ -24,17 +24,17 @@ from steward.outbound.mail_message import (
 )
 from steward.outbound.mail_server import MailOutcome, MailResult
 
-# Any sender and time: a message that can be composed with these can be composed with the account's.
+# Any sender and time will do: a message that can be composed with these can be composed with the account's.
 _ANYBODY = Mailbox("sender@mail.invalid")
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class SendMail:
-    """Commands one message. It is sent as the account's own address; `sender_name` is shown beside it.
+    """Command of one message, sent from the account's own address; `sender_name` is shown beside it.
 
-    `thread` is the service's id of the conversation or message that it answers, with `headers` that refer to
-    it. `options` are what the service alone knows, such as an importance, and `attachments` are files.
+    `thread` is the service's id of the conversation or message to reply to, with `headers` that refer to
+    it. `options` are specific to the service, such as an importance, and `attachments` are files.
     """
 
     to: Sequence[Mailbox]
@@ -54,12 +54,12 @@ class SendMail:
 
 @dataclass(frozen=True, slots=True)
 class SendMailOperation(SendOnceOperation):
-    """`mail.send`: nothing can be read back, so a message is sent at most once."""
+    """`mail.send`: a message cannot be read back, so it is sent at most once."""
 
     name: str = "mail.send"
 
     def plan(self, commands: Sequence[SendMail], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Plans one message per command; one that cannot be composed is a problem."""
+        """Plans one message per command; an invalid message becomes a problem."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         for command in commands:
@@ -101,7 +101,7 @@ def mail_content(arguments: JsonObject, sender: Mailbox, *, message_id: str, dat
 
 
 def is_draft(arguments: JsonObject) -> bool:
-    """Returns whether a planned part makes a draft in the mailbox, which is not sent."""
+    """Returns whether a planned part creates a draft in the mailbox instead of sending a message."""
     options = arguments.get("options")
     return isinstance(options, Mapping) and options.get("draft") is True
 
@@ -117,7 +117,7 @@ def _attachments_of(arguments: JsonObject) -> list[MailAttachment]:
 
 
 def outcome_of_mail(message: MailMessage, outcome: MailOutcome) -> WriteOutcome:
-    """Returns what became of a planned part, with the answer as mail programs report it."""
+    """Returns the outcome of a planned part, with the answer in the form that mail programs report."""
     match outcome.result:
         case MailResult.ACCEPTED:
             return WriteOutcome(WriteState.APPLIED, answer=WriteAnswer.of_value(_report(message, outcome)))
@@ -173,7 +173,7 @@ def _text(arguments: JsonObject, name: str) -> str | None:
 
 
 def _fields(command: SendMail) -> list[FieldChange]:
-    """Returns what the approver sees."""
+    """Returns the fields that the approver sees."""
     rows = (
         ("to", "To", _list(command.to)),
         ("cc", "Cc", _list(command.cc)),

@@ -1,4 +1,4 @@
-"""A base for connectors that post messages to an address which is itself the secret."""
+"""A base for connectors that post messages to an address that is itself the secret."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ _MAX_URL = 2000
 
 @dataclass(frozen=True, slots=True)
 class PostMessage(SendOnceOperation):
-    """Posts a message. Nothing can be read back, so it is sent at most once.
+    """Posts a message, at most once, because it cannot be read back.
 
     `platform` is its name in sentences. `body` returns the request's body, as JSON, for the command.
     """
@@ -56,7 +56,7 @@ class PostMessage(SendOnceOperation):
     body: Callable[[PostCard], JsonObject]
 
     def plan(self, commands: Sequence[PostCard], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Plans one message per command; a message without a title is a problem."""
+        """Plans one message per command; reports a problem for a message without a title."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         for command in commands:
@@ -84,7 +84,7 @@ def message_operation(operations: Mapping[str, AnyWriteOperation]) -> PostMessag
 
 
 class MessageReader(SendOnceReader):
-    """Has no reads: a message does not exist before it is sent and cannot be looked up afterwards."""
+    """A reader without reads: a message does not exist before it is sent, nor can it be looked up later."""
 
     def read(self, op: ReadOp[Any, Any], params: object) -> NoReturn:
         """Raises KeyError: the connector has no reads."""
@@ -92,14 +92,14 @@ class MessageReader(SendOnceReader):
 
 
 class MessagePlatform(Protocol):
-    """The interface that a writer of messages needs of its connector."""
+    """The interface through which a writer of messages uses its connector."""
 
     def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
         """Returns the message as sent."""
         ...
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
-        """Returns what a response means for the message."""
+        """Returns the outcome that a response reports for the message."""
         ...
 
 
@@ -111,7 +111,7 @@ class MessageWriter:
         self._http = http
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """Sends the one POST; applied means accepted, not displayed. Never raises a call's error."""
+        """Sends the one POST. `applied` means accepted, not displayed. Never raises a call's error."""
         [part] = batch.parts
         try:
             response = await self._http.send(
@@ -130,8 +130,8 @@ class MessageWriter:
 class MessageConnector:
     """Connects an address that messages are posted to; a subclass names the platform and its operation.
 
-    `setting_title` is the label of the address in the form, and `address_source` what shows the address to
-    the person who copies it. `hosts` are the only hosts that are called: names, suffixes such as
+    `setting_title` is the label of the address in the form, and `address_source` the place from which a
+    person copies the address. `hosts` are the only hosts that are called: names, suffixes such as
     `.example.com`, or `host:port`; None for any public host.
     """
 
@@ -165,11 +165,11 @@ class MessageConnector:
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(options)
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """Validates webhook_url, which is the secret itself. Raises BadSettings."""
+        """Validates webhook_url, which is itself the secret. Raises BadSettings."""
         url = form.get(_SETTING)
         unknown = unknown_settings(form, (_SETTING,), f"This is no setting of {self.operation.platform}.")
         if unknown:
@@ -200,7 +200,7 @@ class MessageConnector:
             raise BadSettings({_SETTING: [words]})
 
     def check_address(self, url: str) -> None:
-        """Checks that a new address is complete. Raises BadSettings."""
+        """Checks that an entered address is complete. Raises BadSettings."""
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Returns the endpoint; only the host of the secret address is displayed. Raises BadSettings."""
@@ -215,15 +215,15 @@ class MessageConnector:
         return MessageReader()
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> MessageWriter:
-        """Returns a writer to the one channel."""
+        """Returns a writer for the one channel."""
         return MessageWriter(self, http)
 
     def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
-        """Returns the message as sent; a platform that keeps an id of the sender's adds `effect_key`."""
+        """Returns the message as sent; a platform that stores the sender's id gets `effect_key`."""
         return arguments
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
-        """Returns what a response means for the message."""
+        """Returns the outcome that a response reports for the message."""
         if response.ok:
             return WriteOutcome(WriteState.APPLIED)
         if response.status in (401, 403, 404):
@@ -238,7 +238,7 @@ class MessageConnector:
         return WriteOutcome.of_error(WriteState.UNKNOWN, failure)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Checks the form of the address alone, without sending anything."""
+        """Checks only the form of the address; sends nothing."""
         try:
             host = self.allowed_origin(secrets.plain["origin"]).host
         except BadSettings as bad:

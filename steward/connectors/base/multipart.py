@@ -1,4 +1,4 @@
-"""Forms of parts (RFC 7578): fields and files in one body."""
+"""Multipart forms (RFC 7578): fields and files in one body."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def file_head(name: str, file_name: str, mime_type: str) -> str:
 
 
 def form_of_parts(parts: Sequence[tuple[str, bytes]]) -> tuple[bytes, str]:
-    """Returns body and content type; the boundary follows from the content, so that it is repeatable."""
+    """Returns body and content type; the boundary is derived from the content, so that it is repeatable."""
     whole = b"\0".join(part for head, content in parts for part in (head.encode(), content))
     boundary = f"steward-{hashlib.sha256(whole).hexdigest()[:32]}"
     lines: list[bytes] = []

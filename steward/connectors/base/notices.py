@@ -1,4 +1,4 @@
-"""The interface for showing notices to people: a card in, one request out, without a run's writer."""
+"""The interface for sending notices to people: turns a card into one request, without a run's writer."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from steward.outbound.response import PlatformResponse
 class NoticeCard:
     """A notice as a chat shows it: plain text that the connector escapes, and one page of the web app.
 
-    `more` says what the lines leave out; an empty text when they leave out nothing.
+    `more` says how many lines are left out; empty when none are.
     """
 
     title: str
@@ -26,24 +26,24 @@ class NoticeCard:
 
 @runtime_checkable
 class NoticePoster(Protocol):
-    """A connector whose connections may be routes of notices."""
+    """A connector whose connections can receive notices."""
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Returns the connection's endpoint. Raises BadSettings."""
         ...
 
     def notice_path(self, secrets: ConnectionSecrets) -> str:
-        """Returns the one path that notices are posted to; empty where the address itself is the secret."""
+        """Returns the path that notices are posted to; empty when the address itself is the secret."""
         ...
 
     def notice_target_fault(self, secrets: ConnectionSecrets, target: str | None) -> str | None:
-        """Returns what is wrong with the channel that a route names; null when it can be posted to."""
+        """Returns the fault of a route's channel in words; null when notices can be posted to it."""
         ...
 
     def notice_body(self, card: NoticeCard, target: str | None) -> JsonObject:
-        """Returns the body of the request within the platform's limits."""
+        """Returns the body of the request, within the platform's limits."""
         ...
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
-        """Returns what an answer means."""
+        """Returns the outcome that a response reports."""
         ...

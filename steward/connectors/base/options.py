@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SignInClient:
-    """The operator's app at who signs people in; without id and secret nobody can sign in there."""
+    """The operator's app at a sign-in provider; without id and secret nobody can sign in there."""
 
     token_url: str
     id: str | None = None
@@ -14,7 +14,7 @@ class SignInClient:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The operator's settings of connectors; `bounded` lets `read_s` bound writes too (tests)."""
+    """The operator's settings of connectors; `bounded` applies `read_s` to writes too (in tests)."""
 
     private_hosts: frozenset[str]
     read_s: float
@@ -28,5 +28,5 @@ class Options:
     gmail_url: str = "https://gmail.googleapis.com"
     drive_url: str = "https://www.googleapis.com"
     graph_url: str = "https://graph.microsoft.com"
-    own_address: str | None = None  # where stores deliver events to
+    own_address: str | None = None  # the address that stores deliver events to
     slack_hosts: tuple[str, ...] = ("hooks.slack.com", "slack.com")

@@ -1,4 +1,4 @@
-"""The reads by their stable names, with their parameters and records; each connector implements them."""
+"""The reads by their stable names, with their parameters and records; connectors implement them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,7 +40,7 @@ class ReadOp(Generic[P, I]):
 
 @dataclass(frozen=True, slots=True)
 class RecordPage(Generic[I]):
-    """A page of a read; `next` is opaque and null on the last one."""
+    """A page of a read; `next` is opaque, and null on the last page."""
 
     items: tuple[I, ...]
     next: str | None = None
@@ -52,7 +52,7 @@ class ProductsQuery:
     """Products in the order of their ids; `ids` null: all.
 
     `skus` matches variations too; `tagged`: those with one of these tags. `location`: stock is the quantity
-    at that one, on platforms with locations. `in_pages`: the caller may stop after the first pages.
+    at that location, on platforms with locations. `in_pages`: the caller may stop after the first pages.
     """
 
     ids: tuple[str, ...] | None = None
@@ -104,9 +104,7 @@ class RefundsQuery:
 class ObjectsQuery:
     """Objects as the platform returns them, for imported workflows.
 
-    `resource` is product, order or customer.
-
-    `filters` are the platform's own; `limit` null: all.
+    `resource` is product, order or customer. `filters` are the platform's own; `limit` null: all.
     """
 
     resource: str
@@ -119,8 +117,8 @@ class ObjectsQuery:
 class PathQuery:
     """The platform's response to a GET of a path, for imported workflows.
 
-    `path` is the whole path without a query; paths that return keys or settings are refused. `body`: the
-    platform asks for it by a POST that only reads.
+    `path` is the whole path without a query; paths that return keys or settings are refused. `body` is for
+    platforms where the read is a POST.
     """
 
     path: str
@@ -132,8 +130,8 @@ class PathQuery:
 class HttpQuery:
     """The response to one request of an imported workflow at an account, by its whole address.
 
-    `content` is the body of a GraphQL query that changes nothing; without one it is a GET or HEAD.
-    `max_bytes` bounds the body of the response.
+    `content` is the body of a GraphQL query that changes nothing; without it the request is a GET or HEAD.
+    `max_bytes` limits the body of the response.
     """
 
     method: str
@@ -215,7 +213,7 @@ class ValuesQuery:
 
 @dataclass(frozen=True, slots=True)
 class FilesQuery:
-    """Files below a folder of the connection's own; null: all of them."""
+    """Files below a folder of the connection; null: all of them."""
 
     folder: str | None = None
     modified_after: datetime | None = None
@@ -223,7 +221,7 @@ class FilesQuery:
 
 @dataclass(frozen=True, slots=True)
 class FileQuery:
-    """A whole file, at most 20 MiB; not fetched when it still has the tag `unless_etag`."""
+    """A whole file, at most 20 MiB; not fetched when its tag still is `unless_etag`."""
 
     path: str
     unless_etag: str | None = None
@@ -231,7 +229,7 @@ class FileQuery:
 
 @dataclass(frozen=True, slots=True)
 class TabsQuery:
-    """The tabs of a spreadsheet; null: the connection's own."""
+    """The tabs of a spreadsheet; null: the connection's spreadsheet."""
 
     spreadsheet_id: str | None = None
 
@@ -241,7 +239,7 @@ class NoParameters:
     """A read without parameters."""
 
 
-# The canonical reads: every connector that has one uses exactly this record.
+# The canonical reads: connectors that support one use exactly this record.
 PRODUCTS = ReadOp("products", ProductsQuery, Product)
 PRODUCT = ReadOp("product", ById, Product)
 VARIANTS = ReadOp("variants", ProductsQuery, Variant)

@@ -1,4 +1,4 @@
-"""The records every connector's readers return, so that a template is written once.
+"""The records that every connector's readers return, so that a template is written only once.
 
 `docs/design/connectors.md#common-records` describes them.
 """
@@ -20,11 +20,11 @@ Cell: TypeAlias = str | Decimal | bool | None
 class Variant:
     """The unit of price and stock: a variant, a simple product, or a variation.
 
-    `stock` null: not tracked here. `stock_managed_by_parent`: `stock` is the number its product shares with
-    its other variations; it is counted and written once, at `stock_target`. `regular_price` and `sale_price`
-    are the platform's own fields where it has such; `price` and `compare_at` the common form. `item_id` is
-    the platform's id of the counted object, where that is not the variant, and `location_id` the location
-    whose `stock` was requested.
+    `stock` null: not tracked here. `stock_managed_by_parent`: `stock` is a number that its product shares
+    with other variations; it is counted and written once, at `stock_target`. `regular_price` and
+    `sale_price` are the platform's own fields, if it has them; `price` and `compare_at` are the common
+    form. `item_id` is the platform's id of the counted object, if that is not the variant, and
+    `location_id` the location whose `stock` was requested.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """Product, variant and SKU, as people know it."""
+        """Product, variant and SKU as people know them."""
         name = f"{self.product_title}, {self.title}" if self.title else self.product_title
         return f"{name} ({self.sku})" if self.sku else name
 
@@ -73,10 +73,10 @@ class Variant:
 class Product:
     """A product with all its variants; `visibility` is the platform's own value for `visible`.
 
-    `kind` is the platform's form (simple, variable, grouped, external …); `sellable` is false for forms that
-    templates leave out and count. `channels`: ids of the sales channels it is on. `image_alts`: the
-    alternative texts of the images in their order, as far as the platform returns them. `category`: its path
-    in the platform's own taxonomy, on WooCommerce the first category.
+    `kind` is the platform's form (simple, variable, grouped, external …); `sellable` is false for forms
+    that templates leave out and count. `channels`: ids of the sales channels it is on. `image_alts`: the
+    alternative texts of the images in their order, as far as the platform returns them. `category`: its
+    path in the platform's own taxonomy; on WooCommerce the first category.
     """
 
     id: str
@@ -110,7 +110,7 @@ class Product:
 
     @property
     def label(self) -> str:
-        """The product's name, with its SKU when it is its own only variant."""
+        """The product's name, with its SKU when its only variant is the product itself."""
         if len(self.variants) == 1 and self.kind == "simple":
             return self.variants[0].label
         return self.title
@@ -118,7 +118,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class OrderLine:
-    """A line of an order; `open_quantity` is neither sent nor removed, null if the platform omits it."""
+    """A line of an order; `open_quantity` is not yet sent or removed, null if the platform omits it."""
 
     id: str
     product_id: str | None
@@ -142,7 +142,7 @@ class Refund:
 
 @dataclass(frozen=True, slots=True)
 class FulfilmentOrder:
-    """The part of an order that one location sends.
+    """The part of an order that one location fulfils.
 
     `status` is open, in_progress, on_hold, scheduled, closed or cancelled.
     """
@@ -196,9 +196,9 @@ class Risk(StrEnum):
 class Order:
     """An order; sums are decimal text in `currency`.
 
-    `net` is the total without tax; `country` the shipping country, else the billing one. `refunds` are those
-    the platform returns with the order, their time null where it omits it; `status` its own value.
-    `returning`: goods are being returned.
+    `net` is the total without tax; `country` the shipping country, else the billing country. `refunds` are
+    the refunds that the platform returns with the order; their time is null if the platform omits it.
+    `status` is the platform's own value. `returning`: goods are being returned.
     """
 
     id: str
@@ -239,7 +239,7 @@ class Order:
 
     @property
     def label(self) -> str:
-        """Number and name, as people know it."""
+        """Number and name as people know them."""
         return f"{self.number}, {self.customer_name}" if self.customer_name else self.number
 
 
@@ -271,13 +271,13 @@ class Customer:
 
     @property
     def label(self) -> str:
-        """Name, else address."""
+        """The name, else the address."""
         return self.name or self.email or self.id
 
 
 @dataclass(frozen=True, slots=True)
 class Metafield:
-    """A value a merchant stores with an object, as text of `type`; `digest` is the version that was read."""
+    """A value that a merchant stores with an object, as text of `type`; `digest` is the read version."""
 
     namespace: str
     key: str
@@ -316,7 +316,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class SheetTab:
-    """A tab of a spreadsheet, in its order."""
+    """A tab of a spreadsheet, with its position."""
 
     id: str
     title: str
@@ -351,9 +351,9 @@ class SheetRow:
 
 @dataclass(frozen=True, slots=True)
 class SheetTable:
-    """A whole tab: every row up to the last used one, the header row included; `zone` is the sheet's.
+    """A whole tab: every row up to the last used one, with the header row; `zone` is the sheet's.
 
-    `height`: how many rows the tab has, used or not; 0 when it is not known.
+    `height`: the number of rows in the tab, used or not; 0 when unknown.
     """
 
     spreadsheet_id: str
@@ -363,7 +363,7 @@ class SheetTable:
     height: int = 0
 
 
-# Currencies whose smallest unit is not a hundredth (ISO 4217); every other one has two decimals.
+# Currencies whose smallest unit is not a hundredth (ISO 4217); all others have two decimals.
 _NO_DECIMALS = frozenset(
     (
         *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG"),
@@ -374,7 +374,7 @@ _THREE_DECIMALS = frozenset(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"))
 
 
 def currency_decimals(currency: str | None) -> int:
-    """Returns how many decimals amounts of `currency` have; two when it is not known."""
+    """Returns the number of decimals of amounts in `currency`; 2 when the currency is unknown."""
     if currency in _NO_DECIMALS:
         return 0
     return 3 if currency in _THREE_DECIMALS else 2

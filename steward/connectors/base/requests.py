@@ -25,9 +25,9 @@ from steward.outbound.web import NO_CONNECTION
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Commands one request as a step prepared it; `body_text` is its body as people read it.
+    """Command of one request as a step prepared it; `body_text` is its body as people read it.
 
-    `accepts_any_status`: an error status is an answer like any other, so the request counts as made.
+    With `accepts_any_status`, a response with an error status also counts as success.
     """
 
     method: str
@@ -41,12 +41,12 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class SendRequestOperation(SendOnceOperation):
-    """Sends a request: nothing can be read back, so it is sent at most once. Only a person may repeat it."""
+    """Sends a request at most once, as it cannot be read back; only a person may repeat it."""
 
     name: str = "http.send"
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that nobody here knows what the request did."""
+        """Returns the reason why there is no inverse: the effect of the request is unknown."""
         return UNKNOWN_EFFECT
 
     def plan(self, commands: Sequence[SendRequest], *, integration_id: IntegrationId) -> PlannedChanges:
@@ -92,7 +92,7 @@ class RequestSender(Protocol):
         effect_keys: Sequence[str],
         key: str,
     ) -> PlatformResponse:
-        """Sends it."""
+        """Sends the request."""
         ...
 
 
@@ -103,7 +103,7 @@ class RequestWriter:
     send: RequestSender
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """Returns applied when the address answers 2xx, or anything to a request that accepts it.
+        """Sends the request. Returns applied for a 2xx response, or for any if the request accepts it.
 
         Never raises a call's error.
         """
@@ -123,7 +123,7 @@ class RequestWriter:
 
 
 def _web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
-    """Returns the outcome of a request by its response, with the answer."""
+    """Returns the outcome that a response reports, together with the answer."""
     answer = WriteAnswer.of_body(response.status, response.headers, response.body)
     if response.ok or accepts_any_status:
         return WriteOutcome(WriteState.APPLIED, answer=answer)

@@ -1,4 +1,4 @@
-"""The operation that sends without reading back, and the reader of a connection that only sends."""
+"""An operation that sends without reading back, and a reader for connections that only send."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
@@ -15,7 +15,7 @@ _FIELD_CHARACTERS = 8192
 
 
 def text_fields(rows: Iterable[tuple[str, str, str]]) -> list[FieldChange]:
-    """Returns the fields an approver reads from rows of name, label and text; empty texts are left out."""
+    """Returns the fields that an approver reads from (name, label, text) rows; drops empty texts."""
     return [
         FieldChange(name, label, None, text[:_FIELD_CHARACTERS], FieldKind.TEXT)
         for name, label, text in rows
@@ -24,7 +24,7 @@ def text_fields(rows: Iterable[tuple[str, str, str]]) -> list[FieldChange]:
 
 
 class SendOnceOperation:
-    """A send whose result cannot be read back: it is made at most once, and only a person may repeat it."""
+    """A send whose result cannot be read back: made at most once, and only a person may repeat it."""
 
     action: ClassVar[Action] = Action.SEND
     recovery: ClassVar[Recovery] = Recovery.AT_MOST_ONCE
@@ -39,15 +39,15 @@ class SendOnceOperation:
         return {}, ("",)
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Makes each send in a call of its own."""
+        """Puts each send in a call of its own."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Returns false: nothing can be read back."""
+        """Returns False: nothing can be read back."""
         return False
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a message cannot be taken back."""
+        """Returns the reason why there is no inverse: a message cannot be taken back."""
         return NO_MESSAGE_BACK
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -56,22 +56,22 @@ class SendOnceOperation:
 
 
 class SendOnceReader:
-    """The part of a reader that looks up writes, for a connection where none can be looked up."""
+    """The look-ups of a reader, for a connection where nothing can be looked up."""
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns no values: what is sent has none before."""
+        """Returns null values: a message does not exist before it is sent."""
         return [CurrentValue(part, None) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
-        """Returns unknown: only a person may send it again."""
+        """Returns unknown: only a person may send the message again."""
         return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether this was sent.")
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns false: what was sent cannot be searched."""
+        """Returns False: a sent message cannot be searched for."""
         return False
 
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Returns, for each part, that it has no inverse to look up."""
+        """Returns for each part that its inverse cannot be looked up."""
         return [NOT_LOOKED_UP for _ in parts]

@@ -1,4 +1,4 @@
-"""Calls that steps of workflows make to the API of a connected service: sent at most once."""
+"""Calls that workflow steps make to the API of a connected service, sent at most once."""
 
 import base64
 import json
@@ -18,9 +18,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}\s*")
 
 @dataclass(frozen=True, slots=True)
 class CallFile:
-    """A file that goes with a call; `shown` is how an approval names it.
+    """A file sent with a call; `shown` is how an approval names it.
 
-    With a `field` the call is a form of parts, in which the file has that name.
+    With a `field`, the call is a multipart form in which the file has that name.
     """
 
     mime_type: str
@@ -32,10 +32,10 @@ class CallFile:
 
 @dataclass(frozen=True, slots=True)
 class SendCall:
-    """Commands one call, as a step prepared it: `path` is relative to the service's address.
+    """Command of one call as a step prepared it: `path` is relative to the service's address.
 
-    `recipient` and `text` are what people read of a message; everything else of the body is shown as JSON.
-    `is_form`: the body is sent as a form, whose values are texts.
+    `recipient` and `text` are what people read of a message; the rest of the body is shown as JSON.
+    `is_form`: the body is sent as a form with text values.
     """
 
     method: str
@@ -51,9 +51,9 @@ class SendCall:
 
 @dataclass(frozen=True, slots=True)
 class SendCallOperation(SendOnceOperation):
-    """Makes one call for each command. Nothing can be read back, so it is sent at most once.
+    """Makes one call per command, at most once, because it cannot be read back.
 
-    `subject` is the kind of object an approval shows.
+    `subject` is the kind of object that an approval shows.
     """
 
     name: str
@@ -85,7 +85,7 @@ class SendCallOperation(SendOnceOperation):
 
 
 def _fields(command: SendCall) -> list[FieldChange]:
-    """Returns what the approver sees: recipient, text, the call, and the rest of its body."""
+    """Returns the fields that the approver sees: recipient, text, the call, and the rest of its body."""
     rows = [
         ("recipient", "To", command.recipient),
         ("text", "Text", command.text),
@@ -100,7 +100,7 @@ def _fields(command: SendCall) -> list[FieldChange]:
 
 
 def _without_files(value: JsonValue) -> JsonValue:
-    """Returns a body for people to read, with the size of a Base64 file in place of the file."""
+    """Returns a body for people to read, with the size of each Base64 file in place of the file."""
     if isinstance(value, Mapping):
         return {name: _without_files(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""A base for connectors of services whose API is called with a key."""
+"""A base for connectors of services whose API takes a key."""
 
 import base64
 import hashlib
@@ -63,7 +63,7 @@ _UNKNOWN_SETTING = "This is no setting of {title}."
 
 @dataclass(frozen=True, slots=True)
 class SettingField:
-    """A field of a connection's form; `words` say what is wrong with a value that does not match."""
+    """A field of a connection's form; `words` are the error for a value that does not match."""
 
     name: str
     title: str
@@ -73,24 +73,24 @@ class SettingField:
     needed: bool = True
 
     def accepts(self, text: str) -> bool:
-        """Returns whether the text can be the field's value."""
+        """Returns whether the text is a valid value of the field."""
         return bool(text) and re.fullmatch(self.pattern, text) is not None and text.isprintable()
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The account a key belongs to, as the service names it; `identity` stays when the key is replaced."""
+    """The account of a key as the service names it; `identity` stays when the key is replaced."""
 
     label: str
     identity: str
 
 
 class ServiceConnector(ABC):
-    """Connects an account of a service by its key; a subclass names the service and what is its own.
+    """Connects an account of a service by its key; a subclass names the service and its specifics.
 
-    `base_url` is the address of its API, `check_path` a path that names the key's account, `key_field` the
-    setting that a refused key is shown at, and `headers` go with every call. Of `alternatives` the form has
-    exactly one. `query_path` matches the paths at which a POST only reads.
+    `base_url` is the address of the API, `check_path` a path that returns the key's account, `key_field`
+    the setting whose error reports a refused key; `headers` are sent with every call. The form must contain
+    exactly one of `alternatives`. `query_path` matches the paths at which a POST only reads.
     """
 
     id: ClassVar[str]
@@ -126,7 +126,7 @@ class ServiceConnector(ABC):
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(options)
 
     def settings_schema(self) -> JsonObject:
@@ -163,7 +163,7 @@ class ServiceConnector(ABC):
         return ConnectionSettings(plain, sealed, Auth.KEY, subject=f"{self.id} {digest[:24]}")
 
     def texts(self, form: JsonObject) -> dict[str, str]:
-        """Returns the values of the form's fields, those left empty not among them. Raises BadSettings."""
+        """Returns the values of the form's fields without the empty ones. Raises BadSettings."""
         names = [setting.name for setting in self.fields]
         errors = unknown_settings(form, names, _UNKNOWN_SETTING.format(title=self.title))
         texts: dict[str, str] = {}
@@ -190,11 +190,11 @@ class ServiceConnector(ABC):
         return self.base_url
 
     def credentials(self, secrets: ConnectionSecrets) -> Credentials:
-        """Returns what signs the calls in."""
+        """Returns the credentials that authenticate the calls."""
         return Bearer(secrets.sealed[self.key_field])
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Returns the endpoint at the address's host, the only one that is called. Raises BadSettings."""
+        """Returns the endpoint at the address's host, the only host that is called. Raises BadSettings."""
         parts = urlsplit(self.address(secrets))
         return PlatformEndpoint(
             self.id,
@@ -209,11 +209,11 @@ class ServiceConnector(ABC):
     def url(
         self, secrets: ConnectionSecrets, path: str, query: Mapping[str, str] | Sequence[tuple[str, str]]
     ) -> str:
-        """Returns the whole address of a call; a name of the query may occur again. Raises BadSettings."""
+        """Returns the whole address of a call; the query may repeat a name. Raises BadSettings."""
         return f"{self.address(secrets)}{path}{f'?{urlencode(query)}' if query else ''}"
 
     def refusal(self, path: str, secrets: ConnectionSecrets) -> str | None:
-        """Returns why the connection cannot make a call of this path; null when it can."""
+        """Returns why the connection cannot call this path; null when it can."""
         return None
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> "ServiceReader":
@@ -225,11 +225,11 @@ class ServiceConnector(ABC):
         return ServiceWriter(self, http, secrets)
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
         return 0
 
     def failure(self, response: PlatformResponse) -> CallError | None:
-        """Returns why the service refused a call; null for a call that it accepted."""
+        """Returns the error of a refused call; null for an accepted one."""
         if response.ok:
             return None
         try:
@@ -243,7 +243,7 @@ class ServiceConnector(ABC):
         return ""
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
-        """Returns what a response means for the call that it answers."""
+        """Returns the outcome that a response reports for the call."""
         failure = self.failure(response)
         answer = WriteAnswer.of_body(response.status, {}, response.body)
         match failure:
@@ -257,11 +257,11 @@ class ServiceConnector(ABC):
                 return WriteOutcome.of_error(WriteState.REFUSED, failure, answer)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Asks the service whose key it is."""
+        """Asks the service which account the key belongs to."""
         return await self.check_at(http, secrets, self.check_path)
 
     async def check_at(self, http: ManagementClient, secrets: ConnectionSecrets, path: str) -> Health:
-        """Reads a path that names the key's account; never raises."""
+        """Reads a path that returns the key's account; never raises."""
         try:
             response = await http.fetch(self.url(secrets, path, {}), self.headers)
             failure = self.failure(response)
@@ -299,7 +299,7 @@ class ServiceReader(SendOnceReader):
         self._secrets = secrets
 
     def read(self, op: ReadOp[Any, Any], params: Any) -> AsyncIterator[RecordPage[Any]]:
-        """Yields the one answer of a path. Raises CallError; KeyError for a read it does not have."""
+        """Yields the one answer of a path. Raises CallError; KeyError for an unsupported read."""
         if op.name != PATH.name:
             raise KeyError(op.name)
         return self._path(cast("PathQuery", params))
@@ -328,7 +328,7 @@ class ServiceReader(SendOnceReader):
 
 
 class ServiceWriter:
-    """Makes one call."""
+    """Writes to a service's API with one call."""
 
     def __init__(self, connector: ServiceConnector, http: WriteClient, secrets: ConnectionSecrets) -> None:
         self._connector = connector
@@ -336,7 +336,7 @@ class ServiceWriter:
         self._secrets = secrets
 
     def encoded(self, arguments: JsonObject) -> tuple[bytes, Mapping[str, str]]:
-        """Returns the body of a call and the headers that say how it is written."""
+        """Returns the body of a call and the headers that describe its encoding."""
         file = arguments.get("file")
         if isinstance(file, Mapping):
             return _with_file(arguments["body"], file)
@@ -367,7 +367,7 @@ class ServiceWriter:
 
 
 def _with_file(body: JsonValue, file: Mapping[str, JsonValue]) -> tuple[bytes, Mapping[str, str]]:
-    """Returns a form of parts: the fields of the body, what is no text as JSON, and the file."""
+    """Returns a multipart form: the fields of the body, the file, and values that are not text as JSON."""
     parts = [
         (field_head(name), value.encode() if isinstance(value, str) else msgspec.json.encode(value))
         for name, value in (body.items() if isinstance(body, Mapping) else ())
@@ -378,7 +378,7 @@ def _with_file(body: JsonValue, file: Mapping[str, JsonValue]) -> tuple[bytes, M
 
 
 def _encoded(body: JsonValue, *, is_form: bool) -> tuple[bytes, Mapping[str, str]]:
-    """Returns a body and the header that says how it is written; nothing for an empty one."""
+    """Returns a body and its content-type header; nothing for an empty body."""
     if not isinstance(body, Mapping) or not body:
         return b"", {}
     if is_form:
@@ -387,7 +387,7 @@ def _encoded(body: JsonValue, *, is_form: bool) -> tuple[bytes, Mapping[str, str
 
 
 def failure_of_status(title: str, response: PlatformResponse, words: str = "") -> CallError | None:
-    """Returns the error that a status means; `words` are the service's own reason, quoted."""
+    """Returns the error that a status stands for; `words` are the service's own reason, to be quoted."""
     status, quoted = response.status, response.quote(words)
     reason = f" It said: {quoted}" if quoted else ""
     if response.ok:
@@ -413,7 +413,7 @@ def _wait_of(response: PlatformResponse) -> float:
 
 
 def answer_of(response: PlatformResponse) -> dict[str, Decoded]:
-    """Returns the object a service answered with. Raises UnusableResponse."""
+    """Returns the object in a service's answer. Raises UnusableResponse."""
     decoded = response.json()
     if not isinstance(decoded, dict):
         raise UnusableResponse("it is no object")
@@ -421,6 +421,6 @@ def answer_of(response: PlatformResponse) -> dict[str, Decoded]:
 
 
 def text_of(answer: Mapping[str, Decoded], name: str) -> str:
-    """Returns a text or number of an answer as text; an empty one when it has none."""
+    """Returns a text or number of an answer as text; empty when the answer has none."""
     value = answer.get(name)
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""

@@ -1,4 +1,4 @@
-"""The connection form of an account, validated, and its stored values as each call needs them."""
+"""The connection form of an account, validated, and its stored values as calls use them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
 from steward.telemetry.redact import Secret
 
-# The fact that identifies an account, whatever address it was reached by.
+# The fact that identifies an account, no matter by which address it is reached.
 IDENTITY = "identity"
-# The facts, false for a connection whose messages have to name their channel, and for one that takes
-# messages alone and none of the calls that steps of workflows make.
+# Facts of a connection: false when its messages have to name their channel; and false when it only takes
+# messages, not the calls of workflow steps.
 NAMES_CHANNEL = "names_channel"
 TAKES_CALLS = "takes_calls"
 
@@ -28,8 +28,8 @@ class BadSettings(Exception):
 class ConnectionSettings:
     """The validated connection form: plain values, values to encrypt, and the account they identify.
 
-    `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting must
-    lead to the same one, and an organization may connect it once.
+    `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting
+    must lead to the same subject, and an organization can connect it only once.
     """
 
     plain: Mapping[str, str]
@@ -41,10 +41,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSecrets:
-    """An opened connection as its connector needs it.
-
-    It holds the settings, decrypted, and the facts that checks found.
-    """
+    """The decrypted settings of a connection, and the facts that its checks read."""
 
     integration_id: IntegrationId
     plain: Mapping[str, str]

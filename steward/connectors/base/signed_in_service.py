@@ -1,4 +1,4 @@
-"""A base for connectors of services that a person signs in to with the operator's app."""
+"""A base for connectors of services that people sign in to with the operator's app."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -15,9 +15,9 @@ from steward.telemetry.redact import Secret
 
 
 class SignedInServiceConnector(ServiceConnector):
-    """Connects a service by signing in; a subclass names who signs people in, its scopes and its API.
+    """Connects a service by signing in; a subclass names the provider, its scopes and its API.
 
-    `provider` is who signs people in, as the operator's settings name it.
+    `provider` is the sign-in provider, named as in the operator's settings.
     """
 
     provider: ClassVar[str]
@@ -40,14 +40,14 @@ class SignedInServiceConnector(ServiceConnector):
 
     @abstractmethod
     def client(self, options: Options) -> SignInClient:
-        """Returns the operator's app at who signs people in."""
+        """Returns the operator's app at the sign-in provider."""
 
     @abstractmethod
     def api_url(self, options: Options) -> str:
-        """Returns the address of the API as the operator's settings have it."""
+        """Returns the address of the API from the operator's settings."""
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """Raises BadSettings: there is no form, the account is connected by signing in."""
+        """Raises BadSettings: there is no form, because a person connects the account by signing in."""
         message = f"Connect {self.title} by signing in to {self.provider.capitalize()}."
         raise BadSettings({name: [message] for name in form} or {"": [message]})
 
@@ -56,7 +56,7 @@ class SignedInServiceConnector(ServiceConnector):
         return self._url
 
     def credentials(self, secrets: ConnectionSecrets) -> Credentials:
-        """Returns the person's sign-in. Raises BadSettings without the operator's app."""
+        """Returns the credentials of the person's sign-in. Raises BadSettings without the operator's app."""
         refresh, client = secrets.sealed.get("refresh_token"), self._client
         if client.id is None or client.secret is None or refresh is None:
             message = f"The operator has taken the sign-in to {self.provider.capitalize()} out of use."

@@ -25,7 +25,7 @@ A = TypeVar("A", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class StoreOperation(Generic[A]):
-    """An operation that is read back after an interruption, unless it says otherwise."""
+    """An operation that is read back after an interruption, unless a subclass overrides this."""
 
     name: str
     action: Action = Action.UPDATE
@@ -48,7 +48,7 @@ class StoreOperation(Generic[A]):
         return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
     def recovery_of(self, part: Part) -> Recovery:
-        """Returns the class of the operation: it is the same for every part."""
+        """Returns the class of the operation, which is the same for every part."""
         return self.recovery
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
@@ -68,7 +68,7 @@ class StoreOperation(Generic[A]):
         return {f"{self.name}|{part.target}": value}
 
     def _plan_one(self, command: A, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        """Returns the change of one command, why it is impossible, or the id of the unchanged object."""
+        """Returns the change of one command, why it is impossible, or the id of an unchanged object."""
         raise TypeError(f"{self.name} plans its asks itself")
 
 

@@ -26,10 +26,10 @@ class WriteState(StrEnum):
 class WriteOutcome:
     """The outcome of one part: `applied` only when the response had the expected value.
 
-    `seen` is the value read or returned; `modified_at` the object's own time in the response; `wait_s` how
-    long to wait after a call that was not sent; `error` the kind of the call's error; `answer` what was
-    answered, also to a refused or doubtful call, for the later steps of a workflow; `answer_maker` makes it
-    where most callers have no use for it.
+    `seen` is the value read or returned; `modified_at` the object's own time in the response; `wait_s` the
+    seconds to wait after a call that was not sent; `error` the kind of the call's error; `answer` the
+    response, also to a refused or doubtful call, for later steps of a workflow; `answer_maker` creates it
+    on demand, as most callers do not use it.
     """
 
     state: WriteState

@@ -30,14 +30,14 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """A page of a list; `next` is the token of the following one."""
+    """A page of a list; `next` is the token of the next page."""
 
     files: tuple[CloudFile, ...]
     next: str | None
 
 
 class _Reader:
-    """Collects texts by their path of element names; expands no entity and accepts no document type."""
+    """Collects texts by their path of element names; expands no entity and refuses document types."""
 
     def __init__(self) -> None:
         self.elements: list[tuple[str, str]] = []

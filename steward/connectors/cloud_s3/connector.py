@@ -1,4 +1,4 @@
-"""The connector of S3-compatible storage, read only: its reads and how a bucket is connected."""
+"""The read-only connector of S3-compatible storage: its reads and how a bucket is connected."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -92,7 +92,7 @@ class CloudS3Reader:
         self._prefix = prefix
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Yields the pages of a read. Raises CallError; KeyError for a read it does not have."""
+        """Yields the pages of a read. Raises CallError; KeyError for an unsupported read."""
         reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "files": self._files,
             "file": self._file,
@@ -108,13 +108,13 @@ class CloudS3Reader:
         raise KeyError(part.operation)
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns false: nothing is ever written."""
+        """Returns False: nothing is ever written."""
         return False
 
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Raises KeyError: there are no changes to put back."""
+        """Raises KeyError: there are no changes to undo."""
         raise KeyError("look_up_inverses")
 
     async def _files(self, query: FilesQuery) -> AsyncIterator[RecordPage[CloudFile]]:
@@ -167,7 +167,7 @@ class CloudS3Reader:
 
 
 class CloudS3Connector:
-    """Connects buckets; plain http and other ports only for entries of the operator's list."""
+    """Connects buckets; allows plain http and other ports only for entries of the operator's list."""
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
@@ -191,7 +191,7 @@ class CloudS3Connector:
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded)
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
@@ -232,7 +232,7 @@ class CloudS3Connector:
         raise KeyError("cloud_s3")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Lists one key below the prefix, which is all the connector needs."""
+        """Lists one key below the prefix, the only right that the connector needs."""
         _, path = self._bucket_location(secrets)
         plain = secrets.plain
         label = f"{plain['bucket']}/{plain['prefix']}".rstrip("/")
@@ -255,10 +255,10 @@ class CloudS3Connector:
         return []
 
     def _bucket_location(self, secrets: ConnectionSecrets) -> tuple[str, str]:
-        """Returns base and path of the bucket: a host of its own where possible, else a path.
+        """Returns base and path of the bucket: its own host if possible, else a path.
 
-        A name with dots has no certificate as a host, and an address by number or port has no names below
-        it.
+        A name with dots has no valid certificate as a host, and an IP address or an address with a port has
+        no subdomains.
         """
         base, bucket = secrets.plain["endpoint_url"], secrets.plain["bucket"]
         parts = urlsplit(base)
@@ -304,7 +304,7 @@ def _texts(form: JsonObject) -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 def _folder(prefix: str, errors: dict[str, list[str]]) -> str:
-    """Returns a prefix that ends with a slash, or an empty one; notes the error of a bad one."""
+    """Returns a prefix that ends with a slash, or an empty one; adds the error of a bad prefix."""
     folder = prefix.lstrip("/")
     if _has_dots(folder):
         errors["prefix"] = ["A folder is named without dots alone, such as supplier/stock."]
@@ -312,7 +312,7 @@ def _folder(prefix: str, errors: dict[str, list[str]]) -> str:
 
 
 def _has_dots(path: str) -> bool:
-    """Returns whether a path has segments that servers resolve: dots alone, or nothing."""
+    """Returns whether a path has segments that servers resolve: only dots, or empty."""
     return "//" in path or any(segment in (".", "..") for segment in path.split("/"))
 
 

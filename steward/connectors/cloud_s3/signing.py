@@ -24,7 +24,8 @@ def signed_headers(
 ) -> dict[str, str]:
     """Returns the headers to add: date, hash of the payload, authorization.
 
-    `headers` are those signed beside host and date, in lower case; `payload` is the SHA-256 of the body.
+    `headers` are signed beside host and date, with names in lower case; `payload` is the SHA-256 of the
+    body.
     """
     parts = urlsplit(url)
     timestamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -56,7 +57,7 @@ def signed_headers(
 
 
 def canonical_query(query: str) -> str:
-    """Returns names and values escaped once more, sorted."""
+    """Returns the query's names and values, escaped again and sorted."""
     pairs = parse_qsl(query, keep_blank_values=True)
     return "&".join(f"{name}={value}" for name, value in sorted((_escaped(n), _escaped(v)) for n, v in pairs))
 

@@ -20,7 +20,7 @@ _ADDRESS = re.compile(
 
 
 class DiscordConnector(ServiceConnector):
-    """Connects Discord by exactly one of a bot's token and the address of a channel's webhook."""
+    """Connects Discord by either a bot's token or the address of a channel's webhook."""
 
     id = "discord"
     title = "Discord"
@@ -64,11 +64,11 @@ class DiscordConnector(ServiceConnector):
         return f"This Discord connection is made with {has}, and this step needs one made with {lacks}."
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Discord's words for a refusal."""
+        """Returns Discord's reason for a refusal."""
         return text_of(answer, "message")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Asks Discord whose token or webhook it is."""
+        """Asks Discord which bot or webhook the credentials belong to."""
         return await self.check_at(http, secrets, "" if _WEBHOOK in secrets.sealed else self.check_path)
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:

@@ -1,4 +1,4 @@
-"""The Gmail connector: sends mail and changes labels as a person who has signed in."""
+"""The Gmail connector: sends mail and changes labels on behalf of a person who has signed in."""
 
 import base64
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ from steward.outbound.response import Decoded
 _SCOPES = "https://www.googleapis.com/auth/gmail.modify"
 _SEND = "/gmail/v1/users/me/messages/send"
 _DRAFTS = "/gmail/v1/users/me/drafts"
-_RAW_BYTES = 28 * 1024 * 1024  # of a message with files of 20 MiB, in Base64
+_RAW_BYTES = 28 * 1024 * 1024  # the size of a message with files of 20 MiB, in Base64
 
 
 class GmailConnector(GoogleServiceConnector):
-    """Connects a mailbox by the sign-in to Google; messages are sent as the person who signed in."""
+    """Connects a mailbox by signing in to Google; messages are sent on behalf of the person who signed in."""
 
     id = "gmail"
     title = "Gmail"
@@ -43,15 +43,15 @@ class GmailConnector(GoogleServiceConnector):
         self.writes = {self.operation.name: self.operation, SEND_MAIL.name: SEND_MAIL}
 
     def api_url(self, options: Options) -> str:
-        """Returns the address of the API as the operator's settings have it."""
+        """Returns the address of the API from the operator's settings."""
         return options.gmail_url
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
         return _RAW_BYTES if ("format", "raw") in query.query else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "GmailWriter":
-        """Returns a writer that sends as the person who signed in."""
+        """Returns a writer that sends on behalf of the person who signed in."""
         return GmailWriter(self, http, secrets)
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
@@ -63,12 +63,12 @@ class GmailConnector(GoogleServiceConnector):
 
 
 def _own_address(secrets: ConnectionSecrets) -> str:
-    """Returns the address of the mailbox, as the check found it."""
+    """Returns the address of the mailbox as recorded by the check."""
     return str(secrets.facts.get(IDENTITY, "")).removeprefix(f"{GmailConnector.id} ")
 
 
 class GmailWriter(ServiceWriter):
-    """Sends one message, or makes one call."""
+    """Writes to a mailbox: sends one message, or makes one call."""
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Makes the one request of a batch. Never raises a call's error."""

@@ -1,4 +1,4 @@
-"""The Google Drive connector: reads and changes files as a person who has signed in."""
+"""The Google Drive connector: reads and changes files on behalf of a person who has signed in."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ _WAIT_S = 2.0
 
 
 class GoogleDriveConnector(GoogleServiceConnector):
-    """Connects a drive by the sign-in to Google; files are changed as the person who signed in."""
+    """Connects a drive by signing in to Google; files are changed on behalf of the person who signed in."""
 
     id = "google_drive"
     title = "Google Drive"
@@ -36,20 +36,20 @@ class GoogleDriveConnector(GoogleServiceConnector):
     operation = SendCallOperation("google_drive.call", subject="file")
 
     def api_url(self, options: Options) -> str:
-        """Returns the address of the API as the operator's settings have it."""
+        """Returns the address of the API from the operator's settings."""
         return options.drive_url
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
         is_file = ("alt", "media") in query.query or query.path.endswith("/export")
         return MAX_FILE_BYTES if is_file else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "GoogleDriveWriter":
-        """Returns a writer that makes one call, with a file where it has one."""
+        """Returns a writer that makes one call, with a file if the call has one."""
         return GoogleDriveWriter(self, http, secrets)
 
     def failure(self, response: PlatformResponse) -> CallError | None:
-        """Returns why Google refused a call; a 403 that only asks to wait is a throttled one."""
+        """Returns why Google refused a call; a 403 that only asks to wait counts as throttled."""
         failure = super().failure(response)
         if response.status == 403 and failure is not None and b"ateLimitExceeded" in response.body:
             return Throttled(_WAIT_S, platform_text=failure.platform_text)
@@ -65,7 +65,7 @@ class GoogleDriveConnector(GoogleServiceConnector):
 
 
 class GoogleDriveWriter(ServiceWriter):
-    """Makes one call; a file goes with its metadata in one request (multipart/related, RFC 2387)."""
+    """Writes to a drive with one call; sends a file with its metadata (multipart/related, RFC 2387)."""
 
     def encoded(self, arguments: JsonObject) -> tuple[bytes, Mapping[str, str]]:
         """Returns the body of a call and its headers."""

@@ -1,4 +1,4 @@
-"""Accounts of HTTP APIs, for the requests of imported workflows: a sign-in, and the hosts it is for."""
+"""Accounts of HTTP APIs, for requests of imported workflows: credentials and the hosts they are for."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class HttpApiReader(SendOnceReader):
 
 
 class HttpApiConnector:
-    """Connects accounts of HTTP APIs; the key is sent to the connection's hosts alone."""
+    """Connects accounts of HTTP APIs; sends the key only to the connection's hosts."""
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
@@ -88,7 +88,7 @@ class HttpApiConnector:
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(options)
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
@@ -96,13 +96,13 @@ class HttpApiConnector:
         return settings_of(form, self._private_hosts)
 
     def own_app(self, form: JsonObject) -> OwnApp:
-        """Returns the app that the form of a sign-in names. Raises BadSettings."""
+        """Returns the app described in the form of a sign-in. Raises BadSettings."""
         return own_app_of(form, self._private_hosts)
 
     def signed_in(
         self, form: JsonObject, *, access_token: Secret, refresh_token: Secret | None
     ) -> ConnectionSettings:
-        """Returns the settings after a sign-in; without a refresh token the access token lasts."""
+        """Returns the settings after a sign-in; without a refresh token the access token does not expire."""
         return signed_in_settings(
             form, self._private_hosts, access_token=access_token, refresh_token=refresh_token
         )
@@ -117,15 +117,15 @@ class HttpApiConnector:
         return PlatformEndpoint("http_api", base, proof, self._timeouts, _RATE_LIMIT, scope, hosts=hosts)
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> HttpApiReader:
-        """Returns a reader of the account's hosts."""
+        """Returns a reader for the account's hosts."""
         return HttpApiReader(http)
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> RequestWriter:
-        """Returns a writer to the account's hosts."""
+        """Returns a writer for the account's hosts."""
         return RequestWriter(http.send_request)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Makes the test request; without one only the sign-in itself, where it is one, is tried."""
+        """Makes the test request; without one, only tries a sign-in that obtains a token."""
         plain = secrets.plain
         label, test_url = plain["hosts"], plain.get("test_url")
         field = SIGN_INS[plain["sign_in"]][-1]

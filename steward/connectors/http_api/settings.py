@@ -1,4 +1,4 @@
-"""The connection form of an account of an HTTP API: one of several sign-ins, and the hosts it is for."""
+"""The connection form of an account of an HTTP API: one of several sign-ins, and its hosts."""
 
 import json
 import re
@@ -30,7 +30,7 @@ _PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
 _PATH_WITH_KEYS = re.compile(r"/[A-Za-z0-9._~/*-]*")
 _IN_CUSTOM = frozenset(("headers", "qs", "auth", "path", "body"))
 _OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
-# By sign-in: the fields that are needed, the secret last.
+# The required fields of each sign-in, the secret last.
 SIGN_INS: Mapping[str, tuple[str, ...]] = {
     "bearer": ("token",),
     "header": ("header_name", "header_value"),
@@ -106,7 +106,7 @@ SCHEMA: JsonObject = {
 
 
 def settings_of(form: JsonObject, private_hosts: Collection[str]) -> ConnectionSettings:
-    """Validates the form. Raises BadSettings, naming every field that is wrong."""
+    """Validates the form. Raises BadSettings that names every wrong field."""
     errors = unknown_settings(form, _FIELDS, "This is no setting of an HTTP API.")
     texts = {name: _text(name, form[name], errors) for name in _FIELDS if form.get(name) not in (None, "")}
     hosts = _hosts(texts.get("hosts", ""), private_hosts, errors)
@@ -157,7 +157,7 @@ def _host(entry: str) -> str:
 
 
 def _sign_in(texts: Mapping[str, str], errors: dict[str, list[str]]) -> str:
-    """Returns the one sign-in whose fields are given."""
+    """Returns the one sign-in whose fields are filled in."""
     begun = [name for name, fields in SIGN_INS.items() if any(field in texts for field in fields)]
     if len(begun) == 1:
         return begun[0]
@@ -213,7 +213,7 @@ def _is_header(name: str) -> bool:
 
 
 def placed(text: str) -> PlacedSecrets:
-    """Returns what a custom sign-in puts where in a request. Raises ValueError with words."""
+    """Returns which secrets a custom sign-in puts where in a request. Raises ValueError with a message."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
@@ -271,7 +271,7 @@ def _is_sendable(value: object) -> bool:
 
 
 def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Credentials:
-    """Returns what authenticates the account's requests. Raises BadSettings for an unknown sign-in."""
+    """Returns the credentials of the account's requests. Raises BadSettings for an unknown sign-in."""
     match plain.get("sign_in"):
         case "bearer":
             return Bearer(sealed["token"])
@@ -307,7 +307,7 @@ def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Cr
     raise BadSettings({"": ["This sign-in is no longer known. Reconnect the account."]})
 
 
-# What a person fills in before signing in with an app of their own; `authorize_url` is where they sign in.
+# The fields to fill in before signing in with an app of one's own; `authorize_url` is the sign-in page.
 _AUTHORIZE = "authorize_url"
 _OF_SIGN_IN = ("person_client_id", "person_client_secret", "person_token_url")
 SIGN_IN_SCHEMA: JsonObject = {
@@ -329,7 +329,7 @@ SIGN_IN_SCHEMA: JsonObject = {
 
 
 def own_app_of(form: JsonObject, private_hosts: Collection[str]) -> OwnApp:
-    """Returns the app that the form of a sign-in names. Raises BadSettings."""
+    """Returns the app described in the form of a sign-in. Raises BadSettings."""
     address = form.get(_AUTHORIZE)
     errors: dict[str, list[str]] = {}
     if not isinstance(address, str) or len(address) > 2000 or not _is_address(address, private_hosts):
@@ -378,6 +378,6 @@ def _signing_in(
 
 
 def _as_keys(form: JsonObject) -> JsonObject:
-    """Returns the form with a token in place of the one that the sign-in will give."""
+    """Returns the form with a placeholder for the token that the sign-in will return."""
     names = {"hosts", *_OF_SIGN_IN, *_OPTIONAL}
     return {**{name: value for name, value in form.items() if name in names}, "refresh_token": "pending"}

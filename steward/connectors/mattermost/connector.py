@@ -39,11 +39,11 @@ class MattermostConnector(ServiceConnector):
         return secrets.plain["base_url"]
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns the server's words for a refusal."""
+        """Returns the server's reason for a refusal."""
         return text_of(answer, "message")
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
-        """Returns the person on the server."""
+        """Returns the person whose token it is."""
         host = urlsplit(secrets.plain["base_url"]).netloc
         return Account(f"{text_of(answer, 'username')} on {host}", f"{host} {text_of(answer, 'id')}")
 

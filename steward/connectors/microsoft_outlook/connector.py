@@ -1,4 +1,4 @@
-"""The Outlook connector: reads, changes and sends mail as a person who has signed in, by Microsoft Graph."""
+"""The Outlook connector: reads, changes and sends a signed-in person's mail through Microsoft Graph."""
 
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
@@ -22,12 +22,12 @@ from steward.outbound.response import Decoded
 
 _GRAPH = "https://graph.microsoft.com"
 _SCOPES = f"offline_access {_GRAPH}/Mail.ReadWrite {_GRAPH}/Mail.Send {_GRAPH}/User.Read"
-# What the options of a message say about how it is sent; everything else of them is a property of it.
+# The options of a message that say how it is sent; all others are properties of the message.
 _SAVES, _QUOTES = "saveToSentItems", "quotes"
 
 
 class OutlookConnector(SignedInServiceConnector):
-    """Connects a mailbox by the sign-in to Microsoft; messages are sent as the person who signed in."""
+    """Connects a mailbox by signing in to Microsoft; messages are sent on behalf of the person."""
 
     id = "microsoft_outlook"
     title = "Microsoft Outlook"
@@ -45,24 +45,24 @@ class OutlookConnector(SignedInServiceConnector):
         return options.microsoft
 
     def api_url(self, options: Options) -> str:
-        """Returns the address of the API as the operator's settings have it."""
+        """Returns the address of the API from the operator's settings."""
         return options.graph_url
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Microsoft's own words."""
+        """Returns Microsoft's reason for a refusal."""
         error = answer.get("error")
         return text_of(error, "message") if isinstance(error, dict) else ""
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
         return MAX_FILE_BYTES if query.path.endswith("/$value") else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "OutlookWriter":
-        """Returns a writer that sends as the person who signed in."""
+        """Returns a writer that sends on behalf of the person who signed in."""
         return OutlookWriter(self, http, secrets)
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
-        """Returns the person's address; the identity is the id, which stays when the address changes."""
+        """Returns the person's address; the identity is their id, which stays when the address changes."""
         identity = text_of(answer, "id")
         address = text_of(answer, "mail") or text_of(answer, "userPrincipalName")
         if not identity or not address:
@@ -71,7 +71,7 @@ class OutlookConnector(SignedInServiceConnector):
 
 
 class OutlookWriter(ServiceWriter):
-    """Sends one message, or makes one call."""
+    """Writes to a mailbox: sends one message, or makes one call."""
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Makes the one request of a batch. Never raises a call's error."""
@@ -79,7 +79,7 @@ class OutlookWriter(ServiceWriter):
         if part.operation != SEND_MAIL.name:
             return await super().apply(batch)
         try:
-            anybody = Mailbox("sender@mail.invalid")  # Microsoft puts the mailbox's own address there
+            anybody = Mailbox("sender@mail.invalid")  # Microsoft fills in the mailbox's own address
             content = mail_content(
                 part.arguments, anybody, message_id=batch.effect_keys[0], date=self._http.mail.now()
             )
@@ -101,7 +101,7 @@ class OutlookWriter(ServiceWriter):
 
 
 def _request_of(content: MailContent, arguments: JsonObject) -> tuple[str, JsonObject]:
-    """Returns path and body of the call that sends a message, or answers the message of its thread."""
+    """Returns path and body of the call that sends a message, or replies to the message of its thread."""
     options = arguments.get("options")
     options = dict(options) if isinstance(options, Mapping) else {}
     saves, quotes = options.pop(_SAVES, True), options.pop(_QUOTES, False)
@@ -110,7 +110,7 @@ def _request_of(content: MailContent, arguments: JsonObject) -> tuple[str, JsonO
         return "/v1.0/me/sendMail", {"message": message_of(content, options), "saveToSentItems": saves}
     path = f"/v1.0/me/messages/{quote(answered, safe='')}"
     message = message_of(content, options)
-    if quotes:  # a comment stands above the message that is answered, which stays below it
+    if quotes:  # A comment is put above the message that is replied to, which stays below it.
         del message["body"]
         return f"{path}/replyAll", {"comment": content.text or content.html or "", "message": message}
     return f"{path}/reply", {"message": message}

@@ -1,4 +1,4 @@
-"""Messages as Microsoft Graph takes them."""
+"""Messages in the form of Microsoft Graph."""
 
 import base64
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from steward.outbound.mail_message import MailAttachment, Mailbox, MailContent
 
 
 def message_of(content: MailContent, options: JsonObject) -> dict[str, Any]:
-    """Returns a message as Graph takes it: its properties, and `options` beside them."""
+    """Returns a message in Graph's form: its properties, and `options` beside them."""
     markup = content.html is not None
     body = {"contentType": "html" if markup else "text", "content": content.html or content.text or ""}
     message: dict[str, Any] = {
@@ -27,7 +27,7 @@ def message_of(content: MailContent, options: JsonObject) -> dict[str, Any]:
 
 
 def recipients(mailboxes: Sequence[Mailbox]) -> list[dict[str, Any]]:
-    """Returns addresses as Graph writes them."""
+    """Returns addresses in Graph's form."""
     return [
         {"emailAddress": {"address": mailbox.address, **({"name": mailbox.name} if mailbox.name else {})}}
         for mailbox in mailboxes
@@ -35,7 +35,7 @@ def recipients(mailboxes: Sequence[Mailbox]) -> list[dict[str, Any]]:
 
 
 def file_attachment(attachment: MailAttachment) -> dict[str, Any]:
-    """Returns a file as Graph writes one that belongs to a message."""
+    """Returns an attached file in Graph's form."""
     return {
         "@odata.type": "#microsoft.graph.fileAttachment",
         "name": attachment.file_name,

@@ -11,7 +11,7 @@ from steward.outbound.response import Decoded
 
 
 class NotionConnector(ServiceConnector):
-    """Connects internal integrations of Notion, which takes three calls a second."""
+    """Connects internal integrations of Notion, which allows three calls a second."""
 
     id = "notion"
     title = "Notion"
@@ -32,7 +32,7 @@ class NotionConnector(ServiceConnector):
     operation = SendCallOperation("notion.call", "page")
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Notion's words for a refusal."""
+        """Returns Notion's reason for a refusal."""
         return text_of(answer, "message")
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:

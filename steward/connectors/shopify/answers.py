@@ -43,14 +43,14 @@ KEY_DEFECTS = frozenset({"IDEMPOTENCY_KEY_PARAMETER_MISMATCH", "IDEMPOTENCY_PREV
 
 
 def gid(kind: str, number: str) -> str:
-    """Returns the global id of an object. Raises RemoteNotFound for anything that is no number."""
+    """Returns the global id of an object. Raises RemoteNotFound for anything but a number."""
     if not number.isascii() or not number.isdigit() or len(number) > 20:
         raise RemoteNotFound
     return f"gid://shopify/{kind}/{number}"
 
 
 def number_of(value: Decoded, kind: str | None = None) -> str:
-    """Returns the bare number of an id, a global one or a number as events carry it.
+    """Returns the bare number of an id: a global id, or a number as events contain it.
 
     Raises UnusableResponse.
     """
@@ -72,7 +72,7 @@ def kind_of(row: Row) -> str:
 
 
 def _error_of(answer: PlatformResponse) -> CallError | None:
-    """Returns the error of a response, by status or in its body; None for one whose data can be used.
+    """Returns the error in a response's status or body; None for a response whose data can be used.
 
     When a response holds both data and errors, the data is not used.
     """
@@ -136,7 +136,7 @@ def _code(error: Decoded) -> str:
 
 
 def _right(text: str) -> str:
-    """Returns the scope a refusal names, such as `write_orders`."""
+    """Returns the scope that a refusal names, such as `write_orders`."""
     named = re.search(r"\b(?:read|write)_[a-z_]+\b", text)
     return named[0] if named else "for this"
 
@@ -166,7 +166,7 @@ class UserError:
 
     @property
     def item(self) -> int | None:
-        """The 0-based index in the list it is about; null when it is about the whole call."""
+        """The 0-based index of the list item that it is about; null when it is about the whole call."""
         if self._element is not None:
             return self._element
         return next(
@@ -190,7 +190,7 @@ class UserError:
 
 
 def user_errors(payload: Row, name: str = "userErrors") -> list[UserError]:
-    """Returns the refusals of a payload. Raises UnusableResponse when there is no list of them."""
+    """Returns the refusals of a payload. Raises UnusableResponse when it has no list of them."""
     return [UserError(row_of(row)) for row in list_of(payload, name)]
 
 
@@ -202,7 +202,7 @@ def row_of(value: Decoded) -> Row:
 
 
 def sub(row: Row, *names: str) -> Row:
-    """Returns a nested object; empty where one on the path is null."""
+    """Returns a nested object; empty when any on the path is null."""
     for name in names:
         value = row.get(name)
         if value is None:
@@ -257,7 +257,7 @@ def whole(row: Row, name: str) -> int | None:
 
 
 def money(row: Row, *names: str) -> str | None:
-    """Returns an amount as text, through nested objects; null where there is none.
+    """Returns an amount as text, through nested objects; null when there is none.
 
     Raises UnusableResponse.
     """
@@ -284,7 +284,7 @@ def instant_of(row: Row, name: str = "updatedAt") -> datetime | None:
 
 
 def quoted(value: str) -> str:
-    """Returns a value as one term of Shopify's search language; nothing in it can end the term."""
+    """Returns a value as one term of Shopify's search language; no character in it can end the term."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -295,7 +295,7 @@ def either(name: str, values: Sequence[str]) -> str:
 
 
 def errors_by_item(errors: Sequence[UserError]) -> Mapping[int | None, UserError]:
-    """Returns the first refusal of each item; under null the first one of the whole call."""
+    """Returns the first refusal of each item; under null, the first refusal of the whole call."""
     first_errors: dict[int | None, UserError] = {}
     for error in errors:
         first_errors.setdefault(error.item, error)

@@ -77,15 +77,16 @@ from steward.outbound.query_cost import CostBudget
 # All documents are valid for these versions; older ones have no idempotency keys for inventory.
 VERSIONS = ("2026-01", "2026-04", "2026-07", "2026-10")
 WRITE_S = 30.0
-# Where the store leaves the results of bulk operations.
+# The host from which the results of bulk operations are downloaded.
 _RESULT_HOSTS = ("storage.googleapis.com", "shopifycloud.com")
 _RATE_LIMIT = RateLimit(max_concurrency=4, cost_budget=CostBudget())
 
 
 class Shopify:
-    """The connector; `url` replaces `https://{shop_domain}`, `version` is the API version to request.
+    """The Shopify connector.
 
-    Raises ValueError for a version that is too old.
+    `url` replaces `https://{shop_domain}`; `version` is the API version to request. Raises ValueError for a
+    version that is too old.
     """
 
     topics: Mapping[str, TopicSpec] = TOPICS
@@ -130,7 +131,7 @@ class Shopify:
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(
             version=options.shopify_version,
             url=options.shopify_url,
@@ -177,7 +178,7 @@ class Shopify:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """Returns none: a store has no destinations."""
+        """Returns an empty list: a store has no destinations."""
         return []
 
 

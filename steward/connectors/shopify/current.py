@@ -1,4 +1,4 @@
-"""The values Shopify's writes are compared with: before a write, after one, and in a response."""
+"""The values that Shopify's writes are compared with: before a write, after one, and in a response."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -32,7 +32,7 @@ from steward.outbound.errors import CallError, RemoteNotFound
 
 Value = dict[str, JsonValue]
 
-# The kind of object each operation changes, where its value is a field of one object.
+# The kind of object that each operation changes, if its value is a field of one object.
 OBJECTS: Mapping[str, str] = {
     "product.set_status": "Product",
     "product.set_tags": "Product",
@@ -55,7 +55,7 @@ OBJECTS: Mapping[str, str] = {
     "order.set_fields": "Order",
     "customer.set_fields": "Customer",
 }
-# The plain fields that may be set, by the kind of object; the documents have exactly these.
+# The plain fields that can be set, by the kind of object; the documents list exactly these.
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "Product": ("title", "vendor", "productType", "handle", "templateSuffix"),
     "Order": ("email", "phone", "poNumber"),
@@ -79,13 +79,13 @@ def price_of(row: Row) -> Value:
 
 
 def channel_value(row: Row, channels: Sequence[JsonValue]) -> Value:
-    """Returns on which of `channels` a product is published. Raises UnusableResponse."""
+    """Returns which of `channels` a product is published on. Raises UnusableResponse."""
     on = channels_of(row)
     return {"on": sorted(str(channel) for channel in channels if str(channel) in on)}
 
 
 def refund_value(row: Row) -> Value:
-    """Returns how often and how much an order was refunded. Raises UnusableResponse."""
+    """Returns the number and the sum of an order's refunds. Raises UnusableResponse."""
     refunded = money(row, "totalRefundedSet", "shopMoney", "amount") or "0"
     return {"refunds": len(list_of(row, "refunds")), "refunded": refunded}
 
@@ -116,7 +116,7 @@ def tag_value(row: Row, part: Part) -> Value:
 
 
 def _named_tags(part: Part) -> Sequence[str]:
-    """Returns the tags a part adds or removes."""
+    """Returns the tags that a part adds or removes."""
     listed = part.arguments.get("add", part.arguments.get("remove"))
     return [str(tag) for tag in listed] if isinstance(listed, list | tuple) else []
 
@@ -135,7 +135,7 @@ def _holds(row: Row) -> Value:
 
 
 def _fields(row: Row) -> Value:
-    """Returns every plain field of the object; an unset text is an empty one."""
+    """Returns every plain field of the object; an unset text is empty."""
     names = FIELDS.get(kind_of(row), ())
     return {name: row[name] is True if name in FLAGS else text(row, name) for name in names if name in row}
 
@@ -162,7 +162,7 @@ _VALUES: Mapping[str, Callable[[Row], Value]] = {
 
 
 async def values(queries: StoreQueries, parts: Sequence[Part]) -> list[CurrentValue]:
-    """Returns each part's value as it is now, in the order of `parts`. Raises CallError."""
+    """Returns the current value of each part, in the order of `parts`. Raises CallError."""
     current_values: dict[int, CurrentValue] = {}
     by_operation: dict[str, list[int]] = {}
     for index, part in enumerate(parts):
@@ -247,7 +247,7 @@ async def _channels(queries: StoreQueries, part: Part) -> CurrentValue:
 
 
 async def metafield(queries: StoreQueries, query: MetafieldQuery) -> Metafield | None:
-    """Returns a metafield as it is now; None when the object has none of that name.
+    """Returns the current metafield; None when the object has none of that name.
 
     Raises CallError, RemoteNotFound.
     """
@@ -282,7 +282,7 @@ async def _metafield(queries: StoreQueries, part: Part) -> CurrentValue:
 
 
 async def redirect(queries: StoreQueries, path: str) -> Redirect | None:
-    """Returns the redirect of a path; None when it has none. Raises CallError."""
+    """Returns the redirect of a path; None when there is none. Raises CallError."""
     data = await queries.execute(documents.REDIRECTS, {"query": f"path:{quoted(path)}"})
     rows = [row for row in nodes_of(data, "urlRedirects") if row.get("path") == path]
     return Redirect(number_of(rows[0].get("id")), path, text(rows[0], "target")) if rows else None
@@ -298,7 +298,7 @@ async def _redirect(queries: StoreQueries, part: Part) -> CurrentValue:
 
 
 async def fields(queries: StoreQueries, query: FieldsQuery, domain: str) -> ObjectFields:
-    """Returns the plain fields of an object as they are now. Raises CallError, RemoteNotFound."""
+    """Returns the current plain fields of an object. Raises CallError, RemoteNotFound."""
     if query.kind not in FIELDS:
         raise RemoteNotFound
     async for rows in queries.nodes(documents.CURRENT_FIELDS, [gid(query.kind, query.id)], 1):

@@ -39,7 +39,7 @@ class _RemoteSubscription:
 
 
 class ShopifyDeliveries:
-    """The events of a store, signed with the app's secret; stores nothing itself."""
+    """The events of a store, signed with the app's secret; keeps no state."""
 
     signing_settings: tuple[str, ...] = ("client_secret", "webhook_secret")
     revocation_topics: tuple[str, ...] = (topics.UNINSTALLED,)
@@ -47,7 +47,7 @@ class ShopifyDeliveries:
     async def subscribe(
         self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
     ) -> list[Subscription]:
-        """Ensures one subscription per native topic, found by its address; removes duplicates and others.
+        """Ensures one subscription per native topic, matched by its address; removes duplicates and others.
 
         Raises CallError when the list cannot be read.
         """
@@ -105,7 +105,7 @@ class ShopifyDeliveries:
         return topics.remembered(event)
 
     async def _ours(self, http: ManagementClient, address: str) -> list[_RemoteSubscription]:
-        """Returns every subscription that leads to `address`. Raises CallError."""
+        """Returns every subscription that delivers to `address`. Raises CallError."""
         subscriptions: list[_RemoteSubscription] = []
         after: JsonValue = None
         for _ in range(_MAX_PAGES):

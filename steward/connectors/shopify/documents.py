@@ -1,7 +1,7 @@
-"""Every GraphQL document that reads a Shopify store: constants; values are sent as variables.
+"""Every GraphQL document that reads a Shopify store, as constants; values are sent as variables.
 
-Page sizes keep each under the query cost of 1,000 that one query may have. mutations.py holds the documents
-that change a store.
+Page sizes keep each query below 1,000, the highest cost that one query may have. mutations.py holds the
+documents that change a store.
 """
 
 from steward.outbound.documents import Document
@@ -234,7 +234,7 @@ DRAFT_ORDER = Document(
     "query DraftOrder($id: ID!) { draftOrder(id: $id) { id name status tags updatedAt } }", 5
 )
 
-# The re-read before a write and the read-back after one: the values that writes change, and no more.
+# The read before a write and the read-back after it: only the values that writes change.
 CURRENT = Document(
     """
 query Current($ids: [ID!]!) {
@@ -254,7 +254,7 @@ query Current($ids: [ID!]!) {
 """,
     560,
 )
-# What an undo of a hold has to find: the hold that this app placed.
+# The undo of a hold needs the hold that this app placed.
 HOLDS = Document(
     """
 query Holds($ids: [ID!]!) {
@@ -266,7 +266,7 @@ query Holds($ids: [ID!]!) {
 """,
     10,
 )
-# The plain fields that may be set, by their own names, with the field that labels the object.
+# The plain fields that can be set, by their own names, with the field that labels the object.
 CURRENT_FIELDS = Document(
     """
 query CurrentFields($ids: [ID!]!) {
@@ -321,7 +321,7 @@ REDIRECTS = Document(
     60,
 )
 
-# For events/ alone: objects modified since, and all ids.
+# Only for events/: objects modified since an instant, and all ids.
 
 
 def _changed(objects: str, more_fields: str = "") -> Document:
@@ -348,7 +348,7 @@ query Subscriptions($after: String) {
     110,
 )
 
-# Bulk operations: the only mutation that reads, and what it is given to run.
+# Bulk operations: the only mutation that reads, and the queries that it runs.
 START_BULK = Document(
     """
 mutation StartBulk($query: String!) {
@@ -415,5 +415,5 @@ READS = (
     *(ITEM_PRODUCT, CHANGED_PRODUCTS, CHANGED_ORDERS, CHANGED_CUSTOMERS, SUBSCRIPTIONS, START_BULK, BULK),
     *(BULK_PRODUCTS, BULK_ORDERS, BULK_CUSTOMERS),
 )
-# Root fields of mutations that read alone.
+# Root fields of mutations that only read.
 READ_ONLY_MUTATIONS = frozenset({"bulkOperationRunQuery"})

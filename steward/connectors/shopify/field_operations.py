@@ -45,7 +45,7 @@ def _is_plain_line(value: str) -> bool:
     return len(value) <= 255 and value.isprintable() and value == value.strip()
 
 
-# The rule of each field and its message; all others are single-line texts.
+# The rule and message of each field; all others are single-line texts.
 _RULES: Mapping[str, tuple[Callable[[str], object], str]] = {
     "title": (lambda value: value and _is_plain_line(value), "A title has 1 to 255 characters."),
     "handle": (_HANDLE.fullmatch, "A handle has small letters, digits and single dashes."),
@@ -70,7 +70,7 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
         return all(name in actual and _equal(name, value, actual[name]) for name, value in expected.items())
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the fields of before."""
+        """Returns the part that restores the earlier fields."""
         return value_restored(part)
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -105,7 +105,7 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
 
 
 class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
-    """`order.change_tags` and its like: one part per tag, compared by whether the object has that tag.
+    """`order.change_tags` and similar: one part per tag, compared by whether the object has that tag.
 
     Several such changes of one object do not conflict with each other.
     """
@@ -116,7 +116,7 @@ class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
         return {"has": "add" in arguments}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that removes the tag that was added, or adds the one that was removed."""
+        """Returns the part that removes an added tag, or adds a removed one."""
         return tags_inverse(part)
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -151,7 +151,7 @@ class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
 
 
 def _added_and_removed(command: ChangeTags) -> tuple[list[str], list[str]]:
-    """Returns the tags to add that the object lacks, and those to remove as the object spells them."""
+    """Returns the missing tags to add, and the tags to remove as the object spells them."""
     current_tags = {tag.casefold(): tag for tag in command.subject.tags}
     add = {tag.casefold(): tag for tag in command.add}
     remove = dict.fromkeys(tag.casefold() for tag in command.remove)
@@ -183,7 +183,7 @@ class _ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
         return {"holds": []}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that goods that were released may be on their way."""
+        """Returns the reason why there is no inverse: released goods may be on their way."""
         return Irreversible("It may be on its way already.")
 
     def _plan_one(
@@ -248,7 +248,7 @@ def _equal(name: str, value: JsonValue, other: JsonValue) -> bool:
 
 
 def _wrong(name: str, value: JsonValue) -> str | None:
-    """Returns why a field cannot have a value."""
+    """Returns the fault of a field's value in words; None when it has none."""
     if name in FLAGS:
         return None if isinstance(value, bool) else f"{_LABELS[name]} is yes or no."
     if not isinstance(value, str):

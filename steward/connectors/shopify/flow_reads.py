@@ -1,6 +1,6 @@
-"""Reads objects as Shopify Flow sees them: compiled queries, long lists in full, all as plain values.
+"""Reads objects as Shopify Flow sees them: compiled queries, complete lists, plain values.
 
-hydration.py compiles the queries; nothing here builds one.
+hydration.py compiles the queries; this module builds none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ from steward.outbound.response import Decoded
 
 Plain = dict[str, JsonValue]
 
-# The most further calls for the long lists of one object or one fetch.
+# The maximum number of further calls for the long lists of one object or one fetch.
 MAX_CALLS = 100
 _MAX_FETCHED = 100
 
 
 class FlowReads:
-    """A read: an object or a fetched list with everything its paths name."""
+    """Reads an object, or fetches a list, with everything that its paths name."""
 
     def __init__(self, queries: StoreQueries) -> None:
         self._queries = queries
@@ -44,7 +44,7 @@ class FlowReads:
     async def read_one(self, query: FlowObjectQuery) -> Plain:
         """Returns the object.
 
-        Raises CallError: RemoteNotFound when it is gone, ResponseTooLarge for more than its calls may fetch.
+        Raises CallError: RemoteNotFound when it is gone, ResponseTooLarge when it needs too many calls.
         """
         recipe = recipe_of(query.root, query.paths, query.patched)
         if recipe.reads is RecipeReads.SHOP:
@@ -97,10 +97,10 @@ class FlowReads:
         return values
 
     async def _unpaged_list(self, row: Row, name: str, position: "_TreePosition") -> list[JsonValue]:
-        """Returns the objects of a list without pages; reads it alone when it may be longer."""
+        """Returns the objects of a list without pages; reads the list separately when it may be longer."""
         rows = [row_of(node) for node in list_of(row, name)]
         if MAX_LIST_LENGTH > len(rows) >= position.page_length:
-            # Read alone, more of it fits in one response.
+            # Read separately, more objects fit in one response.
             position = position.more(name)
             row = await self._more(position, row, None)
             rows = [row_of(child) for child in list_of(row, name)]
@@ -148,7 +148,7 @@ class _TreePosition:
 
     @property
     def page_length(self) -> int:
-        """How long the lists of an object at this position are in one response."""
+        """The length of an object's lists at this position in one response."""
         lengths = compiled(self.recipe).lengths
         return lengths[min(self.depth, len(lengths) - 1)]
 
@@ -160,7 +160,7 @@ class _TreePosition:
         return _TreePosition(self.recipe, branch.tree, self.depth + deeper)
 
     def more(self, name: str) -> "_TreePosition":
-        """Returns the same list, read alone. Raises ResponseTooLarge when its owner cannot be read by id."""
+        """Returns the same list, read separately. Raises ResponseTooLarge if no id reads its owner."""
         if not schema_table().is_node(self.tree.type):
             raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
         paths = _paths(self.tree.fields[name], f"{self.tree.type}.{name}")
@@ -194,7 +194,7 @@ def _next_cursor(connection: Row, after: str | None) -> str | None:
 
 
 def _plain_value(value: Decoded) -> JsonValue:
-    """Returns a value as runs store it: numbers as JSON has them."""
+    """Returns a value as runs store it, with numbers as in JSON."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() and abs(value) < 2**53 else float(value)
     if isinstance(value, dict):

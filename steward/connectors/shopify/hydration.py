@@ -1,7 +1,7 @@
-"""Compiles the paths a Shopify Flow workflow uses to Admin queries; pure.
+"""Compiles the paths that a Shopify Flow workflow uses to Admin queries; pure.
 
-Compiled queries are made here and nowhere else: the input is a recipe of names, never text. A name that the
-schema does not have never reaches a query. flow_reads.py sends them.
+Only this module compiles queries, and only from a recipe of names, never from text. A name that the schema
+does not have never gets into a query. flow_reads.py sends the queries.
 """
 
 import functools
@@ -14,12 +14,12 @@ from steward.connectors.shopify.schema_table import LISTS, Field, FieldShape, Sc
 from steward.model.plan import Patched
 from steward.outbound.documents import Document
 
-# The most objects read of one list.
+# The maximum number of objects read from one list.
 MAX_LIST_LENGTH = 250
 MAX_QUERY_COST = 1_000
 _MAX_PATHS = 1_000
 _MAX_DEPTH = 12
-# The objects of Shopify Flow workflows, by their names there.
+# The objects of Shopify Flow workflows, by their names in Flow.
 OBJECTS: Mapping[str, str] = {
     "order": "Order",
     "product": "Product",
@@ -40,7 +40,7 @@ OBJECTS: Mapping[str, str] = {
 # The lists that workflows fetch.
 FETCHED: Mapping[str, str] = {"orders": "Order", "products": "Product", "customers": "Customer"}
 _SORTED = {"orders": "OrderSortKeys", "products": "ProductSortKeys", "customers": "CustomerSortKeys"}
-# How long lists may be in one query, by nesting depth.
+# The lengths of lists in one query, by nesting depth.
 _LENGTHS = tuple(
     (length, min(length, 10), min(length, 3))
     for length in (250, 200, 150, 100, 75, 50, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3, 2, 1)
@@ -55,12 +55,15 @@ class RecipeReads(StrEnum):
     OBJECT = "object"
     SHOP = "shop"
     FETCH = "fetch"
-    MORE = "more"  # one list of an object, on from where the query before it ended
+    MORE = "more"  # continues one list of an object where the query before it ended
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Names alone: `root` is an object's or a list's name in Flow, for MORE the type of the owner."""
+    """The names that a read is compiled from.
+
+    `root` is the name of an object or list in Flow; for MORE it is the type of the list's owner.
+    """
 
     reads: RecipeReads
     root: str
@@ -87,11 +90,11 @@ class FieldBranch:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A query with the highest cost it may have.
+    """A query with the highest cost that it can have.
 
     `problems` are unreadable paths with messages; `lists` the paths of lists read up to 250; `types` the
-    schema's scalar or enum of each path that is a value; `lengths` how long nested lists are in one response,
-    by nesting depth.
+    schema's scalar or enum of each path that is a value; `lengths` the lengths of nested lists in one
+    response, by nesting depth.
     """
 
     query: str
@@ -115,7 +118,7 @@ def recipe_of(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) 
 
 
 def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) -> _Compiled:
-    """Compiles a read of `paths` of `root`; paths begin with the root. Never raises for a path.
+    """Compiles a read of `paths`, which begin with `root`. Never raises for a path.
 
     An unknown root gives a problem for each path and no query.
     """
@@ -128,7 +131,7 @@ def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = (
 
 @functools.lru_cache(maxsize=512)
 def compiled(recipe: Recipe) -> _Compiled:
-    """Returns the query of a recipe, and the problems of its paths, which the query leaves out."""
+    """Returns the query of a recipe, and the problems of paths that the query leaves out."""
     table, builder = schema_table(), _TreeBuilder(recipe)
     builder.grow(table)
     for lengths in _LENGTHS:
@@ -282,7 +285,7 @@ def _field(
 
 
 def _cost(recipe: Recipe, tree: FieldTree, lengths: tuple[int, ...]) -> int:
-    """Returns the highest query cost: an object costs 1, a connection 2 and its length times its nodes."""
+    """Returns the highest query cost: 1 for an object, 2 for a connection plus its length times its nodes."""
     if recipe.reads is RecipeReads.FETCH:
         return 2 + _list_length(lengths, 0) * (1 + _selection_cost(tree, lengths, 1))
     return 1 + _selection_cost(tree, lengths, 0)
@@ -344,7 +347,7 @@ def _metafield_indexes(tree: FieldTree) -> list[int]:
 
 
 def _selection(tree: FieldTree, lengths: tuple[int, ...], depth: int, goes_on: bool = False) -> str:
-    """Returns the fields of one object, its id first: further reads of its lists need it."""
+    """Returns the fields of one object, with its id first, which further reads of its lists need."""
     parts = ["id"] if _has_id(tree) else []
     for name, branch in sorted(tree.fields.items()):
         if branch.tree is None:

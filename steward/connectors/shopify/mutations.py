@@ -1,10 +1,10 @@
-"""Every GraphQL document that changes a Shopify store or a subscription there; constants."""
+"""Every GraphQL document that changes a Shopify store or a subscription, as constants."""
 
 from steward.outbound.documents import Document
 
 
 def _mutation(text: str, *, max_cost: float = 20) -> Document:
-    """Returns a document that costs 10 for the mutation, plus the fields it returns."""
+    """Returns a document that costs 10 for the mutation plus the cost of the returned fields."""
     return Document(text, max_cost)
 
 

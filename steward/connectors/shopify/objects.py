@@ -63,12 +63,12 @@ _ITEM = "item:"
 
 
 def stock_target(item: str, location: str | None) -> str:
-    """Returns the target of a stock quantity: its inventory item, and the location where there is one."""
+    """Returns the target of a stock quantity: its inventory item, and the location if there is one."""
     return f"{_ITEM}{item}@{location}" if location else f"{_ITEM}{item}"
 
 
 def item_and_location(target: str) -> tuple[str, str | None]:
-    """Returns the inventory item and location of `stock_target`; without a location, None."""
+    """Returns the inventory item of a `stock_target` and its location, None without one."""
     item, _, location = target.removeprefix(_ITEM).partition("@")
     return item, location or None
 
@@ -272,7 +272,7 @@ def _fulfilment_orders(row: Row) -> tuple[FulfilmentOrder, ...]:
 
 
 def payment_of(row: Row) -> Payment:
-    """Returns how far an order is paid; an expired authorization counts as none."""
+    """Returns the payment state of an order; an expired authorization counts as none."""
     return _PAYMENT.get(text(row, "displayFinancialStatus"), Payment.PENDING)
 
 
@@ -348,7 +348,7 @@ def _weight(item: Row) -> str | None:
 
 
 def _risk(summary: Row) -> tuple[Risk, tuple[str, ...]]:
-    """Returns the highest level any provider gives, with the facts that count against the order."""
+    """Returns the highest level of all providers, and the facts that count against the order."""
     rows = [row_of(assessment) for assessment in list_of(summary, "assessments")] if summary else []
     if not rows:
         return Risk.PENDING, ()
@@ -359,7 +359,7 @@ def _risk(summary: Row) -> tuple[Risk, tuple[str, ...]]:
 
 
 def _authorizations(row: Row) -> tuple[Authorization, ...]:
-    """Returns payments reserved and not captured; none when the order cannot be captured."""
+    """Returns payments that are reserved and not captured; none when the order cannot be captured."""
     if row.get("capturable") is not True:
         return ()
     rows = [row_of(transaction) for transaction in list_of(row, "transactions")]

@@ -1,6 +1,6 @@
 """Plans changes of a Shopify store's products and stock, without I/O.
 
-order_operations.py plans those of orders, customers and the rest.
+order_operations.py plans changes of orders, customers and other objects.
 """
 
 import re
@@ -45,7 +45,7 @@ class ShopifyOperation(StoreOperation[A]):
         return self._after(before, arguments), ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Compares everything that `expected` names."""
+        """Compares every field of `expected`."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return all(name in actual and actual[name] == value for name, value in expected.items())
@@ -71,7 +71,7 @@ class _PriceOperation(ShopifyOperation[SetPrice]):
         ]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Compares money by decimal value; no compare-at price equals only none."""
+        """Compares money by decimal value; a missing compare-at price equals only a missing one."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return all(same_money(expected.get(name), actual.get(name)) for name in ("price", "compare_at"))
@@ -80,7 +80,7 @@ class _PriceOperation(ShopifyOperation[SetPrice]):
         return {name: arguments[name] for name in ("price", "compare_at")}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets both prices of before."""
+        """Returns the part that restores both earlier prices."""
         assert isinstance(part.before, dict)
         return PutBack(mirrored(part, {"product": part.arguments["product"], **part.before}))
 
@@ -114,7 +114,7 @@ class _StockOperation(ShopifyOperation[SetStock]):
     __slots__ = ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Groups at most 250 quantities; no item at one location twice in a request."""
+        """Groups at most 250 quantities; a request has no item twice at the same location."""
         groups: list[list[Part]] = [[]]
         for part in parts:
             used = {grouped_part.target for grouped_part in groups[-1]}
@@ -127,7 +127,7 @@ class _StockOperation(ShopifyOperation[SetStock]):
         return {"quantity": arguments["quantity"]}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the number of before, if it still is the one written."""
+        """Returns the part that restores the earlier quantity, provided it is still the written one."""
         assert isinstance(part.before, dict)
         was = {"quantity": part.before["quantity"], "was": part.arguments["quantity"]}
         return PutBack(mirrored(part, {**part.arguments, **was}), STOCK_NOTE)
@@ -159,7 +159,7 @@ class _StatusOperation(ShopifyOperation[SetStatus]):
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the status of before."""
+        """Returns the part that restores the earlier status."""
         return value_restored(part)
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -192,13 +192,13 @@ class _PublishedOperation(ShopifyOperation[SetPublished]):
         return {"on": channels if arguments["published"] is True else []}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that takes the product off these channels, or puts it on them again."""
+        """Returns the part that removes the product from these channels, or publishes it on them again."""
         return PutBack(
             mirrored(part, {**part.arguments, "published": part.arguments["published"] is not True})
         )
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
-        """Splits the value into the sales channels that the part is about."""
+        """Splits the value into the sales channels that the part changes."""
         channels, on = part.arguments["channels"], value.get("on") if isinstance(value, dict) else None
         assert isinstance(channels, list | tuple)
         listed = on if isinstance(on, list | tuple) else ()
@@ -253,7 +253,7 @@ Tagged: TypeAlias = tuple[ObjectRef, _TaggedObject]
 
 @dataclass(frozen=True, slots=True)
 class TagsOperation(ShopifyOperation[C]):
-    """The tags of an object: one part adds missing tags, another removes the others.
+    """Sets the tags of an object: one part adds missing tags, another removes the others.
 
     `tagged` returns the object of a command, with its reference.
     """
@@ -268,7 +268,7 @@ class TagsOperation(ShopifyOperation[C]):
         return {"tags": _tags_after(before.get("tags") if isinstance(before, dict) else None, arguments)}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that removes what was added, or adds what was removed."""
+        """Returns the part that removes added tags, or adds removed ones."""
         return tags_inverse(part)
 
     def _plan_one(self, command: C, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -391,7 +391,7 @@ SET_PRICE = _PriceOperation("variant.set_price")
 SET_STOCK = _StockOperation("inventory.set", recovery=Recovery.IDEMPOTENT, guard=Guard.COMPARE_AND_SWAP)
 SET_STATUS = _StatusOperation("product.set_status")
 SET_PUBLISHED = _PublishedOperation("product.set_published")
-# Tags of Shopify need no ids, so `tag_ids` of the command is unused.
+# Shopify's tags need no ids, so `tag_ids` of the command is unused.
 SET_TAGS: TagsOperation[SetTags] = TagsOperation(
     "product.set_tags", tagged=lambda command: (product_ref(command.product), command.product)
 )

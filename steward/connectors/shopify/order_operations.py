@@ -34,7 +34,7 @@ from steward.model.undo import Inverse, Irreversible, NeedsLookUp
 
 _MAX_NOTE_LENGTH = 5_000
 _MAX_METAFIELDS = 25
-# An order shows so many refunds; with more, a new one could not be recognized.
+# An order returns this many refunds; with more, a new one could not be recognized.
 _MAX_REFUNDS_SHOWN = 5
 _CANCEL_REASONS = ("customer", "declined", "fraud", "inventory", "other", "staff")
 _HOLD_REASONS = (
@@ -53,7 +53,7 @@ class _NoteOperation(ShopifyOperation[SetNote]):
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the former note."""
+        """Returns the part that restores the former note."""
         return value_restored(part)
 
     def _plan_one(self, command: SetNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -74,7 +74,7 @@ class _NoteOperation(ShopifyOperation[SetNote]):
 
 
 class _CancelOperation(ShopifyOperation[CancelOrder]):
-    """`order.cancel`: the store runs it as a job; done when the order is cancelled; nothing is refunded."""
+    """`order.cancel`: runs as a job of the store, done when the order is cancelled; refunds nothing."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class _CancelOperation(ShopifyOperation[CancelOrder]):
         return {"cancelled": True}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a cancellation cannot be undone."""
+        """Returns the reason why there is no inverse: a cancellation cannot be undone."""
         return NO_CANCELLATION_BACK
 
     def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -98,7 +98,7 @@ class _CancelOperation(ShopifyOperation[CancelOrder]):
         if order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL):
             return ItemProblem(order.id, "fulfilled", "It is sent, at least in part.", "status")
         arguments: JsonObject = {"reason": reason, "restock": command.restock, "notify": command.notify}
-        # The re-read before the write checks that it is still unpaid.
+        # The read before the write checks that the order is still unpaid.
         before: JsonObject = {"cancelled": False, "payment": order.payment.value}
         part = Part(self.name, integration_id, order.id, arguments, before, {"cancelled": True})
         # A line whose variant was deleted has no stock to restock.
@@ -138,7 +138,7 @@ class _CloseOperation(ShopifyOperation[CloseOrder]):
 
 
 class _HoldOperation(ShopifyOperation[HoldFulfilment]):
-    """`fulfillment.hold`: one fulfilment order that is open or scheduled."""
+    """`fulfillment.hold`: holds one fulfilment order that is open or scheduled."""
 
     __slots__ = ()
 
@@ -146,7 +146,7 @@ class _HoldOperation(ShopifyOperation[HoldFulfilment]):
         return {"status": "on_hold"}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that our hold has to be looked up before it can be released."""
+        """Returns `NeedsLookUp`: our hold has to be found before it can be released."""
         return NeedsLookUp()
 
     def _plan_one(
@@ -168,7 +168,7 @@ class _HoldOperation(ShopifyOperation[HoldFulfilment]):
 
 
 class _CaptureOperation(ShopifyOperation[CapturePayment]):
-    """`order.capture`: captures the order's one authorization; an order with several is left to people."""
+    """`order.capture`: captures the order's one authorization; leaves an order with several to people."""
 
     __slots__ = ()
 
@@ -176,7 +176,7 @@ class _CaptureOperation(ShopifyOperation[CapturePayment]):
         return {"capturable": False, "paid": True}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a captured payment cannot be undone."""
+        """Returns the reason why there is no inverse: a captured payment cannot be undone."""
         return Irreversible("A payment that was taken cannot be undone. Refund it.")
 
     def _plan_one(
@@ -202,7 +202,7 @@ class _CaptureOperation(ShopifyOperation[CapturePayment]):
 
 
 class _RefundOperation(ShopifyOperation[CreateRefund]):
-    """`refund.create`: sent under our idempotency key; compared by number and sum of refunds."""
+    """`refund.create`: sent with our idempotency key; compared by number and sum of refunds."""
 
     __slots__ = ()
 
@@ -221,7 +221,7 @@ class _RefundOperation(ShopifyOperation[CreateRefund]):
         return {"refunds": (number if isinstance(number, int) else 0) + 1, "refunded": str(refunded + amount)}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a refund cannot be undone."""
+        """Returns the reason why there is no inverse: a refund cannot be undone."""
         return Irreversible("A refund cannot be taken back.")
 
     def _plan_one(self, command: CreateRefund, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -253,7 +253,7 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
     __slots__ = ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Groups at most 25 parts, no field twice."""
+        """Groups at most 25 parts, none of which share a field."""
         groups: list[list[Part]] = [[]]
         for part in parts:
             used = {grouped_part.target for grouped_part in groups[-1]}
@@ -266,7 +266,7 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
         return {"value": arguments["value"]}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that the digest of the present value has to be read first."""
+        """Returns `NeedsLookUp`: the digest of the current value has to be read first."""
         return NeedsLookUp()
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -304,7 +304,7 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
 
 
 class _RedirectOperation(ShopifyOperation[CreateRedirect]):
-    """`redirect.create`: a path without a redirect; the store allows one redirect per path."""
+    """`redirect.create`: redirects a path that has no redirect; the store allows one per path."""
 
     __slots__ = ()
 
@@ -312,7 +312,7 @@ class _RedirectOperation(ShopifyOperation[CreateRedirect]):
         return {"target": arguments["target"]}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that the redirect has to be looked up before it can be removed."""
+        """Returns `NeedsLookUp`: the redirect has to be found before it can be removed."""
         return NeedsLookUp()
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -339,7 +339,7 @@ class _RedirectOperation(ShopifyOperation[CreateRedirect]):
 
 
 def is_redirect_target(target: str) -> bool:
-    """Returns whether a redirect may lead there: a path of the shop, or a web address."""
+    """Returns whether a redirect may lead to a target: a path of the shop, or a web address."""
     leads = target.startswith(("/", "https://", "http://"))
     return leads and len(target) <= 1024 and target.isprintable() and " " not in target
 

@@ -1,4 +1,4 @@
-"""Sends queries page by page, or as a bulk operation where there is too much for pages."""
+"""Sends queries page by page, or as a bulk operation when the result is too large for pages."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from steward.outbound.documents import Document
 from steward.outbound.errors import PlatformUnavailable, Throttled, UnusableResponse
 from steward.outbound.response import parse_json
 
-# Seconds between polls of a bulk operation; the last one repeats.
+# Seconds between polls of a bulk operation; the last value repeats.
 _POLL_INTERVALS_S = (1.0, 2.0, 4.0, 8.0, 15.0)
 _MAX_POLLS = 240
 _RUNNING = frozenset({"CREATED", "RUNNING", "CANCELING"})
@@ -37,7 +37,7 @@ class BulkObject:
 
 
 class StoreQueries:
-    """Reads of one store by documents; the shape of every page or line is checked."""
+    """Reads one store with documents; checks the shape of every page or line."""
 
     def __init__(self, http: ReadClient) -> None:
         self._http = http
@@ -73,7 +73,7 @@ class StoreQueries:
     async def nodes(
         self, document: Document, ids: Sequence[str], page_size: int, **variables: JsonValue
     ) -> AsyncIterator[list[Row]]:
-        """Yields the objects of those global ids, `page_size` per call, without missing ones.
+        """Yields the objects with these global ids, `page_size` per call, without missing ones.
 
         Raises CallError.
         """
@@ -82,14 +82,14 @@ class StoreQueries:
             yield [row_of(node) for node in list_of(data, "nodes") if node is not None]
 
     async def count(self, document: Document, name: str, **variables: JsonValue) -> int:
-        """Returns how many objects there are, up to the document's limit. Raises CallError."""
+        """Returns the number of objects, up to the document's limit. Raises CallError."""
         return whole(sub(await self.execute(document, variables), name), "count") or 0
 
     async def bulk(self, document: Document) -> AsyncIterator[BulkObject]:
-        """Yields every object of a bulk query with its children; holds one object at a time.
+        """Yields every object of a bulk query with its children; holds one object in memory at a time.
 
-        Raises CallError: PlatformUnavailable when the store does not finish it, Throttled while the store
-        runs too many.
+        Raises CallError: PlatformUnavailable when the store does not finish the query, Throttled while the
+        store runs too many.
         """
         url = await self._finished(await self._started(document))
         if url is None:  # a store without such objects leaves no result

@@ -1,4 +1,4 @@
-"""Reads a Shopify store: pages in the order of ids; current.py re-reads the values of writes."""
+"""Reads a Shopify store page by page in the order of ids; current.py reads the values of writes."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -70,14 +70,14 @@ from steward.outbound.errors import RemoteNotFound
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 
-# Above so many objects a full read is a bulk operation; an order costs much to page through.
+# For more objects than this, a full read is a bulk operation; orders are expensive to page through.
 BULK_THRESHOLD = 5_000
 BULK_ORDERS_THRESHOLD = 1_000
 _SKUS_PER_QUERY = 20
 
 
 class ShopifyReader:
-    """A reader of one store, known by its `domain`."""
+    """A reader of one store, identified by its `domain`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ShopifyReader:
         self._currency = currency
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Returns the pages of a read. Raises CallError; KeyError for a read the connector does not have."""
+        """Returns the pages of a read. Raises CallError; KeyError for an unsupported read."""
         reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "products": self._products,
             "product": self._product,
@@ -116,7 +116,7 @@ class ShopifyReader:
         return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns each part's value as it is now, in few calls. Raises CallError."""
+        """Returns the current value of each part, in few calls. Raises CallError."""
         return await current.values(self._queries, parts)
 
     async def confirm(self, part: Part) -> WriteOutcome:
@@ -447,13 +447,13 @@ async def _sellable_variants(
 
 
 def _all_of(query: ProductsQuery) -> bool:
-    """Returns whether everything is read, except perhaps unpublished products."""
+    """Returns whether the query reads all products, except perhaps unpublished ones."""
     limits = (query.ids, query.skus, query.modified_after, query.location, query.tagged)
     return all(limit is None for limit in limits)
 
 
 def _fits(query: ProductsQuery, product: Product) -> bool:
-    """Filters again by the limits that the store's search does not apply reliably."""
+    """Returns whether a product matches the limits that the store's search does not apply reliably."""
     if query.published_only and not product.visible:
         return False
     tags = {tag.casefold() for tag in product.tags}
@@ -495,7 +495,7 @@ def _search_orders(query: OrdersQuery) -> str | None:
 
 
 def _fits_order(query: OrdersQuery, order: Order) -> bool:
-    """Applies the limits again: the search language may interpret them differently."""
+    """Returns whether an order matches the limits, which the search language may interpret differently."""
     return (
         _is_between(order.created_at, query.created_after, query.created_before)
         and _is_between(order.modified_at, query.modified_after, None)
@@ -506,7 +506,7 @@ def _fits_order(query: OrdersQuery, order: Order) -> bool:
 
 
 def _is_between(instant: datetime | None, after: datetime | None, before: datetime | None) -> bool:
-    """Returns whether an instant is within the limits, exclusively; an unknown one is within no limit."""
+    """Returns whether an instant is within the exclusive limits; an unknown one never is."""
     if after is None and before is None:
         return True
     if instant is None:

@@ -94,8 +94,8 @@ def _metafields(batch: Batch) -> Request:
             "key": part.arguments["key"],
             "type": part.arguments["type"],
             "value": part.arguments["value"],
-            # Without a digest in the arguments nothing but the value read again guards it: what an undo
-            # writes second is not there to be digested when the undo is planned.
+            # Without a digest in the arguments, only the value read before the write guards it: the later
+            # write of an undo does not exist yet when the undo is planned, so it has no digest.
             **({"compareDigest": part.arguments["digest"]} if "digest" in part.arguments else {}),
         }
         for part in batch.parts

@@ -1,4 +1,4 @@
-"""A table of the fields below Flow's objects that can be read, built during setup.
+"""A table of the readable fields of Flow's objects, built during setup.
 
 The table holds what is the same in every supported API version; schema_build.py builds it.
 """
@@ -19,10 +19,10 @@ class FieldShape(StrEnum):
     LEAF = "s"
     LEAVES = "t"
     OBJECT = "o"
-    OBJECTS = "l"  # a list that comes whole
-    FIRST = "f"  # a list of which the first so many are asked for
+    OBJECTS = "l"  # a list that is returned whole
+    FIRST = "f"  # a list of which a number of objects is requested
     CONNECTION = "c"
-    METAFIELD = "m"  # needs a key: read only where a flow names the metafield
+    METAFIELD = "m"  # needs a key: read only if a flow names the metafield
 
 
 LISTS = frozenset((FieldShape.LEAVES, FieldShape.OBJECTS, FieldShape.FIRST, FieldShape.CONNECTION))
@@ -30,7 +30,7 @@ LISTS = frozenset((FieldShape.LEAVES, FieldShape.OBJECTS, FieldShape.FIRST, Fiel
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: its shape, and the type of the value or of each object."""
+    """A field: its shape, and the type of its value or of each object."""
 
     shape: FieldShape
     type: str
@@ -46,12 +46,12 @@ class SchemaTable:
         self.versions: tuple[str, ...] = tuple(table["versions"])  # type: ignore[arg-type]
 
     def field(self, kind: str, name: str) -> Field | None:
-        """Returns the field of a type; None when there is none that can be read."""
+        """Returns the field of a type; None when no such field can be read."""
         sign = self._types.get(kind, {}).get(name)
         return Field(FieldShape(sign[0]), sign[1:]) if sign is not None else None
 
     def names(self, kind: str) -> list[str]:
-        """Returns the fields of a type."""
+        """Returns the names of a type's fields."""
         return sorted(self._types.get(kind, {}))
 
     def is_node(self, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Connects a Shopify store: the form, the credentials of each call, and the check."""
+"""Connects a Shopify store: the form, the credentials of calls, and the check."""
 
 import re
 from collections.abc import Mapping, Sequence, Set
@@ -20,13 +20,13 @@ from steward.telemetry.redact import Secret
 
 _HEADER = "X-Shopify-Access-Token"
 _TOKEN_PATH = "/admin/oauth/access_token"
-# A stored domain (at most 255 characters), and the accepted input: any case, surrounding blanks.
+# A stored domain (at most 255 characters), and the accepted input: any case, with surrounding blanks.
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,240}\.myshopify\.com")
 _WRITTEN = r"^\s*[A-Za-z0-9][A-Za-z0-9-]{0,240}\.[Mm][Yy][Ss][Hh][Oo][Pp][Ii][Ff][Yy]\.[Cc][Oo][Mm]\s*$"
 _SECRETS = ("client_secret", "access_token", "webhook_secret")
 _NAMES = ("shop_domain", "client_id", *_SECRETS)
 
-# The rights all operations need, as the schema names them; tests compare.
+# The rights that all operations need, as the schema names them; tests compare.
 RIGHTS = (
     *("read_products", "write_products", "read_inventory", "write_inventory", "read_locations"),
     *("read_orders", "write_orders", "read_customers", "write_customers"),
@@ -35,7 +35,7 @@ RIGHTS = (
     *("read_draft_orders", "write_draft_orders"),
     *("read_online_store_navigation", "write_online_store_navigation"),
 )
-# Stores work without these.
+# Rights without which a store still works.
 _OPTIONAL = frozenset(
     (
         *("read_draft_orders", "write_draft_orders"),
@@ -125,7 +125,7 @@ def _text(form: JsonObject, name: str, errors: dict[str, list[str]]) -> str | No
 def credentials_of(
     plain: Mapping[str, str], sealed: Mapping[str, Secret], base: str
 ) -> ClientCredentials | HeaderSecret:
-    """Returns the credentials of each call. Raises BadSettings when a secret is missing."""
+    """Returns the credentials of calls. Raises BadSettings when a secret is missing."""
     if "access_token" in sealed:
         return HeaderSecret(_HEADER, sealed["access_token"])
     if "client_id" not in plain or "client_secret" not in sealed:
@@ -145,7 +145,7 @@ class _CheckState:
 async def check_store(http: ManagementClient, *, domain: str, version: str, verifies: bool) -> Health:
     """Checks the store and its key; never raises a call's error.
 
-    `verifies`: the secret to verify its events is known.
+    `verifies`: the secret that verifies its events is known.
     """
     state = _CheckState()
     try:
@@ -206,7 +206,7 @@ async def _shop(http: ManagementClient, state: _CheckState) -> Row:
 
 
 async def _places(http: ManagementClient, state: _CheckState) -> tuple[AccountResource, ...]:
-    """Returns the locations; none when the right to read them is missing, which is reported as such."""
+    """Returns the locations; none without the right to read them, which is reported as missing."""
     try:
         data = await _execute(http, documents.PLACES, state)
     except MissingRight:

@@ -19,7 +19,7 @@ _CAUGHT_UP = "caught_up"
 
 @dataclass(frozen=True, slots=True)
 class _TopicSource:
-    """The way a native topic is subscribed to and read: the fields of its body, and where the ids are."""
+    """How a native topic is subscribed to and read: the fields of its body, and the location of the ids."""
 
     canonical: str
     object_type: str
@@ -72,7 +72,7 @@ TOPIC_SOURCES: Mapping[str, _TopicSource] = {
 TOPICS: Mapping[str, TopicSpec] = {
     source.canonical: TopicSpec((native,)) for native, source in TOPIC_SOURCES.items()
 }
-# Not offered to automations: the app was uninstalled, so the connection's keys are checked.
+# Not offered to automations: it reports that the app was uninstalled, so the keys are checked.
 UNINSTALLED = "APP_UNINSTALLED"
 SUBSCRIBABLE_TOPICS: Mapping[str, _TopicSource] = {
     **TOPIC_SOURCES,
@@ -82,7 +82,7 @@ SUBSCRIBABLE_TOPICS: Mapping[str, _TopicSource] = {
 
 @dataclass(frozen=True, slots=True)
 class _EventObject:
-    """The document and the name by which objects of a type are read for events."""
+    """The document that reads objects of a type for events, and their name."""
 
     changed: Document
     root: str
@@ -100,12 +100,12 @@ EVENT_OBJECTS: Mapping[str, _EventObject] = {
 
 
 def native_of(header: str) -> str:
-    """Returns the native topic a delivery's header names: `orders/create` is ORDERS_CREATE."""
+    """Returns the native topic in a delivery's header: `orders/create` is ORDERS_CREATE."""
     return header.strip().replace("/", "_").upper()
 
 
 def read_event(event: StoredEvent) -> Event:
-    """Returns the event of a stored body; over the cap there is no body and the id is null.
+    """Returns the event of a stored body; a body over the cap is not stored and its event has no id.
 
     Raises UnusableResponse.
     """
@@ -135,7 +135,7 @@ def read_event(event: StoredEvent) -> Event:
 
 
 def changed_event(object_type: str, row: Row, *, since: datetime | None) -> Event:
-    """Returns an object read by `changed` as the event a delivery would report. Raises UnusableResponse."""
+    """Returns an object that `changed` read as the event a delivery would report. Raises UnusableResponse."""
     kind, number = EVENT_OBJECTS[object_type], number_of(row.get("id"))
     created, modified = instant_of(row, "createdAt"), instant_of(row)
     is_new = since is not None and created is not None and created > since
@@ -186,7 +186,7 @@ def derive(
 
 
 def remembered(event: Event) -> JsonObject | None:
-    """Returns the stored state of an order: the states whose own topics were reported or need not be."""
+    """Returns the states of an order to store: those reported by their own topic, or that need not be."""
     if event.object_type != "order":
         return None
     if event.payload.get(_CAUGHT_UP) is True:
@@ -214,7 +214,7 @@ def _states_before(event: Event, seen: JsonObject | None, since: datetime | None
 def _followed(
     event: Event, state: JsonObject, before: JsonObject, *, is_older: bool, heard: Collection[str]
 ) -> tuple[list[str], JsonObject]:
-    """Returns the topics of states that were reached but not delivered, and what to keep of the order.
+    """Returns the topics of states that were reached but not delivered, and the order's state to store.
 
     A state counts as reported by its own topic's delivery. When another topic's delivery reports it, it waits
     for its own topic while that is listened to; catch-up finds it when that delivery was lost.
@@ -286,5 +286,5 @@ def told_fields(topic: str) -> frozenset[str] | None:
 
 
 def listed(natives: Sequence[str]) -> list[tuple[str, _TopicSource]]:
-    """Returns the topics of `natives` that are known."""
+    """Returns the known topics of `natives`."""
     return [(native, TOPIC_SOURCES[native]) for native in natives if native in TOPIC_SOURCES]

@@ -1,4 +1,4 @@
-"""Writes that only an undo makes: removing a metafield or a redirect, and their look-ups."""
+"""Operations that only an undo plans: removing a metafield or a redirect, and their look-ups."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,17 +20,17 @@ _OTHER_HOLDS = "Somebody else holds it too, so its hold is left as it is."
 
 
 class _DeletionOperation(ShopifyOperation[object]):
-    """The base of removals, which only an undo plans."""
+    """The base of removals that only an undo plans."""
 
     __slots__ = ()
 
     def plan(self, commands: Sequence[object], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Plans nothing: no template and no import removes these."""
+        """Plans nothing: no template and no import removes these objects."""
         return PlannedChanges((), ())
 
 
 class _MetafieldDeletion(_DeletionOperation):
-    """`metafield.delete`: removes a metafield that a run made."""
+    """`metafield.delete`: removes a metafield that a run created."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class _MetafieldDeletion(_DeletionOperation):
         return {"value": None}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that makes the metafield again with what it held."""
+        """Returns the part that creates the metafield again with its earlier value."""
         return PutBack(mirrored(part, {**part.arguments, "digest": None}, "metafield.set"))
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -47,7 +47,7 @@ class _MetafieldDeletion(_DeletionOperation):
 
 
 class _RedirectDeletion(_DeletionOperation):
-    """`redirect.delete`: removes a redirect that a run made."""
+    """`redirect.delete`: removes a redirect that a run created."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ class _RedirectDeletion(_DeletionOperation):
         return {"target": None}
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that makes the redirect again."""
+        """Returns the part that creates the redirect again."""
         return PutBack(mirrored(part, {"target": part.arguments["target"]}, "redirect.create"))
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
@@ -64,7 +64,7 @@ class _RedirectDeletion(_DeletionOperation):
 
 
 async def look_up(queries: StoreQueries, part: Part) -> LookUpResult:
-    """Looks up the parts that put one part back, or why there are none. Raises CallError."""
+    """Looks up the inverse of a part, or why there is none. Raises CallError."""
     match part.operation:
         case "metafield.set":
             return await _metafield_before(queries, part)
@@ -77,7 +77,7 @@ async def look_up(queries: StoreQueries, part: Part) -> LookUpResult:
 
 
 async def look_up_overwritten(queries: StoreQueries, part: Part) -> LookUpResult:
-    """Looks up the parts that put one part back after a newer one of its run. Raises CallError."""
+    """Looks up the inverse of a part after a newer part of its run was undone. Raises CallError."""
     match part.operation:
         case "metafield.set":
             return FoundInverse(
@@ -91,7 +91,7 @@ async def look_up_overwritten(queries: StoreQueries, part: Part) -> LookUpResult
 
 
 def _metafield_part(part: Part, read: JsonObject, value: JsonValue) -> Part:
-    """Returns the part that sets the earlier value again, or removes what was not there before."""
+    """Returns the part that sets the earlier value again, or removes a metafield that did not exist."""
     before = part.before["value"] if isinstance(part.before, dict) else None
     named: JsonObject = {name: part.arguments[name] for name in ("owner", "namespace", "key")}
     if before is None:

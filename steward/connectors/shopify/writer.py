@@ -1,4 +1,4 @@
-"""Sends approved changes to a Shopify store: one request, its response compared, each part judged."""
+"""Sends approved changes to a Shopify store: one request per batch, compared part by part."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -93,7 +93,7 @@ class ShopifyWriter:
             raise UnusableResponse("it does not say what was done")
         errors = user_errors(payload, request.errors)
         if any(error.code == CONCURRENT_REQUEST for error in errors):
-            # An earlier request under this key still runs: the same batch is sent again.
+            # An earlier request with this key is still running: the same batch is sent again.
             busy = PlatformUnavailable("The store is still working on this change.", wait_s=2.0)
             return [WriteOutcome.of_error(WriteState.NOT_SENT, busy)] * len(batch.parts)
         if any(error.code in KEY_DEFECTS for error in errors):
@@ -114,7 +114,7 @@ class _Echo:
         self._changes = changes
 
     def single(self, payload: Row) -> list[WriteOutcome]:
-        """Judges a request for one object, which the payload returns."""
+        """Returns the outcome of a request for one object, which the payload returns."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -122,7 +122,7 @@ class _Echo:
         return [self._outcome(part, _value(part, row), row)]
 
     def prices(self, payload: Row) -> list[WriteOutcome]:
-        """Judges each variant by itself: refused ones fail, the others are compared."""
+        """Returns the outcome of each variant: refused ones fail, the others are compared."""
         refused = errors_by_item(self._errors)
         rows = payload.get("productVariants")
         echoed = {
@@ -141,11 +141,11 @@ class _Echo:
         return outcomes
 
     def stocks(self, payload: Row) -> list[WriteOutcome]:
-        """Judges a request for stock, which is applied in full or not at all: one stale quantity stops it."""
+        """Returns the outcomes of stock quantities, applied as a whole: one stale quantity stops all."""
         group = payload.get("inventoryAdjustmentGroup")
         if self._errors:
             return self._nothing(done=group is not None)
-        # Without a group nothing changed: the quantities were equal already.
+        # Without a group nothing changed: the quantities were already equal.
         rows = [row_of(change) for change in list_of(row_of(group), "changes")] if group is not None else []
         rows_by_target = {
             f"{number_of(sub(row, 'item').get('id'))}@{number_of(sub(row, 'location').get('id'))}": row
@@ -165,7 +165,7 @@ class _Echo:
         return self._outcome(part, {"quantity": quantity}, row)
 
     def metafields(self, payload: Row) -> list[WriteOutcome]:
-        """Judges a request for metafields, which is applied in full or not at all."""
+        """Returns the outcomes of metafields, which are applied as a whole or not at all."""
         rows = payload.get("metafields")
         echoed = [row_of(entry) for entry in rows] if isinstance(rows, list) else []
         if self._errors:
@@ -183,7 +183,7 @@ class _Echo:
         ]
 
     def job(self, payload: Row) -> list[WriteOutcome]:
-        """Judges a request that the store runs as a job: the value has to be read back."""
+        """Returns the outcome of a job of the store: unknown until the value is read back."""
         if self._errors:
             return [_refused(self._errors[0])]
         return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
@@ -209,15 +209,16 @@ class _Echo:
         return [self._outcome(part, tag_value(row, part), row)]
 
     def hold(self, payload: Row) -> list[WriteOutcome]:
-        """Judges a hold; one of ours that already exists is not refused but has to be read back."""
+        """Returns the outcome of a hold; if our hold exists already, it has to be read back."""
         if any(error.code == "DUPLICATE_FULFILLMENT_HOLD_HANDLE" for error in self._errors):
             return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
         return self.single(payload)
 
     def redirect(self, payload: Row) -> list[WriteOutcome]:
-        """Judges a redirect.
+        """Returns the outcome of a redirect.
 
-        A path that already has one is not refused but has to be read back: it may lead to the same target.
+        If the path has a redirect already, the write is not refused but has to be read back: it may have
+        the same target.
         """
         [part] = self._batch.parts
         if any(error.path[-1:] == ("path",) for error in self._errors):
@@ -232,7 +233,7 @@ class _Echo:
         ]
 
     def deleted(self, payload: Row) -> list[WriteOutcome]:
-        """Judges removals: an object that the response does not name was not there."""
+        """Returns the outcomes of removals: an object that the response does not name did not exist."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -251,7 +252,7 @@ class _Echo:
         return [self._outcome(part, refund_value(row), row)]
 
     def capture(self, payload: Row) -> list[WriteOutcome]:
-        """Judges a capture by the payment's status; a pending one is read back."""
+        """Returns the outcome of a capture by the payment's status; a pending one is read back."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -264,8 +265,8 @@ class _Echo:
     def _nothing(self, *, done: bool) -> list[WriteOutcome]:
         """Refuses the parts that the errors name.
 
-        The others were not written either, and may be sent again without them; with `done` their values are
-        read back.
+        The other parts were not written either and can be sent again without the refused ones; with `done`
+        their values are read back.
         """
         refused = errors_by_item(self._errors)
         outcomes = []
@@ -284,7 +285,7 @@ class _Echo:
         return outcomes
 
     def _outcome(self, part: Part, seen: Value, row: Row) -> WriteOutcome:
-        """Applied only when the store's own response has the value."""
+        """Returns applied only when the store's own response has the value."""
         modified = instant_of(row)
         if self._changes[part.operation].same(part.after, seen):
             return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=modified)
@@ -310,7 +311,7 @@ _OBJECTS = ("node", "product", "order", "customer", "fulfillmentOrder")
 
 
 def _object(payload: Row) -> Row:
-    """Returns the object a payload holds. Raises UnusableResponse."""
+    """Returns the object of a payload. Raises UnusableResponse."""
     for name in _OBJECTS:
         if payload.get(name) is not None:
             return row_of(payload[name])
@@ -324,7 +325,7 @@ def _value(part: Part, row: Row) -> Value:
 
 
 def _refused(error: UserError) -> WriteOutcome:
-    """Returns the outcome of one refused part: missing and changed objects are conflicts."""
+    """Returns the outcome of one refused part: a missing or changed object is a conflict."""
     cause = error.as_error()
     if isinstance(cause, Stale | RemoteNotFound):
         return WriteOutcome.of_error(WriteState.CONFLICT, cause)

@@ -62,10 +62,10 @@ _NO_CALLS = "This Slack connection is a webhook. Steps of workflows need one wit
 
 
 class SlackConnector(ServiceConnector):
-    """Connects Slack by exactly one of a bot token, for steps of workflows, and a webhook, for cards.
+    """Connects Slack by either a bot token, for workflow steps, or a webhook, for cards.
 
-    The operator's `slack_hosts` are where it may lead; the API is called at the first of them that is not
-    for webhooks.
+    The operator's `slack_hosts` are the allowed hosts; the API is called at the first that is not for
+    webhooks.
     """
 
     id = "slack"
@@ -105,7 +105,7 @@ class SlackConnector(ServiceConnector):
         return super().settings(form)
 
     def address(self, secrets: ConnectionSecrets) -> str:
-        """Returns the webhook, or the address of the API. Raises BadSettings."""
+        """Returns the address of the webhook or of the API. Raises BadSettings."""
         if _WEBHOOK in secrets.sealed:
             return self._webhook_origin(secrets.sealed[_WEBHOOK].reveal())
         host = next((host for host in self._hosts if not host.startswith(("hooks.", "."))), None)
@@ -114,33 +114,33 @@ class SlackConnector(ServiceConnector):
         return f"https://{host}/api"
 
     def credentials(self, secrets: ConnectionSecrets) -> Credentials:
-        """Returns the webhook, which is its own secret, or the token."""
+        """Returns no credentials for a webhook, which is its own secret, else the token."""
         if _WEBHOOK in secrets.sealed:
             return SecretUrl(secrets.sealed[_WEBHOOK])
         return super().credentials(secrets)
 
     def refusal(self, path: str, secrets: ConnectionSecrets) -> str | None:
-        """Returns why a webhook makes no calls."""
+        """Returns why a webhook cannot make calls; null for a token."""
         return _NO_CALLS if _WEBHOOK in secrets.sealed else None
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> Writer:  # type: ignore[override]
-        """Returns a writer of the webhook's channel, or of the API."""
+        """Returns a writer for the webhook's channel, or for the API."""
         if _WEBHOOK in secrets.sealed:
             return _WebhookWriter(self, http)
         return _ApiWriter(self, http, secrets)
 
     def marked(self, arguments: JsonObject, effect_key: str) -> JsonObject:
-        """Returns the message unchanged: Slack keeps no id of the sender's."""
+        """Returns the message unchanged: Slack stores no id of the sender."""
         return arguments
 
     def notice_path(self, secrets: ConnectionSecrets) -> str:
-        """Returns where notices are posted: the webhook itself, or the API's call for messages."""
+        """Returns the path for notices: the webhook itself, or the API's method for messages."""
         if _WEBHOOK in secrets.sealed:
             return ""
         return f"{urlsplit(self.address(secrets)).path}/chat.postMessage"
 
     def notice_target_fault(self, secrets: ConnectionSecrets, target: str | None) -> str | None:
-        """Returns what is wrong with a route's channel: a bot token needs one, a webhook has its own."""
+        """Returns the fault of a route's channel: a bot token needs one, a webhook has its own."""
         if _WEBHOOK in secrets.sealed:
             return None if target is None else "This webhook has its own channel: leave this empty."
         if target is None or not _CHANNEL.fullmatch(target):
@@ -152,7 +152,7 @@ class SlackConnector(ServiceConnector):
         return notice_message(card, target)
 
     def failure(self, response: PlatformResponse) -> CallError | None:
-        """Returns the error of an answer, which Slack also gives with status 200."""
+        """Returns the error of an answer; Slack also reports errors with status 200."""
         if response.body.strip() == b"ok":
             return failure_of_status(self.title, response)
         try:
@@ -165,7 +165,7 @@ class SlackConnector(ServiceConnector):
         return failure or UnusableResponse("it says neither yes nor no")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Asks Slack whose token it is; of a webhook only the form of the address is checked."""
+        """Asks Slack which workspace the token belongs to; only checks the form of a webhook's address."""
         if _WEBHOOK not in secrets.sealed:
             return await super().check(http, secrets)
         try:
@@ -185,7 +185,7 @@ class SlackConnector(ServiceConnector):
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """Returns the channels a bot token sees, or the one channel of a webhook. Raises CallError."""
+        """Returns the channels a bot token can see, or a webhook's one channel. Raises CallError."""
         if parent is not None:
             return []
         if _WEBHOOK in secrets.sealed:
@@ -211,7 +211,7 @@ class SlackConnector(ServiceConnector):
         return destinations
 
     def _webhook_origin(self, url: str) -> str:
-        """Returns the origin of an address that may be a webhook's. Raises BadSettings."""
+        """Returns the origin of an address that can be a webhook's. Raises BadSettings."""
         try:
             origin = origin_of(url, self.private_hosts)
         except CallRefused:
@@ -222,7 +222,7 @@ class SlackConnector(ServiceConnector):
 
 
 class _ApiWriter(ServiceWriter):
-    """Makes calls of a bot token, which has no channel for cards."""
+    """A writer for calls with a bot token, which has no channel for cards."""
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Makes the one call of a batch; a card is refused. Never raises a call's error."""
@@ -232,7 +232,7 @@ class _ApiWriter(ServiceWriter):
 
 
 class _WebhookWriter(MessageWriter):
-    """Posts cards to a webhook, which takes no calls."""
+    """A writer for cards to a webhook, which takes no calls."""
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Posts the one card of a batch; a call is refused. Never raises a call's error."""
@@ -242,13 +242,13 @@ class _WebhookWriter(MessageWriter):
 
 
 def next_cursor(answer: Mapping[str, Decoded]) -> str:
-    """Returns where the next page begins; an empty text on the last one."""
+    """Returns the cursor of the next page; empty on the last page."""
     metadata = answer.get("response_metadata")
     return text_of(metadata, "next_cursor") if isinstance(metadata, dict) else ""
 
 
 def _error(code: str, response: PlatformResponse) -> CallError | None:
-    """Returns the error that one of Slack's codes means; null without a code."""
+    """Returns the error that one of Slack's codes stands for; null without a code."""
     named = response.quote(code)
     if code in _KEYS:
         return Unauthorized(f"Slack did not accept the token ({named}). Reconnect it.", platform_text=named)

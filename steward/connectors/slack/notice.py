@@ -1,18 +1,18 @@
-"""The Slack message of a notice: at most 40 blocks of escaped text and one link, nothing that acts."""
+"""The Slack message of a notice: at most 40 blocks of escaped text and one link, nothing interactive."""
 
 from steward.connectors.base.notices import NoticeCard
 from steward.connectors.slack.text import escaped
 from steward.model.json import JsonObject, JsonValue
 
 MAX_BLOCKS = 40
-# Slack takes 3,000 characters a section; escaping makes at most five of one.
+# Slack allows 3,000 characters per section; escaping turns one character into at most five.
 _LINE_CHARACTERS = 500
 _TITLE_CHARACTERS = 200
 
 
 def notice_message(card: NoticeCard, channel: str | None) -> JsonObject:
-    """Returns the body; `channel` is named for a bot token alone. Lines over the blocks are counted."""
-    # Title, link and what is left out have a block each.
+    """Returns the body; only a bot token names a `channel`. Lines beyond the block limit are counted."""
+    # Title, link and the number of lines left out take a block each.
     room = MAX_BLOCKS - 3
     more = card.more
     if len(card.lines) > room:
@@ -26,7 +26,7 @@ def notice_message(card: NoticeCard, channel: str | None) -> JsonObject:
     body: dict[str, JsonValue] = {
         "text": title,
         "blocks": blocks,
-        # Link names stay plain text: an automation called @channel calls nobody.
+        # Link names stay plain text: an automation called @channel notifies nobody.
         "link_names": False,
         "unfurl_links": False,
         "unfurl_media": False,
@@ -39,7 +39,7 @@ def _section(text: str) -> JsonValue:
 
 
 def _text(text: str) -> JsonValue:
-    # Verbatim: Slack makes no links or mentions of its own from the text.
+    # Verbatim: Slack turns no text into links or mentions.
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 

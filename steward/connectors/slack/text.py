@@ -9,7 +9,7 @@ _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
 
 def escaped(text: str) -> str:
-    """Escapes text of a store: no mention, no link of its own, no invisible character."""
+    """Escapes text of a store: removes mentions, links and invisible characters."""
     return visible(text).translate(_ESCAPES)
 
 
@@ -23,5 +23,5 @@ _TEXT = CardText(
 
 def message(card: PostCard) -> JsonObject:
     """Returns the body of a webhook's request; lines that do not fit are left out and counted."""
-    # Link names stay plain text: a product called @channel calls nobody.
+    # Link names stay plain text: a product called @channel notifies nobody.
     return {"text": _TEXT.of(card), "link_names": False, "unfurl_links": False}

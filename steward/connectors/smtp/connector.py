@@ -59,7 +59,7 @@ _SCHEMA: JsonObject = {
 
 
 class SmtpConnector:
-    """Connects an account at a mail server; every message is sent as its sender."""
+    """Connects an account at a mail server; every message has its sender address."""
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
@@ -77,11 +77,11 @@ class SmtpConnector:
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(options)
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """Validates the form; without a port or encryption it takes the usual ones. Raises BadSettings."""
+        """Validates the form; without a port or encryption it uses the usual ones. Raises BadSettings."""
         errors = unknown_settings(form, _FIELDS, "This is no setting of a mail server.")
         texts = {name: _text(form.get(name)) for name in ("host", "user", "sender")}
         origin = self._origin(texts["host"], form, errors)
@@ -101,7 +101,7 @@ class SmtpConnector:
         return ConnectionSettings(plain, sealed, Auth.KEY, subject=subject)
 
     def _origin(self, host: str, form: JsonObject, errors: dict[str, list[str]]) -> UrlOrigin | None:
-        """Returns where the form's server is, or adds what is wrong to `errors`."""
+        """Returns the origin of the form's server, or adds its faults to `errors`."""
         security = _text(form.get("security")) or ("starttls" if form.get("port") == 587 else "tls")
         port = form.get("port") or _PORTS.get(security, 465)
         if security not in _SECURITY:
@@ -133,12 +133,12 @@ class SmtpConnector:
         return SmtpReader()
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "SmtpWriter":
-        """Returns a writer that sends as the account's sender."""
+        """Returns a writer that sends from the account's sender address."""
         sender = Mailbox(secrets.plain["sender"], secrets.plain.get("sender_name", ""))
         return SmtpWriter(http, sender)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Connects, encrypts and signs in; no message is sent."""
+        """Connects, encrypts and signs in; sends no message."""
         label = secrets.plain.get("sender") or secrets.plain["host"]
         try:
             await http.check_mail()
@@ -155,7 +155,7 @@ class SmtpConnector:
 
 
 class SmtpReader(SendOnceReader):
-    """Has no reads: mail is not fetched, and a message cannot be looked up afterwards."""
+    """A reader without reads: mail is not fetched, and a message cannot be looked up afterwards."""
 
     def read(self, op: ReadOp[Any, Any], params: object) -> NoReturn:
         """Raises KeyError: the connector has no reads."""
@@ -163,7 +163,7 @@ class SmtpReader(SendOnceReader):
 
 
 class SmtpWriter:
-    """Sends one message."""
+    """Sends messages through a mail server."""
 
     def __init__(self, http: WriteClient, sender: Mailbox) -> None:
         self._http = http

@@ -1,4 +1,4 @@
-"""Finds rows that were appended with a key and plans their removal; pure."""
+"""Finds rows that were appended with a key, and plans their removal; pure."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ _DELETE = "sheet.delete_rows"
 
 
 class AppendedRows:
-    """The present rows of one tab, from which undone parts remove theirs one after another.
+    """The current rows of one tab, from which the removals of several appends are planned in turn.
 
-    Each removal counts with those before it, so that its row numbers hold once they were made.
+    Each removal takes the earlier ones into account, so that its row numbers are right once they are done.
     """
 
     def __init__(self, tab_id: str | None, rows: Sequence[JsonValue]) -> None:
@@ -22,7 +22,7 @@ class AppendedRows:
         self._removed: set[int] = set()
 
     def removal(self, part: Part) -> LookUpResult:
-        """Returns the parts that take out the rows of an append which are as they were written."""
+        """Returns the parts that delete the rows of an append that still hold what was written."""
         if self._tab_id is None:
             return GONE
         written = part.arguments["rows"]
@@ -36,7 +36,7 @@ class AppendedRows:
         return FoundInverse(tuple(self._deletions(part, positions)), note)
 
     def _taken(self, written: JsonValue) -> int | None:
-        """Takes the last row that holds exactly what was written, and returns its position."""
+        """Claims the last row that holds exactly what was written; returns its position."""
         for position in range(len(self._rows) - 1, -1, -1):
             row = self._rows[position]
             if position not in self._removed and same_rows({"rows": [written]}, {"rows": [row]}):
@@ -71,7 +71,7 @@ class AppendedRows:
 
 
 def _blocks(positions: Sequence[int]) -> list[list[int]]:
-    """Returns runs of adjacent positions, the last first."""
+    """Returns runs of adjacent positions, the last run first."""
     blocks: list[list[int]] = []
     for position in sorted(positions):
         if blocks and blocks[-1][-1] == position - 1:

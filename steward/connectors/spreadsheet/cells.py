@@ -11,7 +11,7 @@ from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import Decoded
 
 CELL_CHARACTERS = 50_000
-# What may follow a tab: cells, whole columns, whole rows, open ends.
+# What may follow a tab: cells, whole columns, whole rows, open-ended ranges.
 AREA = re.compile(
     r"[A-Z]{1,3}[1-9][0-9]{0,6}(:([A-Z]{1,3}[1-9][0-9]{0,6}|[A-Z]{1,3}|[1-9][0-9]{0,6}))?"
     r"|[A-Z]{1,3}:[A-Z]{1,3}([1-9][0-9]{0,6})?|[1-9][0-9]{0,6}:[1-9][0-9]{0,6}"
@@ -22,7 +22,7 @@ _SPLIT_CELLS = 2_000
 
 
 def stored_cell(cell: Cell) -> JsonValue:
-    """Returns a cell as a plan stores it: numbers as exact text, distinguishable from text."""
+    """Returns a cell as a plan stores it: numbers as exact text that differs from real text."""
     return {"number": format(cell, "f")} if isinstance(cell, Decimal) else cell
 
 
@@ -35,7 +35,7 @@ def sheets_value(value: JsonValue) -> JsonValue:
 
 
 def _read_cell(value: Decoded) -> Cell:
-    """Returns a cell read unformatted. Raises UnusableResponse for lists and objects."""
+    """Returns a cell that was read unformatted. Raises UnusableResponse for lists and objects."""
     if value is None or value == "":
         return None
     if isinstance(value, bool | str | Decimal):
@@ -91,7 +91,7 @@ def area_range(tab: str, area: str | None) -> str:
 def single_cells(area: str, value: JsonValue) -> dict[str, JsonValue]:
     """Returns the cells of a block by their ranges, each as a block of one cell.
 
-    An area with open ends, or of more than `_SPLIT_CELLS` cells, is one value.
+    An open-ended area, or one of more than `_SPLIT_CELLS` cells, is one value.
     """
     tab, _, corners = area.rpartition("!")
     match = _BLOCK.fullmatch(corners)
@@ -125,7 +125,7 @@ def in_path(text: str) -> str:
 
 
 def first_row(range_name: Decoded) -> int:
-    """Returns the row number a range starts with; 1 when it names none."""
+    """Returns the number of a range's first row; 1 when it names none."""
     match = re.search(r"!\$?[A-Z]*\$?([0-9]{1,7})", range_name) if isinstance(range_name, str) else None
     return int(match[1]) if match else 1
 

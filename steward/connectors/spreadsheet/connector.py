@@ -50,7 +50,7 @@ _SCHEMA: JsonObject = {
 
 
 class SpreadsheetConnector:
-    """Connects Google spreadsheets; its two addresses are settings of the operator."""
+    """Connects Google spreadsheets; the operator's settings hold the two addresses."""
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
@@ -84,7 +84,7 @@ class SpreadsheetConnector:
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(
             sheets_url=options.sheets_url,
             token_url=options.google.token_url,
@@ -138,7 +138,7 @@ class SpreadsheetConnector:
         return SpreadsheetWriter(http, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Checks that the spreadsheet is shared with the account; write access shows at the first write."""
+        """Checks that the spreadsheet is shared with the account; the first write shows the write access."""
         if "spreadsheet_id" not in secrets.plain:
             return await self._check_person(http, secrets)
         sheet, email = secrets.plain["spreadsheet_id"], secrets.plain["client_email"]
@@ -164,11 +164,11 @@ class SpreadsheetConnector:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """Returns the connected spreadsheet, and below it its tabs by title. Raises CallError."""
+        """Returns the connected spreadsheet, or the titles of its tabs below it. Raises CallError."""
         sheet = secrets.plain.get("spreadsheet_id")
         reader = self.reader(http, secrets)
         if sheet is None:
-            # The account's spreadsheets are chosen by their address; only their tabs can be listed.
+            # People enter the address of the account's spreadsheet; only its tabs can be listed.
             return [] if parent is None or not _ID.fullmatch(parent) else await _tabs_of(reader, parent)
         if parent is None:
             return [Destination(sheet, "spreadsheet", await reader.title())]

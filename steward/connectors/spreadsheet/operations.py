@@ -1,4 +1,4 @@
-"""The writes of cells in a sheet: appending rows, setting cells, always as raw values."""
+"""Operations on cells in a sheet: appending rows and setting cells, always as raw values."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class SheetOperation(Generic[A]):
     guard: Guard = Guard.REREAD
 
     def recovery_of(self, part: Part) -> Recovery:
-        """Returns the class of the operation: it is the same for every part."""
+        """Returns the class of the operation, which is the same for every part."""
         return self.recovery
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
@@ -68,17 +68,17 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
         return Recovery.AT_MOST_ONCE if part.arguments["key_column"] is None else Recovery.MARKED
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Compares the keys found; an append without keys never equals anything read."""
+        """Compares the keys that were read; an append without keys never equals anything."""
         return expected is not None and expected == actual
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that the rows have to be found by their keys; without keys nothing finds them."""
+        """Returns `NeedsLookUp`, for the rows with these keys; `Irreversible` without keys."""
         if part.after is None:
             return Irreversible("Nothing tells these rows from others, so they stay.")
         return NeedsLookUp()
 
     def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
-        """Names the value by the keys of the rows: several appends to one tab are values of their own."""
+        """Names the value by the rows' keys, so that appends to one tab have separate values."""
         return {f"{part.arguments.get('spreadsheet_id')}|{part.target}|{digest(part.after)}": value}
 
     def plan(self, commands: Sequence[AppendRows], *, integration_id: IntegrationId) -> PlannedChanges:
@@ -106,7 +106,8 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
             "key_column": command.key_column,
             "spreadsheet_id": command.spreadsheet_id,
         }
-        # Of the keys of its rows none is there before and all are after; a blind append is not looked for.
+        # Before the write none of the rows' keys is there, afterwards all are; an append without keys is not
+        # looked up.
         before: JsonValue = None if keys is None else {"keys": []}
         after: JsonValue = None if keys is None else {"keys": keys}
         part = Part(self.name, integration_id, command.tab, arguments, before, after)
@@ -124,7 +125,7 @@ class WriteCellsOperation(SheetOperation[WriteCells]):
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that writes the cells of before."""
+        """Returns the part that restores the earlier cells."""
         return cells_restored(part)
 
     def plan(self, commands: Sequence[WriteCells], *, integration_id: IntegrationId) -> PlannedChanges:
@@ -162,7 +163,7 @@ class WriteCellsOperation(SheetOperation[WriteCells]):
 
 
 def cells_restored(part: Part) -> Inverse:
-    """Returns the part that writes the cells of before into the whole block, empty ones included."""
+    """Returns the part that restores the earlier cells of the whole block, with empty ones."""
     assert isinstance(part.before, dict)
     assert isinstance(part.after, dict)
     rows = _filled(part.before["rows"], part.after["rows"])
@@ -175,7 +176,7 @@ def cells_restored(part: Part) -> Inverse:
 
 
 def _filled(rows: JsonValue, block: JsonValue) -> list[JsonValue]:
-    """Returns `rows` with empty cells wherever only `block` has a cell, so that none of it stays."""
+    """Returns `rows` with empty cells where only `block` has a cell, so that the write clears them."""
     before, after = [list(row) for row in _row_lists(rows)], _row_lists(block)
     before += [[] for _ in after[len(before) :]]
     for row, written in zip(before, after, strict=False):

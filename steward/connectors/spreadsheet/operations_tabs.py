@@ -1,4 +1,4 @@
-"""The changes of a sheet's structure: clearing ranges, deleting rows, adding tabs."""
+"""Operations on a sheet's structure: clearing ranges, deleting rows, adding tabs."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ class ClearCellsOperation(SheetOperation[ClearCells]):
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that writes the cells of before."""
+        """Returns the part that restores the earlier cells."""
         return cells_restored(part)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
@@ -57,11 +57,11 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that rows that were taken out have no place any more."""
+        """Returns the reason why there is no inverse: deleted rows have lost their position."""
         return Irreversible("The place of these rows may have moved, so they are not put in again.")
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Returns the number of rows left."""
+        """Returns the number of remaining rows."""
         used, count = arguments["used"], arguments["count"]
         assert isinstance(used, int)
         assert isinstance(count, int)
@@ -76,7 +76,7 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
         return "rows" not in expected or same_rows(expected, actual)
 
     def plan(self, commands: Sequence[DeleteRows], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Plans one block of rows per command. Callers send the last block first, as numbers move up."""
+        """Plans one block of rows per command. Callers send the last block first, because rows move up."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         for command in commands:
@@ -114,7 +114,7 @@ class AddTabOperation(SheetOperation[AddTab]):
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a tab stays, as others may have used it."""
+        """Returns the reason why there is no inverse: others may have used the tab."""
         return Irreversible("Others may have written in the new tab, so it stays.")
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Reads a Google spreadsheet: its tabs, whole tabs with row numbers, and the values behind writes."""
+"""Reads a Google spreadsheet: its tabs, whole tabs with row numbers, and the values that writes set."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -38,14 +38,14 @@ I = TypeVar("I")  # noqa: E741
 
 _GRID = "gridProperties(rowCount,columnCount)"
 _SHEETS = f"sheets.properties(sheetId,title,index,sheetType,{_GRID})"
-# Below the caps on an answer's values, whatever stands in the cells.
+# Low enough to stay below the caps on an answer's values, whatever the cells hold.
 CELLS_A_CALL = 100_000
 _FIELDS = f"spreadsheetId,properties(title,timeZone),{_SHEETS}"
 _RAW = {"valueRenderOption": "UNFORMATTED_VALUE", "dateTimeRenderOption": "SERIAL_NUMBER"}
 
 
 class SpreadsheetReader:
-    """Reads one spreadsheet; with `spreadsheet_id` null the one that each query names."""
+    """Reads one spreadsheet; with `spreadsheet_id` null, the spreadsheet that each query names."""
 
     def __init__(
         self, http: ReadClient, changes: Mapping[str, AnyWriteOperation], *, spreadsheet_id: str | None
@@ -55,7 +55,7 @@ class SpreadsheetReader:
         self._spreadsheet_id = spreadsheet_id
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Yields the one page of a read. Raises CallError; KeyError for a read it does not have."""
+        """Yields the one page of a read. Raises CallError; KeyError for an unsupported read."""
         reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "tabs": self._tabs,
             "values": self._values,
@@ -68,7 +68,7 @@ class SpreadsheetReader:
         return _property(description, "title") or self._path(None).rpartition("/")[2]
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns the keys present for appends, and the current cells for other parts."""
+        """Returns the existing keys for appends, and the current cells for other parts."""
         return [CurrentValue(part, await self._value(part)) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
@@ -95,7 +95,7 @@ class SpreadsheetReader:
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Finds the rows that each append wrote, and plans their removal one after the other."""
+        """Finds the rows that each append wrote, and plans their removal in turn."""
         if is_overwritten:
             return [TWICE for _ in parts]
         tabs: dict[tuple[str | None, str], AppendedRows] = {}
@@ -114,7 +114,7 @@ class SpreadsheetReader:
         return look_ups
 
     async def keys(self, tab: str, column: int, spreadsheet_id: str | None = None) -> frozenset[str]:
-        """Returns the keys of a column, so that rows already present are left out. Raises CallError."""
+        """Returns the keys of a column, so that existing rows are not written again. Raises CallError."""
         answered = await self._range(spreadsheet_id, column_range(tab, column))
         return frozenset(key_of(row[0]) for row in read_rows(answered.get("values")) if row)
 
@@ -159,7 +159,7 @@ class SpreadsheetReader:
             answered = await self._range(query.spreadsheet_id, name)
             start = first_row(answered.get("range"))
             block_rows = read_rows(answered.get("values"))
-            # Google leaves out empty rows at the end of a block.
+            # Google omits empty rows at the end of a block.
             rows += [SheetRow(offset, ()) for offset in range(rows[-1].number + 1 if rows else start, start)]
             rows += [SheetRow(start + offset, cells) for offset, cells in enumerate(block_rows)]
         while rows and not rows[-1].cells:
@@ -205,7 +205,7 @@ def _property(description: Mapping[str, Decoded], name: str) -> str | None:
 
 
 def _blocks(tab: SheetTab, area: str | None, size: tuple[int, int]) -> list[str]:
-    """Returns the ranges to read in turn: blocks of rows for a large tab, so that no answer is too large."""
+    """Returns the ranges to read in turn: blocks of rows, so that no answer is too large."""
     if area is not None:
         return [area_range(tab.title, area)]
     rows, columns = size
@@ -243,7 +243,7 @@ def object_of(answer: PlatformResponse) -> dict[str, Decoded]:
 
 
 def error_of(answer: PlatformResponse) -> CallError:
-    """Returns the error of an answer other than 2xx; a sheet no longer shared needs reconnecting."""
+    """Returns the error of a non-2xx answer; a sheet that is no longer shared needs reconnecting."""
     text = answer.quote(answer.body[:2000].decode("utf-8", "replace"))
     if answer.status == 401:
         return Unauthorized(platform_text=text)

@@ -1,4 +1,4 @@
-"""Writes rows and cells to a Google spreadsheet, always RAW, one call each, its echo compared."""
+"""Writes rows and cells to a Google spreadsheet: always RAW, one call per part; compares the answer."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ from steward.outbound.client import WriteClient
 from steward.outbound.errors import CallError, Invalid, NotSent, RemoteNotFound, WriteFailed
 from steward.outbound.response import Decoded, PlatformResponse
 
-# How the service words it that cells are protected, and that a spreadsheet has as many as it may have.
+# The service's wording for protected cells, and for a spreadsheet that has reached its cell limit.
 _NOT_WRITABLE = re.compile(r"protected|number of cells", re.IGNORECASE)
 
 
 class SpreadsheetWriter:
-    """Writes to one spreadsheet; with `spreadsheet_id` null to the one that each part names."""
+    """Writes to one spreadsheet; with `spreadsheet_id` null, to the spreadsheet that each part names."""
 
     def __init__(self, http: WriteClient, *, spreadsheet_id: str | None) -> None:
         self._http = http
@@ -152,7 +152,7 @@ def _updated_data(answered: dict[str, Decoded]) -> Decoded:
 def _compared_cells(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
     data = _updated_data(answered)
     if data is None and answered.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
-        return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; no copy came back.
+        return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; the answer held no copy.
     if isinstance(data, dict):
         rows = read_rows(data.get("values"))
         stored_cells: JsonValue = {"rows": [[stored_cell(cell) for cell in row] for row in rows]}

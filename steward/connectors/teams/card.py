@@ -1,4 +1,4 @@
-"""The Teams message: an adaptive card 1.4 with escaped text, under 20,000 bytes."""
+"""The Teams message: an adaptive card 1.4 with escaped text, smaller than 20,000 bytes."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from steward.model.json import JsonObject, JsonValue
 CARD_BYTES = 20_000
 _LONGEST_LINE = 2_000
 _SIGNS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
-# A number and a point at the start of a line would begin a numbered list.
+# A number and a dot at the start of a line would begin a numbered list.
 _LIST = re.compile(r"^(\s*[0-9]{1,9})\.(?=\s|$)", re.MULTILINE)
 _LIVE = re.compile(r"(https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
 
@@ -23,12 +23,12 @@ def message(command: PostCard) -> JsonObject:
 
 
 def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
-    """Escapes text of a store: no Markdown, no live link or mention, no invisible character."""
+    """Escapes text of a store: removes Markdown, live links, mentions and invisible characters."""
     plain = visible(text)
     if len(plain) > longest:
         plain = plain[: longest - 1] + "…"
     plain = _LIST.sub(r"\1\\.", _SIGNS.sub(r"\\\1", plain))
-    # The blank of no width is ours: it keeps an address from becoming a link.
+    # We add the zero-width blank: it keeps an address from becoming a link.
     return _LIVE.sub("\\1\u200b", plain)
 
 
@@ -70,5 +70,5 @@ def _message(
 
 
 def _size(value: JsonObject) -> int:
-    """Returns the bytes as sent, with room for the mark the writer adds."""
+    """Returns the bytes as sent, with room for the id that the writer adds."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")) + 60

@@ -37,7 +37,7 @@ class TeamsConnector(MessageConnector):
         self.hosts = options.teams_hosts
 
     def check_host(self, origin: UrlOrigin) -> None:
-        """Checks that the host may be a workflow's. Raises BadSettings."""
+        """Checks that the host can be a workflow's. Raises BadSettings."""
         if origin.host.endswith(_RETIRED):
             message = (
                 "Addresses of the old connectors are retired. Make a workflow in Teams and give its address."
@@ -64,11 +64,11 @@ class TeamsConnector(MessageConnector):
         return {**arguments, "attachments": marked}
 
     def notice_path(self, secrets: ConnectionSecrets) -> str:
-        """Returns an empty path: the address of the workflow is called as it is."""
+        """Returns an empty path: the address of the workflow is called unchanged."""
         return ""
 
     def notice_target_fault(self, secrets: ConnectionSecrets, target: str | None) -> str | None:
-        """Returns why a target is refused: the workflow posts to one channel of its own."""
+        """Returns why a target is refused: the workflow posts to its own channel."""
         return None if target is None else "A Teams workflow has its own channel: leave this empty."
 
     def notice_body(self, card: NoticeCard, target: str | None) -> JsonObject:
@@ -76,7 +76,7 @@ class TeamsConnector(MessageConnector):
         return notice_message(card)
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
-        """Returns what a response means; Teams hides errors of the channel in responses of status 200."""
+        """Returns the outcome that a response reports; Teams hides channel errors in status 200."""
         hidden = _HIDDEN.search(response.body[:4000])
         if response.ok and hidden is not None:
             if hidden[1] == b"429":

@@ -1,4 +1,4 @@
-"""The Teams card of a notice: escaped text and one link, without anything that acts."""
+"""The Teams card of a notice: escaped text and one link, no interactive elements."""
 
 import json
 

@@ -11,7 +11,7 @@ from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import Decoded
 
 _TOKEN = "bot_token"
-_FILES = "/file/"  # where paths of files begin
+_FILES = "/file/"  # the beginning of paths of files
 _FILE_BYTES = 20 * 1024 * 1024
 
 
@@ -39,26 +39,26 @@ class TelegramConnector(ServiceConnector):
     def url(
         self, secrets: ConnectionSecrets, path: str, query: Mapping[str, str] | Sequence[tuple[str, str]]
     ) -> str:
-        """Returns the address of a method, or of a file that the bot was sent."""
+        """Returns the address of a method, or of a file that was sent to the bot."""
         if not path.startswith(_FILES):
             return super().url(secrets, path, query)
         token = secrets.sealed[_TOKEN].reveal()
         return f"https://api.telegram.org/file/bot{token}/{path.removeprefix(_FILES)}"
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns the size of a file that bots can fetch; 0 for an answer."""
+        """Returns the size limit of a file that bots can fetch; 0 for a method."""
         return _FILE_BYTES if query.path.startswith(_FILES) else 0
 
     def credentials(self, secrets: ConnectionSecrets) -> Credentials:
-        """Returns none: the address signs in."""
+        """Returns no credentials: the address contains the token."""
         return None
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Telegram's words for a refusal."""
+        """Returns Telegram's reason for a refusal."""
         return text_of(answer, "description")
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
-        """Returns the bot."""
+        """Returns the bot as the account."""
         bot = answer.get("result")
         if not isinstance(bot, dict):
             raise UnusableResponse("it names no bot")

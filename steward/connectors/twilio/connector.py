@@ -1,4 +1,4 @@
-"""The Twilio connector: text messages and calls of an account."""
+"""The Twilio connector: text messages and phone calls of an account."""
 
 from collections.abc import Mapping
 
@@ -32,11 +32,11 @@ class TwilioConnector(ServiceConnector):
     operation = SendCallOperation("twilio.call")
 
     def credentials(self, secrets: ConnectionSecrets) -> Credentials:
-        """Returns the SID with the token."""
+        """Returns the SID and the token."""
         return Basic(Secret(secrets.plain["account_sid"]), secrets.sealed["auth_token"])
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Twilio's words for a refusal."""
+        """Returns Twilio's reason for a refusal."""
         return text_of(answer, "message")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:

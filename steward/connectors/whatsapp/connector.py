@@ -34,7 +34,7 @@ class WhatsappConnector(ServiceConnector):
     operation = SendCallOperation("whatsapp.call")
 
     def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns the platform's words for a refusal."""
+        """Returns WhatsApp's reason for a refusal."""
         error = answer.get("error")
         return text_of(error, "message") if isinstance(error, dict) else ""
 

@@ -1,4 +1,4 @@
-"""Converts the answers of WooCommerce: its errors to the common errors, its products to records."""
+"""Converts WooCommerce's answers: its errors to the common errors, its products to records."""
 
 import html
 from collections.abc import Iterable, Mapping
@@ -74,15 +74,15 @@ def _message(answer: PlatformResponse, body: Row | None) -> str:
 
 
 def _foreign_error(answer: PlatformResponse, text: str, *, write: bool) -> CallError:
-    """Returns the error of an answer that is not worded by WooCommerce."""
+    """Returns the error of an answer whose wording is not WooCommerce's."""
     if answer.status == 401 or (answer.status == 403 and not write):
         return Unauthorized(platform_text=text)
     return WrongAddress(platform_text=text)
 
 
 def _rights_error(status: int, code: str, text: str, *, write: bool) -> CallError:
-    # The shop answers a wrong secret and a missing right with the same code. Before every write the object
-    # was read with this key, so on a write it is the right that is missing.
+    # The shop answers a wrong secret and a missing right with the same code. The object was read with this
+    # key before the write, so on a write the right is missing.
     if status == 403 or (code == "woocommerce_rest_authentication_error" and write):
         return MissingRight("change this shop" if write else "read this shop", platform_text=text)
     return Unauthorized(
@@ -138,7 +138,7 @@ def text_of(row: Row, name: str) -> str:
 
 
 def quantity_of(row: Row) -> int | None:
-    """Returns the stock, or null when it is not managed. Raises UnusableResponse for a fraction."""
+    """Returns the stock; null when it is not managed. Raises UnusableResponse for a fraction."""
     value = row.get("stock_quantity")
     if row.get("manage_stock") is False or value is None:
         return None
@@ -155,7 +155,7 @@ def names_of(row: Row, name: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(term_rows, list):
         raise UnusableResponse(f"{name} is not a list")
     terms = [_row(item) for item in term_rows]
-    # WordPress keeps the names of terms with its entities in them.
+    # WordPress stores the names of terms with HTML entities.
     return tuple(sorted((html.unescape(text_of(term, "name")), id_of(term)) for term in terms))
 
 
@@ -262,7 +262,7 @@ def _optional(row: Row, name: str) -> str | None:
 
 
 def _own_sku(row: Row, parent: Row | None) -> str:
-    """Returns the SKU, empty for a variation that only shows the SKU of its parent."""
+    """Returns the SKU; empty for a variation that only repeats its parent's."""
     sku = _text(row, "sku")
     return "" if parent is not None and sku == _text(parent, "sku") else sku
 

@@ -7,7 +7,7 @@ import unicodedata
 from steward.outbound.errors import UnusableResponse, WrongResponder
 from steward.outbound.response import Decoded, PlatformResponse, parse_json
 
-# Where JSON may begin after what PHP prints: at the start of a line, or after the end of a tag.
+# Where JSON can begin after PHP's output: at the start of a line, or after the end of a tag.
 _BEGINNING = re.compile(rb"(?:^|[\n>])[ \t\r]*(?=[\[{])")
 _LOOKED_AT = 64 * 1024
 _BEGINNINGS = 8
@@ -55,9 +55,9 @@ def page_error(answer: PlatformResponse) -> WrongResponder | None:
 
 
 def _after_notices(body: bytes) -> Decoded:
-    """Returns the object or list that ends the body after other text; null when there is none.
+    """Returns the object or list at the end of a body, after other text; null when there is none.
 
-    Few positions of a moderately sized body are tried: each costs as much as parsing it once.
+    Tries few positions of a moderately sized body: each costs as much as parsing it once.
     """
     if len(body) > _LONGEST:
         return None

@@ -19,7 +19,7 @@ from steward.outbound.client import ManagementClient
 from steward.outbound.errors import CallError, MissingRight, Unauthorized, WrongAddress, WrongResponder
 from steward.outbound.response import PlatformResponse
 
-# The name of a fact of a connection: whether its shop lists the variations of all products.
+# The fact that says whether a connection's shop lists the variations of all products.
 LISTS_VARIATIONS = "lists_variations"
 _ELSEWHERE = (
     "WooCommerce does not answer under this address. Give the address of the shop's front page, and in"
@@ -106,7 +106,7 @@ async def _index(http: ManagementClient, report: _CheckReport) -> Row:
 async def _address_error(http: ManagementClient, page: CallError | None) -> CallError:
     """Returns why `/wp-json/` serves no description of a site.
 
-    With plain permalinks that path leads nowhere, or to a page, and the form with a query works.
+    With plain permalinks that path leads nowhere or to a page, while the form with a query works.
     """
     index = _described(await http.get_bare("/", {"rest_route": "/"}))
     if index is None:
@@ -129,7 +129,7 @@ def _has_shop(index: Row) -> bool:
 
 
 def _identity(index: Row) -> str | None:
-    """Returns the address the shop gives as its own, without its scheme.
+    """Returns the address that the shop gives as its own, without its scheme.
 
     It is the same under each address that leads to the shop.
     """
@@ -150,7 +150,7 @@ async def _variations(http: ManagementClient, report: _CheckReport) -> None:
         elif answer.status == 404:
             report.facts[LISTS_VARIATIONS] = False
     except CallError:
-        return  # What the last check found stays: the shop works without the list as well.
+        return  # The result of the last check stays valid: the shop works without the list as well.
 
 
 async def _rights(http: ManagementClient, report: _CheckReport) -> None:
@@ -162,7 +162,7 @@ async def _rights(http: ManagementClient, report: _CheckReport) -> None:
     write = await http.send("POST", f"{PREFIX}/products/batch", {}, key=str(uuid.uuid4()))
     for answer in (read, write):
         page = page_error(answer) if answer.status in (401, 403) else None
-        if page is not None:  # not the key is at fault
+        if page is not None:  # the key is not at fault
             raise page
         report.note(answer)
     if read.ok:
@@ -207,7 +207,7 @@ def _zone(index: Row, report: _CheckReport) -> str | None:
     except ValueError:
         whole = 0.5
     if whole == int(whole) and -12 <= whole <= 14:
-        # The names of these zones have the sign turned round.
+        # The names of these zones have the opposite sign.
         return f"Etc/GMT{-int(whole):+d}" if whole else "Etc/GMT"
     message = "The shop does not name its time zone. Set one in WordPress under Settings, General."
     report.warnings.append(HealthWarning("zone_missing", message))

@@ -92,7 +92,7 @@ _CHANGES: tuple[AnyWriteOperation, ...] = (
 class WooCommerceConnector:
     """Connects WooCommerce shops.
 
-    `read_s` is the service's limit for a read, with `bounded` for a write too.
+    `read_s` is the service's time limit for a read and, with `bounded`, for a write too.
     """
 
     topics: Mapping[str, TopicSpec] = TOPICS
@@ -126,7 +126,7 @@ class WooCommerceConnector:
 
     @classmethod
     def from_options(cls, options: Options) -> Self:
-        """Returns the connector as the operator's settings configure it."""
+        """Returns the connector configured by the operator's settings."""
         return cls(
             private_hosts=options.private_hosts,
             read_s=options.read_s,
@@ -159,7 +159,7 @@ class WooCommerceConnector:
         return no_keys_reason(origin)
 
     def key_page(self, form: JsonObject, *, state: str, return_url: str, callback_url: str) -> str:
-        """Returns the address of the shop's own page that makes keys. Raises BadSettings."""
+        """Returns the address of the shop's own page that issues keys. Raises BadSettings."""
         errors: dict[str, list[str]] = {}
         url = form.get("url")
         base = self._address(url.strip() if isinstance(url, str) else "", errors)
@@ -205,10 +205,11 @@ class WooCommerceConnector:
         return WooCommerceWriter(http, self.writes)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Checks that this is a WooCommerce shop, and reads rights, time zone, currency and order storage."""
+        """Checks that this is a WooCommerce shop; reads rights, time zone, currency and order storage."""
         health = await check_shop(http, domain=_domain(secrets.plain["url"]))
         parts = urlsplit(secrets.plain["url"])
-        # A shop let in by a private address is of the service's own network, and may be set up to reach it.
+        # A shop that is allowed at a private address is in the service's own network, and can be configured
+        # to reach it.
         is_near = f"{parts.hostname}:{parts.port or 443}" in self._private
         words = None if self._own_address is None or is_near else unreachable_reason(self._own_address)
         if words is None or not health.ok:

@@ -1,4 +1,4 @@
-"""Converts orders, products and customers to the objects Shopify Flow reads, where fields correspond.
+"""Converts orders, products and customers to Shopify Flow's objects as far as their fields correspond.
 
 The supported fields are known without a call; missing ones are never invented.
 """
@@ -14,7 +14,7 @@ _Getter = Callable[[Any], JsonValue]
 _PAYMENT = {
     Payment.PENDING: "PENDING",
     Payment.ON_HOLD: "PENDING",
-    Payment.AUTHORIZED: "PENDING",  # on delivery: nothing is reserved that could be captured
+    Payment.AUTHORIZED: "PENDING",  # cash on delivery: no payment is reserved that could be captured
     Payment.PARTLY_PAID: "PARTIALLY_PAID",
     Payment.PAID: "PAID",
     Payment.PARTLY_REFUNDED: "PARTIALLY_REFUNDED",
@@ -112,7 +112,7 @@ _OF_LISTS = frozenset(("first", "last", "size"))
 
 
 def unsupported_paths(root: str, paths: Iterable[str]) -> list[str]:
-    """Returns the paths, which start with the root, that no field of a shop corresponds to."""
+    """Returns the paths, which start with the root, that correspond to no field of a shop."""
     return [path for path in paths if not _is_told(root, path.removeprefix(root).lstrip("."))]
 
 
@@ -129,12 +129,12 @@ def _is_told(root: str, below: str) -> bool:
 
 
 def _within(path: str, fields: Mapping[str, _Getter]) -> bool:
-    """Returns whether a path leads to a value, or to an object some of whose values exist."""
+    """Returns whether a path leads to a value, or to an object with at least one existing value."""
     return not path or path in fields or any(name.startswith(f"{path}.") for name in fields)
 
 
 def flow_object(record: Order | Product | Customer) -> dict[str, JsonValue]:
-    """Returns the fields Shopify Flow can read of a record; a guest has no customer."""
+    """Returns the fields of a record that Shopify Flow can read; a guest has no customer."""
     root = "order" if isinstance(record, Order) else "product" if isinstance(record, Product) else "customer"
     tree = _tree(_FIELDS[root], record)
     if isinstance(record, Order):

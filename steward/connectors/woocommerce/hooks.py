@@ -1,4 +1,4 @@
-"""The webhooks of a WooCommerce shop: subscribing, removing, verifying deliveries.
+"""The webhooks of a WooCommerce shop: subscribing, removing and verifying deliveries.
 
 See `docs/design/events.md#subscriptions` and `docs/design/events.md#receiving-deliveries`.
 """
@@ -50,13 +50,13 @@ class _Hook:
 class WooCommerceWebhooks:
     """The event source of WooCommerce shops; holds no state."""
 
-    signing_settings: tuple[str, ...] = ()  # with a secret of the connection's own
-    revocation_topics: tuple[str, ...] = ()  # a shop does not tell that a key was taken away
+    signing_settings: tuple[str, ...] = ()  # deliveries are signed with the connection's own secret
+    revocation_topics: tuple[str, ...] = ()  # a shop does not report that a key was revoked
 
     async def subscribe(
         self, http: ManagementClient, secrets: ConnectionSecrets, request: DesiredSubscriptions
     ) -> list[Subscription]:
-        """Keeps one active webhook per requested topic, found by its address, and removes the others.
+        """Ensures one active webhook per requested topic, matched by its address; removes the others.
 
         The shop accepts duplicates silently, and chooses its own secret when none is sent. Raises CallError
         when the list cannot be read.
@@ -78,7 +78,7 @@ class WooCommerceWebhooks:
         return subscriptions
 
     def verify_event(self, headers: Headers, body: RawBody, secrets: EventSecrets) -> Verdict:
-        """Recognises the exact form of a ping, then checks signature, webhook and topic."""
+        """Recognizes the exact form of a ping, then checks signature, webhook and topic."""
         signature = headers.get("x-wc-webhook-signature")
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
         if signature is None and form == "application/x-www-form-urlencoded":
@@ -111,11 +111,11 @@ class WooCommerceWebhooks:
         return topics.derive(event, seen, since=since)
 
     def initial_snapshot(self, event: Event) -> JsonObject | None:
-        """Returns the state to remember of an object at the first fill."""
+        """Returns the state to store for an object at the initial read."""
         return topics.remembered(event)
 
     async def _ours(self, http: ManagementClient, address: str) -> list[_Hook]:
-        """Returns every webhook that leads to `address`, by rising id. Raises CallError."""
+        """Returns every webhook that delivers to `address`, by ascending id. Raises CallError."""
         hooks: list[_Hook] = []
         for page in range(1, _MAX_PAGES + 1):
             params = {"per_page": str(_PAGE), "page": str(page), "orderby": "id", "order": "asc"}

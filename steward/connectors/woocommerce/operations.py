@@ -52,7 +52,7 @@ class _WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
         return all(_same_money(expected.get(name), actual.get(name)) for name in names)
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets both prices of before."""
+        """Returns the part that restores both earlier prices."""
         return value_restored(part)
 
     def _plan_one(self, command: SetPrice, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -82,7 +82,7 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
     __slots__ = ()
 
     def plan(self, commands: Sequence[SetStock], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Plans like every operation, but writes a stock shared through the parent once.
+        """Plans like every operation, but writes a stock shared through the parent only once.
 
         Different numbers for one shared stock are a problem.
         """
@@ -104,7 +104,7 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
         return PlannedChanges(planned.proposals, (*problems, *planned.problems), planned.unchanged)
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the number of before."""
+        """Returns the part that restores the earlier quantity."""
         return value_restored(part, STOCK_NOTE)
 
     def _plan_one(self, command: SetStock, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -130,12 +130,12 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
 
 
 class _WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
-    """`product.set_visible`: sets catalog_visibility; `restore` names the value to put back."""
+    """`product.set_visible`: sets catalog_visibility; `restore` names the value to set again."""
 
     __slots__ = ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the visibility of before."""
+        """Returns the part that restores the earlier visibility."""
         return value_restored(part)
 
     def _plan_one(self, command: SetVisible, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -175,7 +175,7 @@ class _WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
         return {key_among(tag, present) for tag in expected_tags} == present
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the tags of before; the ids are of the tags before and after."""
+        """Returns the part that restores the earlier tags; its ids are of the tags before and after."""
         assert isinstance(part.before, dict)
         return PutBack(mirrored(part, {"tags": part.before["tags"], "ids": part.arguments["ids"]}))
 
@@ -205,16 +205,16 @@ class _WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
 
 
 class _WooCommerceTagCreation(StoreOperation[object]):
-    """`product_tag.create`: only ever a part of another change; settled by looking the name up."""
+    """`product_tag.create`: only ever a part of another change; reconciled by looking up the name."""
 
     __slots__ = ()
 
     def plan(self, commands: Sequence[object], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Plans nothing: a tag alone is no change of a product."""
+        """Plans nothing: a tag alone does not change a product."""
         return PlannedChanges((), ())
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that the tag stays in the shop's list of tags."""
+        """Returns the reason why there is no inverse: the tag stays in the shop's list of tags."""
         return NothingToUndo("The tag stays in the shop's list of tags.")
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
@@ -257,7 +257,7 @@ def _price_fields(command: SetPrice, compare: str | None) -> tuple[FieldChange, 
 
 
 def _price_message(command: SetPrice, compare: str | None) -> str | None:
-    """Returns the command's message, with a word on the sale dates the shop stores."""
+    """Returns the command's message, followed by the sale dates that the shop stores."""
     variant = command.variant
     has_dates = variant.sale_from or variant.sale_to
     if not has_dates or (compare is None and not variant.sale_price):
@@ -277,7 +277,7 @@ def _minute(time_text: str | None) -> str:
 
 
 def _tag_ids(command: SetTags, tags: Sequence[str]) -> dict[str, str]:
-    """Returns the ids of those tags the shop has; those of the tags before serve to put them back."""
+    """Returns the ids of the tags that the shop has; the ids of earlier tags serve to restore them."""
     by_key = {tag_key(name): number for name, number in (*command.tag_ids.items(), *command.product.tag_ids)}
     keys = {tag: key_among(tag, by_key) for tag in tags}
     return {tag: by_key[key] for tag, key in keys.items() if key in by_key}

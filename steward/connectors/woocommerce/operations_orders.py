@@ -21,7 +21,8 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.undo import Inverse, Irreversible
 
 _PRODUCT_STATES = ("draft", "pending", "private", "publish")
-# Not `refunded`, which makes the shop pay money back by itself, and not `cancelled`: order.cancel says so.
+# Without `refunded`, which makes the shop refund money by itself, and `cancelled`, for which there is
+# order.cancel.
 _ORDER_STATES = ("pending", "processing", "on-hold", "completed", "failed")
 CANCELLED = "cancelled"
 _NOTE_CHARACTERS = 2_000
@@ -33,7 +34,7 @@ class _WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
     """`product.set_status`: sets draft, pending, private or publish."""
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the status of before."""
+        """Returns the part that restores the earlier status."""
         return value_restored(part)
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -69,7 +70,7 @@ class _WooCommerceTagsOperation(WooCommerceBatchOperation[A]):
         return {"tags": arguments["tags"]}, ()
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the tags of before."""
+        """Returns the part that restores the earlier tags."""
         return value_restored(part)
 
     def _plan_tags(
@@ -79,7 +80,7 @@ class _WooCommerceTagsOperation(WooCommerceBatchOperation[A]):
         current_tags: tuple[str, ...],
         integration_id: IntegrationId,
     ) -> Proposal | ItemProblem | str:
-        """Returns the change, the problem of a tag, or the object's id where nothing changes."""
+        """Returns the change, the problem of a tag, or the id of an object that does not change."""
         object_id = str(ref.id)
         tags_by_key: dict[str, str] = {}
         for tag in command.tags:
@@ -121,7 +122,7 @@ class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]
     """`order.set_status`: sets any status but cancelled and refunded."""
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns the part that sets the status of before, unless that would cancel or refund the order."""
+        """Returns the part that restores the earlier status, unless that would cancel or refund the order."""
         assert isinstance(part.before, dict)
         status = part.before["status"]
         if status not in _ORDER_STATES:
@@ -147,20 +148,20 @@ class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]
 
 @dataclass(frozen=True, slots=True)
 class _WooCommerceCancelOperation(StoreOperation[CancelOrder]):
-    """`order.cancel`: cancels; the shop itself restores the stock and sends its mails, once."""
+    """`order.cancel`: cancels once; the shop itself restores the stock and sends its mails."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Compares only the fields that `expected` has.
+        """Compares only the fields of `expected`.
 
-        An order that was paid meanwhile differs from before; a cancelled one is cancelled whether paid or
-        not.
+        An order that was paid meanwhile differs from its state before; a cancelled order counts as
+        cancelled whether paid or not.
         """
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return all(actual.get(name) == value for name, value in expected.items())
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a cancelled order stays cancelled."""
+        """Returns the reason why there is no inverse: a cancelled order stays cancelled."""
         return NO_CANCELLATION_BACK
 
     def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -186,7 +187,7 @@ class _WooCommerceNoteOperation(StoreOperation[AddNote]):
         return expected == actual
 
     def inverse(self, part: Part) -> Inverse:
-        """Returns that a note stays."""
+        """Returns the reason why there is no inverse: a note stays."""
         return Irreversible("A note cannot be taken back.")
 
     def _plan_one(self, command: AddNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -202,7 +203,7 @@ class _WooCommerceNoteOperation(StoreOperation[AddNote]):
 
 
 def _order_ref(order: Order) -> ObjectRef:
-    """Returns the reference of an order, with the number people know."""
+    """Returns the reference of an order, with the number that people know."""
     return ObjectRef("order", order.id, f"#{order.label.lstrip('#')}", order.url)
 
 

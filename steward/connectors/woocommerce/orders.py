@@ -8,7 +8,7 @@ from steward.connectors.woocommerce.answers import Row, id_of, instant_of, text_
 from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import Decoded
 
-# Orders and customers have no tags of their own: the list is kept in this metadata entry.
+# Orders and customers have no tags of their own: this metadata entry holds the list.
 TAGS_KEY = "steward_tags"
 DRAFTS = frozenset({"auto-draft", "checkout-draft", "trash"})
 OPEN = ("pending", "processing", "on-hold")
@@ -72,7 +72,7 @@ def refund_of(row: Row) -> Refund:
 
 
 def customer_of(row: Row, *, base: str) -> Customer:
-    """Returns a customer without totals, which come from orders. Raises UnusableResponse."""
+    """Returns a customer without totals, which have to be read from orders. Raises UnusableResponse."""
     number = id_of(row)
     return Customer(
         id=number,

@@ -10,17 +10,17 @@ from steward.outbound.response import PlatformResponse
 
 PREFIX = "/wp-json/wc/v3"
 _PAGE_LENGTH = 100
-# The lengths a page is asked in: after a timeout the next shorter one.
+# The page lengths to request: after a timeout the next shorter one.
 _PAGE_LENGTHS = (_PAGE_LENGTH, 50, 25, 10)
-# How many objects one call names: as many as a page holds, addresses stay short.
+# The maximum number of ids in one call: a full page, while addresses stay short.
 MAX_IDS_A_CALL = 100
 
 
 class ListPages:
     """Reads the lists of one shop during one run.
 
-    A page that times out is requested again in a shorter length, which then holds for every list of the run:
-    a shop that cannot serve one page in time seldom serves the next one.
+    A page that times out is requested again with a shorter length, which then applies to every list of the
+    run: a shop that cannot serve one page in time seldom serves the next one.
     """
 
     def __init__(self, http: ReadClient) -> None:
@@ -28,7 +28,7 @@ class ListPages:
         self._longest = _PAGE_LENGTH
 
     async def fetch_one(self, path: str, fields: str, operation: str) -> Row:
-        """Returns a single object. Raises CallError, and RemoteNotFound for one in the trash."""
+        """Returns a single object. Raises CallError, and RemoteNotFound for an object in the trash."""
         answer = await self._http.get(
             PREFIX + path, {"_fields": fields} if fields else None, operation=operation
         )
@@ -40,12 +40,12 @@ class ListPages:
     async def fetch_all(
         self, path: str, params: Mapping[str, str], operation: str, *, size: int = _PAGE_LENGTH
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
-        """Yields every page with the total the shop reports, each object once.
+        """Yields every page with the total that the shop reports, each object once.
 
         `position` counts the objects read so far. The page that holds it is requested, so that a changed
-        length leaves nothing out; rows read twice are dropped. When the list became shorter meanwhile, rows
-        that moved forward over a page's edge are read by going back as many objects as were removed. `Link`
-        headers are not followed.
+        length leaves nothing out; rows read twice are dropped. When the list got shorter meanwhile, rows
+        that moved forward across a page's edge are read by going back by the number of removed objects.
+        `Link` headers are not followed.
         """
         position, seen, last_total = 0, set[str](), None
         while True:
@@ -69,7 +69,7 @@ class ListPages:
     async def _page(
         self, path: str, params: Mapping[str, str], operation: str, *, position: int, size: int
     ) -> tuple[PlatformResponse, int]:
-        """Returns the page that holds `position` and its length: at most `size`, shorter after timeouts."""
+        """Returns the page that holds `position`, and its length: at most `size`, shorter after timeouts."""
         while True:
             length = min(size, self._longest)
             shorter = next((candidate for candidate in _PAGE_LENGTHS if candidate < length), None)
@@ -89,7 +89,7 @@ class ListPages:
     def fetch(
         self, path: str, ids: Sequence[str] | None, params: Mapping[str, str], operation: str
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
-        """Yields the objects of the given ids, or all of them when `ids` is null. Raises CallError."""
+        """Yields the objects with the given ids, or all of them when `ids` is null. Raises CallError."""
         if ids is None:
             return self.fetch_all(path, params, operation)
         return self.fetch_by_ids(path, ids, params, operation)
@@ -97,7 +97,7 @@ class ListPages:
     async def fetch_by_ids(
         self, path: str, ids: Sequence[str], params: Mapping[str, str], operation: str
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
-        """Yields the existing objects of the given ids in the order of ids. Raises CallError."""
+        """Yields the existing objects with the given ids in the order of ids. Raises CallError."""
         numbers = sorted({int(number_of(object_id)) for object_id in ids})
         for start in range(0, len(numbers), MAX_IDS_A_CALL):
             include = ",".join(map(str, numbers[start : start + MAX_IDS_A_CALL]))
@@ -116,14 +116,14 @@ def _is_last(rows: Sequence[Row], number: int, length: int, pages: int | None) -
 
 
 def number_of(text: str) -> str:
-    """Returns an id fit for a path. Raises RemoteNotFound for anything that is not a number."""
+    """Returns an id for use in a path. Raises RemoteNotFound for anything but a number."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise RemoteNotFound
     return text
 
 
 def modified_since(instant: datetime | None) -> dict[str, str]:
-    """Returns the filter for objects modified after an instant; nothing for null."""
+    """Returns the filter for objects modified after an instant; empty for null."""
     return {} if instant is None else {"modified_after": moment(instant), "dates_are_gmt": "true"}
 
 

@@ -55,12 +55,12 @@ _ORDER_VALUE = "id,status,date_paid_gmt,meta_data,date_modified_gmt"
 _CUSTOMER_VALUE = "id,meta_data,date_modified_gmt"
 _NOTE = "order.add_note"
 _MAKE_TAG = "product_tag.create"
-# Not settings, payment gateways, webhooks and the like: they tell keys.
+# Without settings, payment gateways, webhooks and the like: they reveal keys.
 _READABLE = re.compile(
     PREFIX + r"/(?:products|orders|customers|coupons|reports)(?:/[A-Za-z0-9_-]{1,80}){0,6}/?"
 )
-# The parameters a path may have. WordPress takes `_method` of a query for the request's method, `rest_route`
-# for its path, and other spellings for both: a read could change the shop, or be told keys.
+# The parameters that a path may have. WordPress takes `_method` in a query for the request's method,
+# `rest_route` for its path, and other spellings for both: a read could change the shop or reveal keys.
 _QUERY_PARAMETERS = frozenset(
     re.findall(
         r"\w+",
@@ -101,7 +101,7 @@ class WooCommerceReader:
         self._currency = currency
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Yields the pages of a read. Raises CallError; KeyError for a read the connector does not have."""
+        """Yields the pages of a read. Raises CallError; KeyError for an unsupported read."""
         reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "products": self._products,
             "product": self._product,
@@ -133,7 +133,7 @@ class WooCommerceReader:
         yield RecordPage((await self._http.get(query.path, dict(query.query), operation="path"),), total=1)
 
     async def _flow_object(self, query: FlowObjectQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
-        """Yields one object as Shopify Flow sees it. Raises for a field that has no counterpart here."""
+        """Yields one object as Shopify Flow sees it. Raises for a field without a counterpart."""
         reads: dict[str, Callable[[ById], AsyncIterator[RecordPage[Any]]]] = {
             "order": self._others.order,
             "product": self._product,
@@ -203,7 +203,7 @@ class WooCommerceReader:
     async def look_up_inverses(
         self, parts: Sequence[Part], *, is_overwritten: bool = False
     ) -> list[LookUpResult]:
-        """Returns, for each part, that nothing is to be looked up: every inverse is known beforehand."""
+        """Returns, for each part, that there is nothing to look up: every inverse is known beforehand."""
         return [NOT_LOOKED_UP for _ in parts]
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
@@ -246,7 +246,7 @@ class WooCommerceReader:
             yield RecordPage((matching[0],), total=1)
 
     async def _tags(self, query: NoParameters) -> AsyncIterator[RecordPage[Tag]]:
-        """Yields the shop's tags, read once by this reader: each product that is changed needs them."""
+        """Yields the shop's tags, which this reader reads once: each changed product needs them."""
         if self._tags_read is None:
             pages = [page async for page in self._terms("/products/tags", query)]
             self._tags_read = pages
@@ -268,14 +268,14 @@ class WooCommerceReader:
             params["tag"] = ",".join(tag_ids)
         ids = query.ids
         if query.skus is not None and not any("," in sku for sku in query.skus):
-            # The filter takes a list joined by commas; with a comma inside a SKU everything is read.
+            # The filter takes a list joined by commas; if a SKU contains a comma, everything is read.
             sku_ids = await self._products_of_skus(query.skus)
             ids = sku_ids if ids is None else tuple(filter(set(ids).__contains__, sku_ids))
         async for page in self._pages.fetch("/products", ids, params, "products"):
             yield page
 
     async def _tag_ids(self, tags: Sequence[str]) -> list[str]:
-        """Returns the ids of those tags the shop has, ignoring case."""
+        """Returns the ids of the tags that the shop has, ignoring case."""
         ids: dict[str, list[str]] = defaultdict(list)
         async for page in self._tags(NoParameters()):
             for tag in page.items:
@@ -339,12 +339,12 @@ def _resource(operation: str) -> str:
 
 
 def note_mark(key: str) -> str:
-    """Returns the marker at the end of a note, by which it is found again."""
+    """Returns the marker at the end of a note, by which the note is identified."""
     return f"(ref {key})"
 
 
 def value_of(operation: str, row: Row) -> dict[str, JsonValue]:
-    """Returns the value an operation changes, from an object read or echoed. Raises UnusableResponse."""
+    """Returns the value that an operation changes, from a read or written object. Raises UnusableResponse."""
     match operation:
         case "variant.set_price":
             return {name: text_of(row, name) for name in ("regular_price", "sale_price")}
@@ -356,7 +356,7 @@ def value_of(operation: str, row: Row) -> dict[str, JsonValue]:
             return {"status": text_of(row, "status")}
         case "order.cancel":
             status = text_of(row, "status")
-            # Once cancelled it does not matter whether it had been paid.
+            # Once an order is cancelled, it does not matter whether it had been paid.
             paid = {} if status == CANCELLED else {"paid": instant_of(row, "date_paid_gmt") is not None}
             return {"status": status, **paid}
         case "order.set_tags" | "customer.set_tags":

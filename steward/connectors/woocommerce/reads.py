@@ -38,7 +38,7 @@ _SEEN_PRODUCT = (
     "id,type,status,parent_id,manage_stock,stock_quantity,stock_status,date_created_gmt,date_modified_gmt"
 )
 _META = {"include_meta": TAGS_KEY}
-# What an imported workflow may narrow its reads by: names of the shop's own filters.
+# The shop's own filters by which an imported workflow may narrow its reads.
 _EVERY = ("search", "exclude", "include", "orderby", "order")
 _DATED = (*_EVERY, "after", "before", "modified_after", "modified_before", "dates_are_gmt", "status")
 _FILTERS: dict[str, frozenset[str]] = {
@@ -54,7 +54,7 @@ _FILTERS: dict[str, frozenset[str]] = {
 
 
 class OrderAndCustomerReader:
-    """Reads everything of one shop but its products."""
+    """Reads everything but products from one shop."""
 
     def __init__(self, pages: ListPages, *, base: str, lists_variations: bool) -> None:
         self._pages = pages
@@ -69,7 +69,7 @@ class OrderAndCustomerReader:
             yield RecordPage(orders, total=total)
 
     async def order(self, query: ById) -> AsyncIterator[RecordPage[Order]]:
-        """Yields one order. Raises RemoteNotFound for one in the trash."""
+        """Yields one order. Raises RemoteNotFound for an order in the trash."""
         row = await self._pages.fetch_one(f"/orders/{number_of(query.id)}", ORDER_FIELDS, "order")
         yield RecordPage((order_of(row, base=self._base),), total=1)
 
@@ -80,7 +80,7 @@ class OrderAndCustomerReader:
             yield RecordPage(tuple(refund_of(row) for row in rows), total=total)
 
     async def customers(self, query: CustomersQuery) -> AsyncIterator[RecordPage[Customer]]:
-        """Yields customers of every role, filtered by time here because the shop has no such filter."""
+        """Yields customers of every role; filters them by time here, because the shop has no such filter."""
         params = {"_fields": CUSTOMER_FIELDS, "role": "all", **_META}
         after = query.modified_after
         async for rows, total in self._pages.fetch("/customers", query.ids, params, "customers"):
@@ -120,10 +120,10 @@ class OrderAndCustomerReader:
                 return
 
     async def changed(self, query: ChangedQuery) -> AsyncIterator[RecordPage[Event]]:
-        """Yields an event for each object changed since `modified_after`; also serves the first fill.
+        """Yields an event for each object changed since `modified_after`; also serves the initial read.
 
-        An object created since then has a creation event as well. Where the shop lists the variations of all
-        products, changed variations are read from that list, else with the products that changed.
+        An object created since then also has a creation event. If the shop lists the variations of all
+        products, changed variations are read from that list, else with the changed products.
         """
         kind = query.object_type
         if kind not in (topics.ORDER, topics.PRODUCT):
@@ -142,7 +142,7 @@ class OrderAndCustomerReader:
                 yield page
 
     async def ids(self, query: IdsQuery) -> AsyncIterator[RecordPage[str]]:
-        """Yields every id of a type, drafts included, the trash excluded."""
+        """Yields every id of a type, with drafts but without the trash."""
         if query.object_type not in (topics.ORDER, topics.PRODUCT):
             return
         params = {"_fields": "id", "status": "any"}
@@ -156,13 +156,13 @@ class OrderAndCustomerReader:
         if self._lists_variations:
             try:
                 async for rows, _ in self._pages.fetch_all(LIST_PATH, params, "changed"):
-                    # One whose product is permanently gone belongs to no product.
+                    # A variation whose product was permanently deleted belongs to no product.
                     held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
                     yield RecordPage(
                         tuple(event for row in held for event in _events(topics.PRODUCT, row, query))
                     )
             except (RemoteNotFound, WrongAddress):
-                # The shop went back to an older version since it was last checked.
+                # The shop was downgraded since it was last checked.
                 self._lists_variations = False
             else:
                 return

@@ -1,4 +1,4 @@
-"""The names of tags: as WordPress stores them, compared, and sent so that they stay unchanged."""
+"""The names of tags as WordPress stores, compares and receives them."""
 
 import html
 import re
@@ -11,22 +11,22 @@ _FOUR_BYTES = re.compile("[\U00010000-\U0010ffff]+")
 
 
 def stored_name(tag: str) -> str:
-    """Returns the name WordPress stores for a tag: single blanks, nothing like an escaped byte."""
+    """Returns the name that WordPress stores for a tag: single blanks, no escaped bytes."""
     while _OCTET.search(tag):
         tag = _OCTET.sub("", tag)
     return _BLANKS.sub(" ", tag).strip()
 
 
 def tag_key(tag: str) -> str:
-    """Returns the key under which two names are the same tag to a shop."""
+    """Returns the key by which a shop considers two names the same tag."""
     return stored_name(tag).casefold()
 
 
 def key_among(tag: str, present: Container[str]) -> str:
-    """Returns the one of the `present` keys under which a shop stores `tag`, else the key of `tag`.
+    """Returns which of the `present` keys a shop stores `tag` under, else the key of `tag`.
 
-    That is its own key, or what an older database leaves of it. Its own key has precedence: where the shop
-    stores all characters, names that differ by an emoji are different tags.
+    That is the tag's own key, or what an older database leaves of it. The tag's own key takes precedence:
+    if the shop stores all characters, names that differ by an emoji are different tags.
     """
     key, name = tag_key(tag), stored_name(tag)
     shortened = _BLANKS.sub(" ", _FOUR_BYTES.sub("", name)).strip().casefold()
@@ -34,5 +34,5 @@ def key_among(tag: str, present: Container[str]) -> str:
 
 
 def sent_name(tag: str) -> str:
-    """Returns a name as it is sent: escaped, since WordPress strips markup and stores entities."""
+    """Returns a name as sent: escaped, because WordPress strips markup and stores entities."""
     return html.escape(tag, quote=False)

@@ -60,7 +60,7 @@ def read_event(event: StoredEvent) -> Event:
 
 
 def event_of(native: str, row: Row) -> Event:
-    """Returns a delivery's body, or an object read by `changed`, as an event. Raises UnusableResponse."""
+    """Returns a delivery's body, or an object that `changed` read, as an event. Raises UnusableResponse."""
     number = row.get("id")
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise UnusableResponse("a delivery has no id")
@@ -88,7 +88,7 @@ def event_of(native: str, row: Row) -> Event:
 
 
 def _objects(kind: str, object_id: str) -> tuple[tuple[str, str], ...]:
-    """Returns the references that changes of the same object use: a simple product is its own variant."""
+    """Returns the object's references as its changes record them: a simple product is its own variant."""
     if kind == PRODUCT:
         return (("product", object_id), ("variant", object_id), ("inventory", object_id))
     if kind == VARIATION:
@@ -97,9 +97,9 @@ def _objects(kind: str, object_id: str) -> tuple[tuple[str, str], ...]:
 
 
 def derive(event: Event, seen: JsonObject | None, *, since: datetime | None) -> DerivedTopics:
-    """Returns the canonical topics of an event, and the state to remember for the next one."""
+    """Returns the canonical topics of an event, and the state to store for the next one."""
     if event.native == "product.deleted":
-        # A shop that stores orders as posts sends this also for a trashed order, with the order's id.
+        # A shop that stores orders as posts also sends this for a trashed order, with the order's id.
         is_product = seen is not None
         return (
             DerivedTopics(("products/delete",), forget=True)
@@ -115,9 +115,9 @@ def derive(event: Event, seen: JsonObject | None, *, since: datetime | None) -> 
 
 
 def _compared(event: Event, before: JsonObject, native: list[str], *, is_new: bool) -> DerivedTopics:
-    """Returns the native topics and those of the changed state.
+    """Returns the native topics, and the topics derived from the changed state.
 
-    The first sight of an object is no transition, unless it was created while the service listened.
+    An object seen for the first time has no transition, unless it was created after listening began.
     """
     is_order = event.object_type == ORDER
     state = _order_state(event) if is_order else _stock_state(event)
@@ -135,7 +135,7 @@ def _is_created_since(event: Event, since: datetime | None) -> bool:
 
 
 def remembered(event: Event) -> JsonObject | None:
-    """Returns the state to remember of an object at the first fill, or null if nothing derives from it."""
+    """Returns the state to store for an object at the initial read; null if no topic derives from it."""
     if event.object_type == ORDER:
         return {**_order_state(event), **_time(event)}
     if event.object_type in (PRODUCT, VARIATION):
@@ -146,8 +146,8 @@ def remembered(event: Event) -> JsonObject | None:
 def _order_state(event: Event) -> dict[str, JsonValue]:
     """Returns the fields of an order that derived topics compare.
 
-    The delivery of a new order reports payment only: the `order.updated` that always comes with it carries
-    the rest.
+    The delivery of a new order reports only the payment: the `order.updated` that always accompanies it
+    reports the rest.
     """
     row = event.payload
     state: dict[str, JsonValue] = {"paid": isinstance(row.get("date_paid_gmt"), str)}
@@ -174,7 +174,7 @@ def _order_topics(
 def _stock_state(event: Event) -> dict[str, JsonValue]:
     """Returns the fields of a product that derived topics compare.
 
-    That is the quantity where stock is managed, and the stock status of anything that can be sold.
+    These are the quantity if stock is managed, and the stock status of anything that can be sold.
     """
     row = event.payload
     state: dict[str, JsonValue] = {}
@@ -202,7 +202,7 @@ def _stock_topics(
 
 
 def _refunds(row: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """Returns the newest refund ids, rising."""
+    """Returns the newest refund ids, ascending."""
     listed = row.get("refunds")
     rows = listed if isinstance(listed, list | tuple) else []
     ids = [refund.get("id") for refund in rows if isinstance(refund, Mapping)]
@@ -211,7 +211,7 @@ def _refunds(row: Mapping[str, JsonValue]) -> list[JsonValue]:
 
 
 def _has_fresh(current: JsonValue, before: JsonValue) -> bool:
-    """Returns whether a refund is newer than all stored ones; a removed refund makes no old one new."""
+    """Returns whether a refund is newer than all stored ones; removing a refund makes no old one new."""
     seen_version = (
         [refund_id for refund_id in before if isinstance(refund_id, int)]
         if isinstance(before, list | tuple)
@@ -235,7 +235,7 @@ def _time(event: Event) -> dict[str, JsonValue]:
 
 
 def _plain(row: Row) -> JsonObject:
-    """Returns the body as plain JSON: its own fractions as exact text, those of its parts as numbers."""
+    """Returns the body as plain JSON: its own fractions as exact text, nested ones as numbers."""
 
     def plain(value: object, *, is_part: bool = True) -> JsonValue:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Reads the variations that belong to products, in as few requests as the shop allows."""
+"""Reads the variations of products, in as few requests as the shop allows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -8,17 +8,18 @@ from steward.connectors.woocommerce.pages import ListPages
 from steward.outbound.errors import RemoteNotFound, WrongAddress
 
 LIST_PATH = "/variations"
-# How many variations of a whole shop are kept in memory at most, about 2 KB each.
+# The maximum number of variations of a whole shop kept in memory, about 2 KB each.
 _MAX_HELD = 10_000
 
 
 class VariationReader:
     """Reads the variations for one read of products.
 
-    From WooCommerce 10.3 on a shop lists the variations of all products. A read of the `whole` catalogue
-    fetches that list once and stores it until each product took its own. A narrowed read, and one of a shop
-    with more than `max_held` variations, requests the variations of a page of products. Older shops are
-    asked product by product. All three return the same rows: those of a product by their ids.
+    From WooCommerce 10.3 on, a shop lists the variations of all products. A read of the `whole` catalogue
+    fetches that list once and keeps its rows until their products are read. A narrowed read, and a read of
+    a shop with more than `max_held` variations, requests the variations of a page of products. Older shops
+    are called product by product. All three ways return the same rows: each product's rows in the order of
+    ids.
     """
 
     def __init__(self, pages: ListPages, *, listed: bool, whole: bool, max_held: int = _MAX_HELD) -> None:
@@ -31,7 +32,7 @@ class VariationReader:
     async def load(self, products: Sequence[Row]) -> AsyncIterator[None]:
         """Fetches the list of all variations once `products` need it. Raises CallError.
 
-        Yields after each page of it, so that a run can be cancelled between two.
+        Yields after each page of the list, so that a run can be cancelled between pages.
         """
         if not (self._listed and self._whole and self._held is None and _variable(products)):
             return
@@ -57,7 +58,7 @@ class VariationReader:
             try:
                 by_parent = await self._of_parents(parents)
             except (RemoteNotFound, WrongAddress):
-                # The shop went back to an older version since it was last checked.
+                # The shop was downgraded since it was last checked.
                 self._listed = False
                 return await self._one_by_one(parents)
         else:
@@ -76,7 +77,7 @@ class VariationReader:
 
     async def _one_by_one(self, parents: Sequence[str]) -> dict[str, list[Row]]:
         by_parent: dict[str, list[Row]] = {}
-        # Two at a time: more would only wait for the shop's pace.
+        # Two at a time: more would only wait for the shop's rate limit.
         for start in range(0, len(parents), 2):
             pair = parents[start : start + 2]
             lists = await asyncio.gather(*map(self._of_one, pair), return_exceptions=True)
@@ -110,7 +111,7 @@ def _by_parent(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def _lacks_some(product: Row, rows: Iterable[Row]) -> bool:
-    """Returns whether the product names variations created after the list was read."""
+    """Returns whether the product names variations that were created after the list was read."""
     named = product.get("variations")
     listed_ids = {row["id"] for row in rows}
     return isinstance(named, list) and any(number not in listed_ids for number in named)

@@ -5,12 +5,12 @@ from urllib.parse import urlsplit
 
 from steward.outbound.address import is_allowed, is_local_name
 
-# What WordPress sends requests to by itself (`wp_http_validate_url`).
+# The ports to which WordPress sends requests (`wp_http_validate_url`).
 PORTS = (80, 443, 8080)
 
 
 def unreachable_reason(address: str) -> str | None:
-    """Returns why a shop cannot deliver to an address, in words for people, or null."""
+    """Returns why a shop cannot deliver to an address, in words for people; null when it can."""
     parts = urlsplit(address)
     host = (parts.hostname or "").rstrip(".").lower()
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -23,7 +23,7 @@ def unreachable_reason(address: str) -> str | None:
 
 
 def no_keys_reason(origin: str) -> str | None:
-    """Returns why a shop cannot send keys to a web app at this origin, in words for people, or null."""
+    """Returns why a shop cannot send keys to a web app at this origin, for people; null when it can."""
     parts = urlsplit(origin)
     if parts.scheme == "https" and not _is_private((parts.hostname or "").rstrip(".").lower()):
         return None

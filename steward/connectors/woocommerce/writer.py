@@ -1,4 +1,4 @@
-"""Applies approved changes to a WooCommerce shop: one request, its echo compared part by part."""
+"""Applies approved changes to a WooCommerce shop: one request per batch; compares the answer by part."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ from steward.outbound.client import WriteClient
 from steward.outbound.errors import CallError, Invalid, NotSent, RemoteNotFound, UnusableResponse, WriteFailed
 from steward.outbound.response import PlatformResponse
 
-# What is always sent as a batch, for variations have no other address than below their product.
+# Always sent as a batch, because variations have no address except below their product.
 _VARIANTS = frozenset({"variant.set_price", "inventory.set"})
 _ECHO = {
     "product.set_visible": "id,catalog_visibility,date_modified_gmt",
@@ -95,7 +95,7 @@ class WooCommerceWriter:
         if part.operation == "product.set_tags":
             return self._tags(part)
         if part.operation in ("order.set_tags", "customer.set_tags"):
-            # The same key without an id is replaced, null removes it.
+            # An entry with the same key and no id is replaced; null removes it.
             return {"meta_data": [{"key": TAGS_KEY, "value": _joined(part.arguments["tags"])}]}
         return part.arguments
 
@@ -134,7 +134,7 @@ class WooCommerceWriter:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
 
     def _of_tag(self, part: Part, answer: PlatformResponse) -> WriteOutcome:
-        """Returns the outcome of a new tag: the shop may have had it, or may store another name."""
+        """Returns the outcome of a new tag: it may have existed, or the shop may store another name."""
         code, data = error_code(answer)
         if answer.status == 400 and code == "term_exists" and isinstance(data.get("resource_id"), int):
             return WriteOutcome(WriteState.APPLIED, seen=part.after)
@@ -179,7 +179,7 @@ def _joined(tags: JsonValue) -> JsonValue:
 
 
 def _note(batch: Batch) -> str:
-    """Returns the text as sent: it ends with the effect's key, by which it is found again."""
+    """Returns the text as sent, which ends with the effect's key, so that the note can be identified."""
     return f"{batch.parts[0].arguments['note']} {note_mark(batch.effect_keys[0])}"
 
 
@@ -227,8 +227,8 @@ def _batch_path(part: Part) -> str:
 def _refused(answer: PlatformResponse) -> WriteOutcome:
     """Returns the outcome of an answer other than 2xx.
 
-    A 3xx refuses, and so does a 4xx that the shop words itself. A 5xx may have done anything. So may a proxy
-    in front of the shop that answers with a 4xx of its own: the shop may have written before.
+    A 3xx is a refusal, and so is a 4xx with the shop's own wording. A 5xx leaves the outcome unknown, and
+    so does a 4xx from a proxy in front of the shop: the shop may have written before.
     """
     error = error_of(answer, write=True)
     is_shops_own = answer.status < 400 or error_code(answer)[0] is not None
