@@ -1,4 +1,4 @@
-"""Rows that a periodic task failed with: how often, and until when they are deferred."""
+"""Rows on which a periodic task failed: how often, and until when they are deferred."""
 
 from collections.abc import Collection
 
@@ -9,14 +9,14 @@ MAX_DEFERRED_MINUTES = 60
 _MINUTE_MS = 60_000
 
 
-# For the statement that selects due rows: deferred ones never take the place of others.
+# For statements that select due rows: deferred rows never displace others.
 NOT_DEFERRED = (
     " AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f"
     " WHERE f.task = '{tick}' AND f.key = {key} AND f.not_before > {{now}})"
 )
 
 
-# Each failure puts a row off for twice as long as the one before.
+# Each failure defers a row for twice as long as the one before.
 _LONGER = (
     "CASE deferred_rows.failures WHEN 1 THEN 2 WHEN 2 THEN 4 WHEN 3 THEN 8 WHEN 4 THEN 16 WHEN 5 THEN 32"
 )
@@ -33,14 +33,14 @@ _PUT_OFF = (
 async def defer(tx: Tx, tick: str, key: str, *, message: str) -> int:
     """Counts a failure of `key`, defers it for 1, 2, 4 … 60 minutes, and returns the failures so far.
 
-    Returns 0 when it is deferred already: several processes that meet one bad row at a time count it once.
+    Returns 0 when the row is deferred already: processes that fail on it at the same time count once.
     """
     row = await tx.first(_PUT_OFF, {"tick": tick, "key": key, "message": message[:_MESSAGE_CHARACTERS]})
     return 0 if row is None else int(row["failures"])
 
 
 async def deferred_keys(tx: Tx, tick: str) -> set[str]:
-    """Returns the keys of a periodic task that must not be tried yet."""
+    """Returns the deferred keys of a periodic task."""
     rows = await tx.all(
         "SELECT key FROM deferred_rows WHERE task = :tick AND not_before > {now}", {"tick": tick}
     )

@@ -1,20 +1,20 @@
-"""Spans of organizations: a periodic task for all of them takes a bounded number at a time.
+"""Spans of organizations: a periodic task processes a limited number of them at a time.
 
-Statements for SQLite join the owned table by `= +o.org_id`: otherwise SQLite bounds that table by the span
-too, and reads an organization's whole history.
+Statements for SQLite join the owned table by `= +o.org_id`: otherwise SQLite would bound that table by the
+span too, and read an organization's whole history.
 """
 
 from dataclasses import dataclass
 
 from steward.database.engine.base import Tx
 
-# How many organizations one pass looks into.
+# The number of organizations in one pass.
 ORGANIZATIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class OrgSpan:
-    """The organizations of one pass: those whose numbers are from `first` to `last`."""
+    """The organizations of one pass, with numbers from `first` to `last`."""
 
     first: int
     last: int

@@ -1,4 +1,4 @@
-"""Sliding logs of login and sign-in attempts; leaves which keys count to accounts/."""
+"""Sliding logs of login and sign-in attempts; accounts/ decides which keys count."""
 
 import json
 import math
@@ -14,7 +14,7 @@ _WINDOW_MS = 60_000
 async def attempt(
     tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int, *, window_ms: int = _WINDOW_MS
 ) -> int | None:
-    """Counts an attempt under every key; when one is full, counts nothing and gives the seconds to wait."""
+    """Counts an attempt under every key; when one is full, counts nothing and returns the seconds to wait."""
     now = ms(tx.now)
     logs: dict[AttemptKind, list[int]] = {}
     wait = 0
@@ -56,7 +56,7 @@ async def _locked(tx: Tx, kind: AttemptKind, key: str) -> list[int]:
 
 
 async def forget_ended(tx: Tx, max_rows: int) -> int:
-    """Removes the logs that no attempt counts in any more; how many."""
+    """Removes the logs in which no attempt counts any longer. Returns their number."""
     return await tx.execute(
         "DELETE FROM login_attempts WHERE (kind, key_hash) IN"
         " (SELECT kind, key_hash FROM login_attempts WHERE ends_at <= {now} LIMIT :most)",

@@ -1,6 +1,6 @@
-"""The append-only record of who did what to accounts, keys and connections.
+"""The append-only log of who changed accounts, keys and connections.
 
-Each entry carries the hash of itself and the entry before; docs/design/audit.md has the form.
+Each entry carries its own hash and the hash of the entry before; docs/design/audit.md describes the form.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _COLUMNS = "seq, id, at, actor_kind, actor, action, object_kind, object_id, deta
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """An entry of the audit log; `detail` never holds a secret, a name or a text of a person."""
+    """An entry of the audit log; `detail` never holds a secret, a name or a person's text."""
 
     actor_kind: ActorKind
     action: str
@@ -83,7 +83,7 @@ async def record(tx: Tx, org: OrgId, entry: AuditEntry) -> None:
 
 
 async def count_since(tx: Tx, org: OrgId, action: str, since: datetime) -> int:
-    """Returns how often something was done since an instant."""
+    """Counts how often an action was recorded since an instant."""
     row = await tx.first(
         "SELECT count(*) AS n FROM audit_log WHERE org_id = :org AND id >= :border AND action = :action",
         {"org": org, "border": first_id(since), "action": action},
@@ -94,7 +94,7 @@ async def count_since(tx: Tx, org: OrgId, action: str, since: datetime) -> int:
 async def by_person(
     tx: Tx, actor: Actor, action: str, *, object_kind: str, object_id: str, detail: JsonObject | None = None
 ) -> None:
-    """Writes what a person did, inside the organization they act in."""
+    """Records the action of a person in the organization that they act for."""
     entry = AuditEntry("person", action, str(actor.person), object_kind, object_id, detail or {})
     await record(tx, actor.org, entry)
 
@@ -111,7 +111,7 @@ async def after(tx: Tx, org: OrgId, seq: int, *, limit: int) -> list[ChainedEntr
 async def find(
     tx: Tx, org: OrgId, chosen: AuditFilter, *, before: tuple[int, int] | None, limit: int
 ) -> list[ChainedEntry]:
-    """Returns entries that fit, newest first, those before the entry of this time and number."""
+    """Returns matching entries, newest first, before the entry with this time and number."""
     conditions, args = _conditions(chosen)
     if before is not None:
         conditions += " AND (at, seq) < (:before_at, :before_seq)"
@@ -125,13 +125,13 @@ async def find(
 
 
 async def bounds(tx: Tx, org: OrgId, *, since: datetime | None, until: datetime | None) -> tuple[int, int]:
-    """Returns the first and the last entry of a time; (1, 0) when there is none."""
+    """Returns the first and the last entry of a period; (1, 0) when there is none."""
     conditions, args = _conditions(AuditFilter(since=since, until=until))
     statement = (
         "SELECT (SELECT min(seq) FROM audit_log WHERE org_id = :org) AS first,"
         " (SELECT max(seq) FROM audit_log WHERE org_id = :org) AS last"
     )
-    if conditions:  # `+ 0`: otherwise the index of numbers is searched for the first one of the time
+    if conditions:  # `+ 0`: otherwise SQLite searches the index of numbers
         statement = (
             "SELECT min(seq + 0) AS first, max(seq + 0) AS last FROM audit_log"
             f" WHERE org_id = :org{conditions}"
@@ -150,7 +150,7 @@ async def hash_of(tx: Tx, org: OrgId, seq: int) -> str | None:
 
 
 def _conditions(chosen: AuditFilter) -> tuple[str, dict[str, object]]:
-    """Returns what follows the organization in a WHERE clause, and its arguments."""
+    """Returns the conditions of a WHERE clause after the organization, and their arguments."""
     conditions: list[str] = []
     args: dict[str, object] = {}
     if chosen.since is not None:

@@ -19,9 +19,9 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """The last entry of a chain, and what the check of it found.
+    """The last entry of a chain, and the result of its check.
 
-    `verified_seq` is the entry up to which the chain was sound at `verified_at`; `fault` is what is wrong.
+    The chain was sound up to the entry `verified_seq` at `verified_at`; `fault` is the fault, if any.
     """
 
     seq: int
@@ -42,7 +42,7 @@ async def get(tx: Tx, org: OrgId) -> AuditHead | None:
 
 
 async def lock(tx: Tx, org: OrgId) -> AuditHead:
-    """Locks the head until the commit; makes it before the first entry."""
+    """Locks the head until the commit; creates it before the first entry."""
     row = await tx.first(_READ + " {for_update}", {"org": org})
     if row is None:
         await tx.execute(
@@ -65,7 +65,7 @@ async def move(tx: Tx, org: OrgId, *, seq: int, entry_hash: str) -> None:
 
 
 async def due(tx: Tx, *, limit: int) -> list[OrgId]:
-    """Returns the organizations whose chain is to be checked, longest due first."""
+    """Returns the organizations whose chain is due for a check, longest due first."""
     rows = await tx.all(_DUE, {"limit": limit, "test_now": tx.test_now})
     return [OrgId(row["org_id"]) for row in rows]
 
@@ -102,7 +102,7 @@ async def save_result(tx: Tx, org: OrgId, *, verified_seq: int, fault: Fault | N
 
 
 async def save_anchored(tx: Tx, org: OrgId) -> None:
-    """Stores that the head was written to the log."""
+    """Records that the head was written to the log."""
     await tx.execute("UPDATE audit_heads SET anchored_at = :now WHERE org_id = :org", {"org": org})
 
 

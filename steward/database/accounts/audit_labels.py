@@ -1,4 +1,4 @@
-"""The present names of what audit entries are about; the entries themselves hold ids alone."""
+"""The current names of the objects of audit entries; the entries themselves hold only ids."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
 
-# By kind of object: id and name of those among `:ids`.
+# Queries by kind of object: id and name of the objects among `:ids`.
 _LABELS: Final[Mapping[str, str]] = {
     "person": "SELECT m.person_id AS id, trim(coalesce(nullif(trim(m.first_name || ' ' || m.last_name), ''),"
     " m.email_norm)) AS label FROM members AS m WHERE m.org_id = :org AND m.person_id IN (:ids)",
@@ -26,7 +26,7 @@ _NUMBERED = frozenset({"person", "connection"})
 
 
 async def labels(tx: Tx, org: OrgId, kind: str, ids: Collection[str]) -> dict[str, str]:
-    """Returns the names of those of `ids` that still exist; none for a kind that has no names."""
+    """Returns the names of those `ids` that still exist; empty for a kind without names."""
     if kind not in _LABELS or not ids:
         return {}
     keys: list[object] = [int(key) for key in ids if key.isdigit()] if kind in _NUMBERED else list(ids)

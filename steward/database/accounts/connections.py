@@ -62,7 +62,7 @@ async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection | No
 async def among(
     tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
 ) -> dict[IntegrationId, Connection]:
-    """Returns those of `integrations` that belong to the organization."""
+    """Returns the connections with these ids that the organization has, by id."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id IN (:integrations)",
         {"org": org, "integrations": list(integrations)},
@@ -80,10 +80,10 @@ async def find(
     after: IntegrationId | None = None,
     limit: int = 1000,
 ) -> list[Connection]:
-    """Connections by rising integration id, those after the last one of the page before."""
+    """Returns a page of connections in ascending order of their ids, those after the id `after`."""
     where = ["org_id = :org", "state IN (:states)"]
     args: dict[str, object] = {"org": org, "states": list(states), "limit": limit}
-    if ConnectionState.CONNECTED not in states:  # said for the planner: few are, and have an index
+    if ConnectionState.CONNECTED not in states:  # few have; lets the planner use an index
         where.append("state <> 'connected'")
     if kind is not None:
         where.append("kind = :kind")
@@ -102,7 +102,7 @@ async def find(
 
 
 async def connected_by_kind(tx: Tx, org: OrgId) -> Counter[str]:
-    """Returns how many connected stores and accounts the organization has of each kind."""
+    """Counts the organization's connected stores and accounts by kind."""
     rows = await tx.all(
         "SELECT kind, count(*) AS many FROM connections WHERE org_id = :org AND state = 'connected'"
         " GROUP BY kind",
@@ -112,7 +112,7 @@ async def connected_by_kind(tx: Tx, org: OrgId) -> Counter[str]:
 
 
 async def insert(tx: Tx, org: OrgId, connection: Connection, *, subject: str) -> bool:
-    """Stores a new connection; False when the organization has one to the same `subject` already."""
+    """Stores a new connection. Returns False when the organization already has one to the same `subject`."""
     touched = await tx.execute(
         f"INSERT INTO connections ({_COLUMNS}, granted, subject)"
         " VALUES (:org, :integration, :kind, :is_store, :name, :domain, :zone, :currency, :state, :auth,"
@@ -220,7 +220,7 @@ async def erase_secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
 
 
 async def erase_some(tx: Tx, org: OrgId, integration: IntegrationId, fields: Collection[str]) -> None:
-    """Erases these of the connection's secrets."""
+    """Erases these secrets of the connection."""
     await tx.execute(
         "DELETE FROM connection_secrets WHERE org_id = :org AND integration_id = :integration"
         " AND field IN (:fields)",
@@ -261,7 +261,7 @@ async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
 
 
 async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
-    """Retires every data key but one: they still open secrets, but no longer seal any."""
+    """Retires every data key but one: retired keys still open secrets, but seal none."""
     await tx.execute(
         "UPDATE org_keys SET retired_at = :now WHERE org_id = :org AND key_no <> :but AND retired_at IS NULL",
         {"org": org, "but": but},
@@ -281,7 +281,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[Int
 async def reseal(
     tx: Tx, org: OrgId, integration: IntegrationId, *, before: SealedField, after: SealedField
 ) -> int:
-    """Stores a secret sealed again; returns 0 when it was replaced since it was read."""
+    """Stores a resealed secret; returns 0 when it was replaced since it was read."""
     return await tx.execute(
         "UPDATE connection_secrets SET sealed = :sealed, key_no = :key_no"
         " WHERE org_id = :org AND integration_id = :integration AND field = :field"

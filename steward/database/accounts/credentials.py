@@ -1,4 +1,4 @@
-"""API credentials, and the one query that says whether a token is still good; leaves secrets to accounts/."""
+"""API credentials, and the one query that decides whether a token is still valid."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -11,7 +11,7 @@ _CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at,
 
 
 class TokenState(NamedTuple):
-    """The state that decides about a token; read on every call, never cached."""
+    """The state that decides whether a token is valid; read on every call, never cached."""
 
     good: bool
     automations_on: bool
@@ -20,7 +20,7 @@ class TokenState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoginRecord:
-    """The values that a login is compared with."""
+    """The stored values that a login is compared with."""
 
     secret_hmac: str
     pepper: str
@@ -81,10 +81,10 @@ async def standing(
 ) -> TokenState | None:
     """Returns the states of a token's credential, member and organization, and whether it is in time.
 
-    It is valid from `since` to before `until`, in seconds since 1970 of the database's clock.
+    The token is valid from `since` to before `until`, in seconds since 1970 by the database's clock.
 
-    For `engine.read(small=True)` alone: on PostgreSQL it also sets the tenant context of the connection, and
-    counts the call (`max_person` 0: not); SQLite counts in memory.
+    Only for `engine.read(small=True)`: on PostgreSQL it also sets the tenant context of the connection and
+    counts the call (unless `max_person` is 0); SQLite counts in memory.
     """
     row = await tx.first(
         _STATE_OF_KEY,
@@ -112,7 +112,7 @@ async def organization_of(tx: Tx, client_id: str) -> OrgId | None:
 
 
 async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> LoginRecord | None:
-    """Returns the credential, with the organization's member who has this e-mail address; None without."""
+    """Returns the credential with the member who has this e-mail address; None when either is missing."""
     row = await tx.first(
         "SELECT c.secret_hmac, c.pepper, c.enabled, c.epoch, o.name, m.person_id, m.username_norm, p.email,"
         " m.first_name, m.last_name, m.active, m.account_active"
@@ -141,7 +141,7 @@ async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> Logi
 
 
 async def logged_in(tx: Tx, org: OrgId, client_id: str) -> None:
-    """Notes when the credential was last used to log in."""
+    """Records when the credential was last used to log in."""
     await tx.execute(
         "UPDATE credentials SET last_login_at = :now WHERE org_id = :org AND client_id = :client",
         {"org": org, "client": client_id},
@@ -149,7 +149,7 @@ async def logged_in(tx: Tx, org: OrgId, client_id: str) -> None:
 
 
 async def insert(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str, label: str) -> None:
-    """Inserts an enabled credential of epoch 1, in the directory too."""
+    """Inserts an enabled credential of epoch 1, and its entry in the directory."""
     await tx.execute(
         "INSERT INTO dir_clients (client_id, org_id) VALUES (:client, :org)",
         {"client": client_id, "org": org},
@@ -187,7 +187,7 @@ async def every(tx: Tx, org: OrgId) -> list[Credential]:
 
 
 async def set_secret(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str) -> int:
-    """Sets a new secret for the client id, which ends all earlier tokens; returns the rows changed."""
+    """Sets a new secret for the client id, which ends all earlier tokens. Returns the rows changed."""
     return await tx.execute(
         "UPDATE credentials"
         " SET secret_hmac = :secret_hmac, pepper = :pepper, epoch = epoch + 1, rotated_at = :now"
@@ -197,7 +197,7 @@ async def set_secret(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pe
 
 
 async def set_enabled(tx: Tx, org: OrgId, client_id: str, enabled: bool) -> int:
-    """Switches the credential on or off; ends the tokens given out so far."""
+    """Enables or disables the credential; ends the tokens issued so far."""
     return await tx.execute(
         "UPDATE credentials SET enabled = :enabled, epoch = epoch + 1"
         " WHERE org_id = :org AND client_id = :client",

@@ -1,4 +1,4 @@
-"""Counts of failed sign-ins that the audit log does not have yet; unknown accounts are counted alike."""
+"""Counts of failed sign-ins that are not in the audit log yet; unknown accounts are counted alike."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,7 +22,7 @@ class FailedSignIns:
 
 
 async def count(tx: Tx, kind: AttemptedKind, key_hash: str, object_id: str | None) -> None:
-    """Counts one failure by one statement, whether or not there is such an account."""
+    """Counts one failure in one statement, whether or not the account exists."""
     await tx.execute(
         f"INSERT INTO failed_sign_ins ({_COLUMNS}) VALUES (:kind, :key, :object_id, 1, :now)"
         " ON CONFLICT (kind, key_hash) DO UPDATE SET times = failed_sign_ins.times + 1",
@@ -31,7 +31,7 @@ async def count(tx: Tx, kind: AttemptedKind, key_hash: str, object_id: str | Non
 
 
 async def ended(tx: Tx, *, limit: int) -> list[FailedSignIns]:
-    """Returns counts of accounts whose ten minutes are over, the oldest first."""
+    """Returns counts of accounts whose ten minutes are over, oldest first."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM failed_sign_ins WHERE began_at <= :until AND object_id IS NOT NULL"
         " ORDER BY began_at LIMIT :limit",
@@ -41,7 +41,7 @@ async def ended(tx: Tx, *, limit: int) -> list[FailedSignIns]:
 
 
 async def take(tx: Tx, kind: AttemptedKind, key_hash: str) -> FailedSignIns | None:
-    """Removes a count and returns it; None when another process has taken it."""
+    """Removes a count and returns it; None when another process removed it."""
     row = await tx.first(
         f"DELETE FROM failed_sign_ins WHERE kind = :kind AND key_hash = :key AND began_at <= :until"
         f" RETURNING {_COLUMNS}",
@@ -51,7 +51,7 @@ async def take(tx: Tx, kind: AttemptedKind, key_hash: str) -> FailedSignIns | No
 
 
 async def forget_unknown(tx: Tx, max_rows: int) -> int:
-    """Removes counts of accounts that do not exist; returns how many."""
+    """Removes counts of accounts that do not exist. Returns their number."""
     return await tx.execute(
         "DELETE FROM failed_sign_ins WHERE (kind, key_hash) IN (SELECT kind, key_hash FROM failed_sign_ins"
         " WHERE began_at <= :until AND object_id IS NULL LIMIT :most)",

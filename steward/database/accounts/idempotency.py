@@ -16,7 +16,7 @@ class StoredKey:
 
 
 async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> StoredKey | None:
-    """Returns what `key` of `kind` ("run" or "automation") belongs to in this organization."""
+    """Returns the object that `key` of `kind` ("run" or "automation") belongs to in this organization."""
     row = await tx.first(
         "SELECT object_id, automation_id, request_sha256 FROM idempotency_keys"
         " WHERE org_id = :org AND kind = :kind AND key = :key",
@@ -35,7 +35,7 @@ async def keep(
     automation: AutomationId | None,
     request_sha256: str,
 ) -> bool:
-    """Stores the object that `key` stands for; returns False when another request stored the key first."""
+    """Stores the object that `key` belongs to. Returns False when another request stored the key first."""
     touched = await tx.execute(
         "INSERT INTO idempotency_keys (org_id, kind, key, automation_id, object_id, request_sha256,"
         " created_at)"

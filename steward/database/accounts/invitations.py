@@ -1,4 +1,4 @@
-"""Invitations by the hash of their link's token; leaves who may invite and accept to accounts/."""
+"""Invitations by the hash of their link's token; accounts/ decides who may invite and accept."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from steward.model.ids import OrgId, PersonId
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """The invited person of an open invitation, and its organization."""
+    """An open invitation: the invited person and the organization."""
 
     org: OrgId
     person: PersonId
@@ -39,7 +39,7 @@ async def insert(
 
 
 async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """Ends a person's open invitations to one organization, expired ones too; how many there were."""
+    """Ends a person's open and expired invitations to one organization. Returns their number."""
     return await tx.execute(
         "DELETE FROM invitations WHERE org_id = :org AND person_id = :person AND used_at IS NULL",
         {"org": org, "person": person},
@@ -47,7 +47,7 @@ async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
 
 
 async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId) -> None:
-    """Moves the invitations of an invited person to the account that they turned out to have."""
+    """Moves the invitations of an invited person to the account that they have."""
     await tx.execute(
         "UPDATE invitations SET person_id = :account WHERE org_id = :org AND person_id = :invited",
         {"org": org, "invited": invited, "account": account},
@@ -65,7 +65,7 @@ async def by_token(tx: Tx, token_hash: str) -> Invitation | None:
 
 
 async def use(tx: Tx, token_hash: str) -> bool:
-    """Marks an invitation used; False when another did, or it was withdrawn or has expired."""
+    """Marks an invitation used. Returns False when it was used or withdrawn, or has expired."""
     touched = await tx.execute(
         "UPDATE invitations SET used_at = :now"
         " WHERE token_hash = :token_hash AND used_at IS NULL AND expires_at > {now}",

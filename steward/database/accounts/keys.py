@@ -1,4 +1,4 @@
-"""The service's own keys as stored, wrapped by the master keys; leaves unwrapping to accounts/keys.py."""
+"""The service's own keys as stored, wrapped by the master keys; accounts/keys.py unwraps them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,7 +52,7 @@ async def insert(tx: Tx, key_id: str, kind: KeyKind, *, wrapped: bytes, public: 
 
 
 async def rewrap(tx: Tx, key_id: str, wrapped: bytes) -> None:
-    """Replaces a key by the same one wrapped with another master key."""
+    """Replaces a key by the same key wrapped with another master key."""
     await tx.execute(
         "UPDATE service_keys SET wrapped = :wrapped WHERE key_id = :key_id",
         {"key_id": key_id, "wrapped": wrapped},
@@ -60,7 +60,7 @@ async def rewrap(tx: Tx, key_id: str, wrapped: bytes) -> None:
 
 
 async def retire(tx: Tx, key_id: str, retires_at: datetime) -> None:
-    """Lets a signing key verify only until `retires_at`."""
+    """Limits the use of a signing key for verification to `retires_at`."""
     await tx.execute(
         "UPDATE service_keys SET retires_at = :retires_at WHERE key_id = :key_id AND retires_at IS NULL",
         {"key_id": key_id, "retires_at": retires_at},
@@ -73,7 +73,7 @@ async def forget_retired(tx: Tx) -> int:
 
 
 async def newest_signing(tx: Tx) -> str | None:
-    """Returns the id of the key that signs now, whichever process created it."""
+    """Returns the id of the current signing key, whichever process created it."""
     row = await tx.first(
         "SELECT key_id FROM service_keys"
         " WHERE kind = 'signing' AND retires_at IS NULL"

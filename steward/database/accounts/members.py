@@ -1,4 +1,4 @@
-"""The members of one organization as its owners see and change them; leaves the rules to accounts/."""
+"""The members of one organization as its owners see and change them; accounts/ has the rules."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ _MEMBER = (
 
 
 def _member(row: Row) -> Member:
-    """Returns a member; of one who has not joined, only the invitation's data, none of the account's."""
+    """Returns a member; for one who has not joined, only the invitation's data and not the account's."""
     is_invited = bool(row["invited"])
     if is_invited:
         state = MemberState.INVITED if row["awaited"] else MemberState.DEACTIVATED
@@ -55,7 +55,7 @@ async def by_email(tx: Tx, org: OrgId, email_norm: str) -> Member | None:
 
 
 async def find(tx: Tx, org: OrgId, *, after: tuple[datetime, PersonId] | None, limit: int) -> list[Member]:
-    """Members, newest first, those after the last one of the page before."""
+    """Returns a page of members, newest first, those after the key `after`."""
     args: dict[str, object] = {"org": org, "limit": limit}
     where = ""
     if after is not None:
@@ -68,7 +68,7 @@ async def find(tx: Tx, org: OrgId, *, after: tuple[datetime, PersonId] | None, l
 async def put_invited(
     tx: Tx, org: OrgId, person: PersonId, *, role: Role, email_norm: str, first_name: str, last_name: str
 ) -> None:
-    """Makes the person a member who has not joined yet, or writes what a newer invitation says."""
+    """Makes the person a member who has not joined yet, or stores the data of a newer invitation."""
     await tx.execute(
         "INSERT INTO members (org_id, person_id, role, active, invited, account_active, email_norm,"
         " username_norm, first_name, last_name, added_at)"
@@ -91,7 +91,7 @@ async def put_invited(
 
 
 async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId) -> None:
-    """Moves an invited person's membership to the account they turned out to have."""
+    """Moves an invited person's membership to the account that they have."""
     await tx.execute(
         "UPDATE members SET person_id = :account"
         " WHERE org_id = :org AND person_id = :invited AND members.invited",
@@ -155,7 +155,7 @@ async def owners(tx: Tx, org: OrgId) -> int:
 
 
 async def has_joined_owner(tx: Tx, org: OrgId) -> bool:
-    """Returns whether any owner has accepted, switched off since or not."""
+    """Returns whether any owner has joined, even if they were disabled since."""
     row = await tx.first(
         "SELECT 1 AS one FROM members WHERE org_id = :org AND role = :role AND NOT invited LIMIT 1",
         {"org": org, "role": Role.OWNER},
@@ -164,7 +164,7 @@ async def has_joined_owner(tx: Tx, org: OrgId) -> bool:
 
 
 async def invited_owners(tx: Tx, org: OrgId) -> list[Member]:
-    """Returns the owners who were invited and have not joined, the newest first."""
+    """Returns the owners who were invited and have not joined, newest first."""
     rows = await tx.all(
         f"{_MEMBER} AND m.role = :role AND m.invited ORDER BY m.added_at DESC, m.person_id DESC",
         {"org": org, "role": Role.OWNER},

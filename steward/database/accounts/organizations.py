@@ -1,10 +1,10 @@
-"""Organizations: their directory rows and their own; leaves who may change them to accounts/."""
+"""Organizations: their directory entries and their own rows; accounts/ decides who may change them."""
 
 from steward.database.engine.base import PerEngine, Row, Tx, from_ms
 from steward.model.account import Organization
 from steward.model.ids import OrgId
 
-# Two organizations that take one name at once: the second sees the first's. SQLite has one writer anyway.
+# If two organizations take one name at the same time, the second sees the first. SQLite has only one writer.
 _HOLD_NAMES = PerEngine(sqlite="SELECT 1", postgresql="LOCK TABLE dir_orgs IN SHARE ROW EXCLUSIVE MODE")
 
 
@@ -32,7 +32,7 @@ async def enlist(tx: Tx, name: str, name_norm: str) -> OrgId | None:
 
 
 async def insert(tx: Tx, org: OrgId, organization: Organization) -> None:
-    """Writes the organization's own row."""
+    """Inserts the organization's own row."""
     await tx.execute(
         "INSERT INTO organizations (org_id, name, zone, automations_on, send_without_approval, created_at)"
         " VALUES (:org, :name, :zone, :automations_on, :send_without_approval, :now)",
@@ -70,7 +70,7 @@ async def every(tx: Tx) -> list[OrgId]:
 
 
 async def switch(tx: Tx, org: OrgId, automations_on: bool) -> int:
-    """Switches automations on or off; the number of organizations it found."""
+    """Switches automations on or off. Returns the number of organizations changed."""
     return await tx.execute(
         "UPDATE organizations SET automations_on = :automations_on WHERE org_id = :org",
         {"org": org, "automations_on": automations_on},
@@ -78,12 +78,12 @@ async def switch(tx: Tx, org: OrgId, automations_on: bool) -> int:
 
 
 async def lock(tx: Tx, org: OrgId) -> None:
-    """Waits for other changes of the organization's people and settings to end, and holds off later ones."""
+    """Waits for other changes of the organization's people and settings, and blocks later ones."""
     await tx.first("SELECT org_id FROM organizations WHERE org_id = :org {for_update}", {"org": org})
 
 
 async def rename(tx: Tx, org: OrgId, name: str, name_norm: str) -> bool:
-    """Writes another name into the directory and the organization's own row; False when it is taken."""
+    """Stores another name in the directory and the organization's own row; returns False when it is taken."""
     await tx.execute(_HOLD_NAMES)
     touched = await tx.execute(
         "UPDATE dir_orgs SET name = :name, name_norm = :name_norm WHERE org_id = :org"
@@ -97,7 +97,7 @@ async def rename(tx: Tx, org: OrgId, name: str, name_norm: str) -> bool:
 
 
 async def save_settings(tx: Tx, org: OrgId, *, zone: str, send_without_approval: bool) -> None:
-    """Writes what an owner may set beside the name."""
+    """Stores the settings that an owner can change, except the name."""
     await tx.execute(
         "UPDATE organizations SET zone = :zone, send_without_approval = :send WHERE org_id = :org",
         {"org": org, "zone": zone, "send": send_without_approval},

@@ -1,4 +1,4 @@
-"""Links that set a new password, by the hash of their token; leaves who may have one to accounts/."""
+"""Links that set a new password, by the hash of their token; accounts/ decides who gets one."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ from steward.model.ids import PersonId
 
 
 async def insert(tx: Tx, token_hash: str, person: PersonId, *, expires_at: datetime) -> None:
-    """Stores a link of an active account; of anybody else none. Links that have expired go."""
+    """Stores a link for an active account, and for no other; deletes expired links."""
     await tx.execute("DELETE FROM password_resets WHERE expires_at <= {now}")
     await tx.execute(
         "INSERT INTO password_resets (token_hash, person_id, created_at, expires_at)"
@@ -18,7 +18,7 @@ async def insert(tx: Tx, token_hash: str, person: PersonId, *, expires_at: datet
 
 
 async def by_token(tx: Tx, token_hash: str) -> PersonId | None:
-    """Returns whose link it is; null when it is unknown, used or expired."""
+    """Returns the person of a link; None when it is unknown, used or expired."""
     row = await tx.first(
         "SELECT person_id FROM password_resets"
         " WHERE token_hash = :token_hash AND used_at IS NULL AND expires_at > {now}",
@@ -28,7 +28,7 @@ async def by_token(tx: Tx, token_hash: str) -> PersonId | None:
 
 
 async def use(tx: Tx, token_hash: str, person: PersonId) -> bool:
-    """Marks a link used and ends the person's other links; False when it was used or has expired."""
+    """Marks a link used and ends the person's other links; returns False when it was used or has expired."""
     touched = await tx.execute(
         "UPDATE password_resets SET used_at = :now"
         " WHERE token_hash = :token_hash AND person_id = :person AND used_at IS NULL AND expires_at > {now}",

@@ -1,4 +1,4 @@
-"""People and their places in organizations; leaves passwords and who may change whom to accounts/."""
+"""People and their memberships; accounts/ handles passwords and decides who may change whom."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _KNOWN = f"{_PERSON}, password_hash, unclaimed"
 
 @dataclass(frozen=True, slots=True)
 class PersonWithPassword:
-    """A person and the hash of their password, if they have one.
+    """A person and the hash of their password, if any.
 
     `unclaimed` marks an invited person who has not accepted yet and has no account's address.
     """
@@ -68,9 +68,9 @@ async def insert(
 
 
 async def insert_invited(tx: Tx, *, email: str, reference: str) -> PersonId:
-    """Returns the id of an invited person, without showing whether the address has an account.
+    """Inserts an invited person and returns the id, without showing whether the address has an account.
 
-    `reference` takes the place of the address in its compared form, and holds no @.
+    `reference` is stored in place of the normalized address, and contains no @.
     """
     person = await insert(
         tx, email=email, email_norm=reference, username="", first_name="", last_name="", unclaimed=True
@@ -81,7 +81,7 @@ async def insert_invited(tx: Tx, *, email: str, reference: str) -> PersonId:
 
 
 async def lock_email(tx: Tx, email_norm: str) -> None:
-    """Waits for others who make an account of this address to end, and holds off later ones."""
+    """Waits for others who create an account with this address, and blocks later ones."""
     await tx.first(
         PerEngine(
             sqlite="SELECT :email_norm AS locked",
@@ -113,18 +113,18 @@ async def known(tx: Tx, person: PersonId) -> PersonWithPassword | None:
 
 
 async def invited(tx: Tx) -> list[Person]:
-    """Everybody who was invited, in any organization, and has not accepted."""
+    """Returns everyone who was invited to any organization and has not accepted."""
     rows = await tx.all(f"SELECT {_PERSON} FROM people WHERE unclaimed ORDER BY person_id")
     return [_person(row) for row in rows]
 
 
 async def has_accounts(tx: Tx) -> bool:
-    """Returns whether anybody has an account; invitations are none until they are accepted."""
+    """Returns whether any account exists; invitations count only once they are accepted."""
     return await tx.first("SELECT 1 AS one FROM people WHERE NOT unclaimed LIMIT 1") is not None
 
 
 async def lock(tx: Tx, person: PersonId) -> None:
-    """Waits for other changes of the account to end, and holds off later ones."""
+    """Waits for other changes of the account, and blocks later ones."""
     await tx.first("SELECT person_id FROM people WHERE person_id = :person {for_update}", {"person": person})
 
 
@@ -138,7 +138,7 @@ async def set_password_hash(tx: Tx, person: PersonId, password_hash: str) -> Non
 
 
 async def claim(tx: Tx, person: PersonId, *, email_norm: str) -> None:
-    """Makes an invited person an account of this address; requires the lock of `lock_email`."""
+    """Makes an invited person an account with this address; requires the lock of `lock_email`."""
     await tx.execute(
         "UPDATE people SET email_norm = :email_norm, unclaimed = :unclaimed"
         " WHERE person_id = :person AND unclaimed",
@@ -153,7 +153,7 @@ async def remove_invited(tx: Tx, person: PersonId) -> None:
 
 
 async def rename(tx: Tx, person: PersonId, *, username: str, first_name: str, last_name: str) -> None:
-    """Writes the names of an account."""
+    """Stores the names of an account."""
     await tx.execute(
         "UPDATE people SET username = :username, first_name = :first_name, last_name = :last_name"
         " WHERE person_id = :person",
@@ -162,14 +162,14 @@ async def rename(tx: Tx, person: PersonId, *, username: str, first_name: str, la
 
 
 async def set_active(tx: Tx, person: PersonId, active: bool) -> None:
-    """Marks the account itself; the memberships' copies are `copy_active`'s."""
+    """Marks only the account; `copy_active` copies the mark to its memberships."""
     await tx.execute(
         "UPDATE people SET active = :active WHERE person_id = :person", {"person": person, "active": active}
     )
 
 
 async def copy_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> None:
-    """Copies the state of the account into one membership, where the login and the gate read it."""
+    """Copies the state of the account into one membership, where logins and calls read it."""
     await tx.execute(
         "UPDATE members SET account_active = :active WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person, "active": active},
@@ -205,7 +205,7 @@ async def membership(tx: Tx, org: OrgId, person: PersonId) -> Membership | None:
 async def put_member(
     tx: Tx, org: OrgId, person: Person, *, role: Role, email_norm: str, username_norm: str
 ) -> None:
-    """Makes the person an active member with this role, or changes the role of one."""
+    """Makes the person an active member with this role, or changes a member's role."""
     await tx.execute(
         "INSERT INTO members (org_id, person_id, role, active, account_active, email_norm, username_norm,"
         " first_name, last_name, added_at)"

@@ -1,4 +1,4 @@
-"""Whether a record named in a path is the organization's, asked where its request's shape is at fault."""
+"""Whether the organization has the record in a path; checked when the form of a request is wrong."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ _FOUND: Mapping[str, str] = {
 
 
 async def has(tx: Tx, org: OrgId, name: str, value: str) -> bool:
-    """Returns whether the record that the path parameter `name` identifies exists; True for others."""
+    """Returns whether the record that the path parameter `name` identifies exists; True for other names."""
     sql = _FOUND.get(name)
     if sql is None:
         return True

@@ -1,4 +1,4 @@
-"""Sessions of people in the web app, found by the hash of their cookie; leaves lifetimes to accounts/."""
+"""Sessions of people in the web app, found by the hash of their cookie; accounts/ has the lifetimes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _STANDING = PerEngine(sqlite=_LIVE, postgresql=_GATE)
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A live session, whether this call passes the person's limit (PostgreSQL only), and the time."""
+    """A live session, whether this call exceeds the person's limit (PostgreSQL only), and the time."""
 
     session: Session
     over: bool
@@ -78,7 +78,7 @@ async def standing(
 
     It ends when it is unused for `idle`, and `life` after it was opened, by the database's clock.
 
-    For `engine.read(small=True)` alone: on PostgreSQL it also sets the tenant context of the connection, and
+    Only for `engine.read(small=True)`: on PostgreSQL it also sets the tenant context of the connection, and
     counts the call when the role is among `needed` (None: always; `max_calls` 0: never); SQLite counts in
     memory.
     """
@@ -132,12 +132,12 @@ async def end(tx: Tx, session_hash: str) -> int:
 
 
 async def end_all(tx: Tx) -> int:
-    """Ends every session of everybody."""
+    """Ends every session of every person."""
     return await tx.execute("DELETE FROM sessions")
 
 
 async def end_of_person(tx: Tx, person: PersonId, *, but: str = "") -> int:
-    """Ends a person's sessions, all or all but one."""
+    """Ends a person's sessions, or all but one."""
     return await tx.execute(
         "DELETE FROM sessions WHERE person_id = :person AND session_hash <> :but",
         {"person": person, "but": but},
@@ -145,7 +145,7 @@ async def end_of_person(tx: Tx, person: PersonId, *, but: str = "") -> int:
 
 
 async def end_within(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """Ends a person's sessions that work in one organization."""
+    """Ends a person's sessions in which this organization is chosen."""
     return await tx.execute(
         "DELETE FROM sessions WHERE person_id = :person AND org_id = :org", {"person": person, "org": org}
     )

@@ -1,4 +1,4 @@
-"""Reads the calendar: stored occurrences by time, and automations whose slots are to come."""
+"""Reads the calendar: stored occurrences by time, and automations with future slots."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.run import RunStatus
 from steward.model.schedule import Schedule
 
-# Where a row stands in the calendar: `run_at`, `slot_at`, automation.
+# The position of a row in the calendar: `run_at`, `slot_at`, automation.
 Place = tuple[datetime, datetime, str]
 
 _STORED = """
@@ -32,8 +32,8 @@ WHERE o.org_id = :org AND {within}
         OR (o.state = 'skipped' AND (o.reason <> 'by_merchant' OR o.run_at <= :now)))))
 """
 _WITHIN = "o.run_at >= :since AND o.run_at < :until"
-# SQLite has no index of an automation's slots by the time they run. It reads those that were not moved by the
-# key, in the order of the list, and merges the moved ones.
+# SQLite has no index of an automation's slots by the time they run. It reads the slots that were not moved by
+# the key, in the order of the list, and merges the moved ones.
 _UNMOVED = "o.run_at = o.slot_at AND o.slot_at >= :since AND o.slot_at < :until"
 _MOVED = f"o.run_at <> o.slot_at AND {_WITHIN}"
 _COMING = """
@@ -48,7 +48,7 @@ _OF_INTEGRATION = " AND (a.integration_id = :integration OR a.connections LIKE :
 
 @dataclass(frozen=True, slots=True)
 class CalendarFilter:
-    """The filter of a calendar; without both fields it matches everything of the organization."""
+    """The filter of a calendar; without both fields it matches all automations of the organization."""
 
     automation: AutomationId | None = None
     integration: IntegrationId | None = None
@@ -69,7 +69,7 @@ class CalendarFilter:
 
 @dataclass(frozen=True, slots=True)
 class CalendarRow:
-    """A stored row of the calendar, the store of its automation, and whether a person let it through."""
+    """A stored row of the calendar, the store of its automation, and whether a person exempted it."""
 
     occurrence: Occurrence
     integration: IntegrationId | None
@@ -78,7 +78,7 @@ class CalendarRow:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledAutomation:
-    """An active automation as far as its coming rows need it."""
+    """An active automation with the fields that its future rows need."""
 
     id: AutomationId
     name: str
@@ -105,8 +105,8 @@ async def stored(
 ) -> list[CalendarRow]:
     """Returns stored rows with `run_at` in [since, until) after `after`, in the calendar's order.
 
-    Includes pending rows, and rows ahead that a person skipped, only of active automations; queued and other
-    skipped rows of every automation that is not archived.
+    Pending rows, and future rows that a person skipped, are included only for active automations; queued
+    and other skipped rows for every automation that is not archived.
     """
     rows = await tx.all(
         _stored_text(narrowing, states),
@@ -135,7 +135,7 @@ async def stored(
 def _stored_text(narrowing: CalendarFilter, states: Collection[OccurrenceState]) -> Sql:
     of_state = "o.state IN (:states)"
     if OccurrenceState.QUEUED not in states:
-        of_state += " AND o.state <> 'queued'"  # as the index of the few others has it
+        of_state += " AND o.state <> 'queued'"  # as in the partial index
 
     def part(within: str, run_at: str = "o.run_at") -> str:
         text = _STORED.format(run_at=run_at, within=within, of_state=of_state)
@@ -157,7 +157,7 @@ async def coming(
     until: datetime,
     limit: int,
 ) -> list[ScheduledAutomation]:
-    """Active automations due by `due_by`, and of those due later, but before `until`, the first `limit`."""
+    """Returns active automations due by `due_by`, and the first `limit` of those due before `until`."""
     conditions = narrowing.conditions("s.automation_id")
     args = {**narrowing.args(), "org": org, "due_by": due_by, "until": until, "limit": limit}
     due = await tx.all(f"{_COMING} AND s.due_at <= :due_by{conditions}", args)

@@ -64,7 +64,7 @@ async def add(
     reason: str | None,
     fields: Sequence[FieldEdit],
 ) -> None:
-    """Writes one line, in the transaction of the change it describes."""
+    """Adds an entry in the transaction of the change that it describes."""
     edits = [{"field": edit.field, "before": edit.before, "after": edit.after} for edit in fields]
     await tx.execute(
         "INSERT INTO automation_history (org_id, id, automation_id, at, action, version, person_id, via,"
@@ -88,7 +88,7 @@ async def add(
 async def find(
     tx: Tx, org: OrgId, automation: AutomationId, *, limit: int, before: str | None = None
 ) -> list[HistoryEntry]:
-    """Lines newest first; those older than the line with id `before`."""
+    """Returns entries, newest first, that are older than the entry with id `before`."""
     rows = await tx.all(
         "SELECT h.id, h.at, h.action, h.version, h.person_id, h.via, h.api_client_id, h.reason, h.fields,"
         " m.first_name, m.last_name FROM automation_history AS h"

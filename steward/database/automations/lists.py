@@ -1,4 +1,4 @@
-"""Lists of automations. A page costs the same however many automations there are, match, or come before it.
+"""Lists of automations; a page costs the same however many automations exist, match, or precede it.
 
 States, kinds, sources and triggers are read from an index in the order of the list. A filter that few
 automations match is read from its own index and sorted. Otherwise the list is read in its order, and a page
@@ -16,10 +16,10 @@ from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.trigger import TriggerKind
 
-# Rows that a page reads, and matches of one filter that are read from its index.
+# Rows that a page reads at most, and matches of a filter that are read from its index at most.
 MAX_SCANNED = 1_000
 _MAX_CHOSEN = 500
-# Rows that are read first for each one of the page.
+# Rows to read at first for each row of the page.
 _SCANNED_FIRST = 4
 
 
@@ -47,7 +47,7 @@ class AutomationFilter:
     updated_since: datetime | None = None
 
 
-# What a cursor keeps of a row of the list: the value sorted by, and the id.
+# The part of a row that a cursor stores: the sort value and the id.
 SortKey = tuple[int | str | None, str]
 
 
@@ -71,7 +71,7 @@ _AFTER = {
     Sort.NAME: "(a.name_folded, a.id) > (:after, :after_id)",
     Sort.NEXT_RUN: "(s.next_run_at IS NULL OR (s.next_run_at, a.id) > (:after, :after_id))",
 }
-# By their ids, whatever else is asked for.
+# Reads automations by their ids, with all other filters.
 _OF_IDS = PerEngine(
     "FROM json_each(:ids) AS r CROSS JOIN automations AS a CROSS JOIN schedules AS s"
     " WHERE a.id = r.value AND s.org_id = a.org_id AND s.automation_id = a.id AND",
@@ -80,16 +80,16 @@ _OF_IDS = PerEngine(
     " CROSS JOIN LATERAL (SELECT * FROM schedules WHERE org_id = :org AND automation_id = r.id OFFSET 0) AS s"
     " WHERE",
 )
-# The part of a list by next run that has none comes last.
+# Automations without a next run come last in the list by next run.
 _AFTER_NULL = "(s.next_run_at IS NULL AND a.id > :after_id)"
 
 
 async def find(
     tx: Tx, org: OrgId, query: AutomationFilter, *, sort: Sort, limit: int, after: SortKey | None = None
 ) -> AutomationPage:
-    """Returns the page of at most `limit` automations that come after the key `after`.
+    """Returns the page of at most `limit` automations after the key `after`.
 
-    Where few of the rows read match, the page holds fewer, or none, and yet need not be the last.
+    When few of the rows read match, a page can hold fewer automations, or none, without being the last.
     """
     chosen_facets = facets(query.states, query.kind, query.source, query.trigger)
     if not chosen_facets:
@@ -104,7 +104,7 @@ async def find(
             sort,
         )
         return _page(matches, sort, limit)
-    if sort is Sort.NEXT_RUN:  # whose index does not know them
+    if sort is Sort.NEXT_RUN:  # the index by next run does not contain facets
         conditions.append("a.facet IN (:facets)")
         args["facets"] = chosen_facets
     matches = []
@@ -125,7 +125,7 @@ async def find(
 async def _keys(
     tx: Tx, org: OrgId, chosen_facets: Collection[int], *, sort: Sort, limit: int, after: SortKey | None
 ) -> list[SortKey]:
-    """Returns keys of a list in its order, those after `after`; by next run those of every facet."""
+    """Returns the next keys of a list in its order, after `after`; by next run, with those of every facet."""
     args = _after_args(after) | {"org": org, "limit": limit, "facets": list(chosen_facets)}
     if sort is not Sort.NEXT_RUN:
         return [(row["value"], row["id"]) for row in await tx.all(walk(chosen_facets, sort, after), args)]
@@ -155,7 +155,7 @@ def sort_key(automation: Automation, sort: Sort) -> SortKey:
 def _page(
     matches: list[Automation], sort: Sort, limit: int, next_key: SortKey | None = None
 ) -> AutomationPage:
-    """Returns the page of the first `limit` matches; with more of them the next one comes after its last."""
+    """Returns the page of the first `limit` matches; if there are more, the next page follows its last."""
     page = matches[:limit]
     return AutomationPage(page, sort_key(page[-1], sort) if len(matches) > limit else next_key)
 
@@ -169,7 +169,7 @@ async def _matches(
 
 
 async def _few(tx: Tx, org: OrgId, query: AutomationFilter) -> list[AutomationId] | None:
-    """Returns all automations that match one of the filters; None where each may match many."""
+    """Returns all automations that match the rarest filter; None when every filter may match many."""
     for value, conditions in (
         (query.updated_since, ["a.updated_at >= :value"]),
         (query.integration_id, ["a.integration_id = :value", "a.connections <> '[]'"]),
@@ -191,7 +191,7 @@ async def _few(tx: Tx, org: OrgId, query: AutomationFilter) -> list[AutomationId
 
 
 def walk(chosen_facets: Collection[int], sort: Sort, after: SortKey | None = None) -> PerEngine:
-    """Returns the statement that reads `value` and `id` of a list in its order, in any but by next run."""
+    """Returns the statement that reads `value` and `id` in the order of a list, except by next run."""
     # As in lists of runs: SQLite merges the facets, PostgreSQL, where planning costs, has one plan for all.
     column = "name_folded" if sort is Sort.NAME else "created_at"
     direction = " DESC" if sort is Sort.NEWEST else ""
@@ -224,7 +224,7 @@ def _after_args(after: SortKey | None) -> dict[str, object]:
 
 
 def _conditions(query: AutomationFilter) -> tuple[list[str], dict[str, object]]:
-    """Returns the conditions that no index answers in the order of the list, and their arguments."""
+    """Returns the conditions that no index answers in the order of the list, with their arguments."""
     conditions: list[str] = []
     args: dict[str, object] = {}
     for condition, name, value in (
@@ -236,7 +236,7 @@ def _conditions(query: AutomationFilter) -> tuple[list[str], dict[str, object]]:
         if value is not None:
             conditions.append(condition)
             args[name] = value
-    if query.integration_id is not None:  # runs on it, or reads it
+    if query.integration_id is not None:  # runs on the connection, or reads it
         conditions.append("(a.integration_id = :integration OR a.connections LIKE :reads)")
         args["integration"] = query.integration_id
         args["reads"] = f'%"integration_id":{query.integration_id},%'
@@ -244,7 +244,7 @@ def _conditions(query: AutomationFilter) -> tuple[list[str], dict[str, object]]:
 
 
 def _containing(text: str) -> str:
-    """Returns the pattern of LIKE, with `!` as its escape, for names that contain `text`."""
+    """Returns the LIKE pattern, with `!` as its escape, for names that contain `text`."""
     plain = text.casefold()
     for special in "!%_":
         plain = plain.replace(special, f"!{special}")

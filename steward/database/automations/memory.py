@@ -28,7 +28,7 @@ _REMEMBER = BulkInsert(
 
 
 class MemoryKey(NamedTuple):
-    """The key of a remembered value of one automation, in its space."""
+    """The key of a remembered value, within its space."""
 
     space: str
     name: str
@@ -45,7 +45,7 @@ async def of_space(tx: Tx, org: OrgId, automation: AutomationId, space: str) -> 
 
 
 async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[str, JsonValue]:
-    """Like `of_space`, over all automations of a template; the newest value of a key takes precedence."""
+    """Returns what `of_space` does for all automations of a template; the newest value of a key wins."""
     rows = await tx.all(
         "SELECT m.key, m.value FROM memory AS m"
         " JOIN automations AS a ON a.org_id = m.org_id AND a.id = m.automation_id"
@@ -59,7 +59,7 @@ async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[
 async def values(
     tx: Tx, org: OrgId, automation: AutomationId, keys: Iterable[MemoryKey]
 ) -> dict[MemoryKey, JsonValue]:
-    """Returns what is remembered under `keys`, without those under which nothing is."""
+    """Returns the values stored under `keys`; keys without a value are absent."""
     remembered: dict[MemoryKey, JsonValue] = {}
     for space, names in _names_by_space(keys):
         rows = await tx.all(
@@ -74,7 +74,7 @@ async def values(
 async def write(
     tx: Tx, org: OrgId, automation: AutomationId, values_by_key: Mapping[MemoryKey, JsonValue], *, run: RunId
 ) -> None:
-    """Remembers the values of `run`; None forgets what is remembered under a key."""
+    """Stores the values of `run`; None removes the value of a key."""
     forgotten = (key for key, value in values_by_key.items() if value is None)
     for space, names in _names_by_space(forgotten):
         await tx.execute(

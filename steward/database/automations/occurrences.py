@@ -1,4 +1,4 @@
-"""Stored rows of coming and past runs; slots nobody edited yet have none and are worked out elsewhere."""
+"""Stored rows of future and past slots; slots that nobody edited yet are computed elsewhere."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _COLUMNS = """
     o.version, o.by_auditor, o.from_edit, o.exempt, o.closed_name
 """
 _OPEN = PerEngine(
-    # CROSS JOIN keeps SQLite from walking the table once for every automation asked about.
+    # CROSS JOIN keeps SQLite from scanning the whole table once for every automation.
     sqlite=f"SELECT {_COLUMNS} FROM json_each(:wanted) AS k CROSS JOIN occurrences AS o"
     " ON o.org_id = :org AND o.automation_id = k.value ->> 0 AND o.slot_at >= k.value ->> 1"
     f" UNION SELECT {_COLUMNS} FROM json_each(:wanted) AS k CROSS JOIN occurrences AS o"
@@ -64,7 +64,7 @@ _INSERT = PerEngine(
 class StoredSlot:
     """A stored occurrence; `kept` rows were stored by `this_and_later`.
 
-    An `exempt` one runs in closed periods too; `closed_name` is the period that left a decided one out.
+    An `exempt` one runs in closed periods too; `closed_name` is the period that caused a skip.
     """
 
     slot_at: datetime
@@ -82,16 +82,16 @@ class StoredSlot:
 
     @property
     def is_skipped_by_person(self) -> bool:
-        """Whether a person skipped it, or it stands for one a change of the automation dropped."""
+        """Whether a person skipped the slot, or it replaces one that a change of the automation removed."""
         return self.reason is SkipReason.BY_MERCHANT and self.closed_name is None
 
     @property
     def is_persons(self) -> bool:
-        """Whether a person skipped it or let it through a closed period, which goes with its date."""
+        """Whether a person skipped the slot or exempted it from closed periods, which applies to its date."""
         return self.is_skipped_by_person or (self.exempt and self.state is OccurrenceState.PENDING)
 
     def carried_to(self, slot_at: datetime, local_key: str) -> "StoredSlot":
-        """Returns the row of another slot that takes over what a person decided of this one."""
+        """Returns a row for another slot that takes over a person's decision about this slot."""
         return StoredSlot(
             slot_at, slot_at, local_key, self.state, self.reason, version=self.version, exempt=self.exempt
         )
@@ -112,7 +112,7 @@ class DecidedSlot:
 
 
 async def at_slot(tx: Tx, org: OrgId, automation: AutomationId, *, slot_at: datetime) -> StoredSlot | None:
-    """Returns the stored row of one slot; None when it has none."""
+    """Returns the stored row of one slot; None without one."""
     row = await tx.first(
         f"SELECT {_COLUMNS} FROM occurrences AS o"
         " WHERE o.org_id = :org AND o.automation_id = :automation AND o.slot_at = :slot_at",
@@ -124,7 +124,7 @@ async def at_slot(tx: Tx, org: OrgId, automation: AutomationId, *, slot_at: date
 async def open_rows(
     tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime | None
 ) -> list[StoredSlot]:
-    """Pending rows, and rows of any state of slots from `since` on (None: pending ones alone)."""
+    """Returns pending rows, and rows of any state for slots from `since` on; only pending ones for None."""
     open_slots = await open_of(tx, org, {automation: since})
     return open_slots.get(automation, [])
 
@@ -132,7 +132,7 @@ async def open_rows(
 async def open_of(
     tx: Tx, org: OrgId, since_by_automation: Mapping[AutomationId, datetime | None]
 ) -> dict[AutomationId, list[StoredSlot]]:
-    """Like `open_rows`, for several automations; those without such rows are absent."""
+    """Returns what `open_rows` does for several automations; automations without such rows are absent."""
     rows: list[JsonValue] = [
         [automation, _AFTER_ALL if since is None else ms(since)]
         for automation, since in since_by_automation.items()
@@ -149,7 +149,7 @@ _AFTER_ALL = 2**53 - 1
 async def of_automation(
     tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime, until: datetime
 ) -> list[StoredSlot]:
-    """Stored rows of one automation with `slot_at` in [since, until), rising."""
+    """Returns the stored rows of one automation with `slot_at` in [since, until), in ascending order."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM occurrences AS o"
         " WHERE o.org_id = :org AND o.automation_id = :automation"
@@ -171,7 +171,7 @@ async def is_taken(tx: Tx, org: OrgId, automation: AutomationId, *, run_at: date
 
 
 async def insert_many(tx: Tx, org: OrgId, automation: AutomationId, rows: Sequence[StoredSlot]) -> None:
-    """Stores rows of slots that have none; a slot that has one keeps it."""
+    """Stores rows for slots that have none; existing rows stay unchanged."""
     if not rows:
         return
     values = [
@@ -194,7 +194,7 @@ async def insert_many(tx: Tx, org: OrgId, automation: AutomationId, rows: Sequen
 
 
 async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlot, was: StoredSlot) -> int:
-    """Writes an edited row when it still is as it was read; rows written."""
+    """Stores an edited row unless it changed since it was read. Returns the number of rows written."""
     return await tx.execute(
         "UPDATE occurrences SET run_at = :run_at, local_key = :local_key, state = :state, reason = :reason,"
         " moved_from = :moved_from, version = :version, from_edit = :from_edit, exempt = :exempt,"
@@ -220,9 +220,9 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
 
 
 async def decide(tx: Tx, org: OrgId, rows: Collection[DecidedSlot], *, by_auditor: bool = False) -> int:
-    """Writes what became of due slots: new rows, or pending ones; rows written.
+    """Stores the outcomes of due slots as new rows or in pending ones. Returns the number of rows written.
 
-    A slot already decided keeps its row.
+    The row of a slot that was decided before stays unchanged.
     """
     values = [
         [
@@ -243,7 +243,7 @@ async def decide(tx: Tx, org: OrgId, rows: Collection[DecidedSlot], *, by_audito
 async def skip_pending(
     tx: Tx, org: OrgId, automation: AutomationId, *, slots: Collection[datetime], reason: SkipReason
 ) -> int:
-    """Marks pending rows as skipped by the service, their version unchanged; rows written."""
+    """Marks pending rows as skipped by the service without a new version. Returns the rows written."""
     return await tx.execute(
         "UPDATE occurrences SET state = 'skipped', reason = :reason, updated_at = :now"
         " WHERE org_id = :org AND automation_id = :automation AND state = 'pending' AND slot_at IN (:slots)",
@@ -252,9 +252,9 @@ async def skip_pending(
 
 
 async def delete_coming(tx: Tx, org: OrgId, automation: AutomationId, *, slots: Collection[datetime]) -> int:
-    """Deletes rows of slots still to come that are pending or skipped by a person; rows deleted.
+    """Deletes rows of future slots that are pending or skipped by a person. Returns their number.
 
-    A row whose slot has come is never deleted: it accounts for its slot.
+    The row of a past slot is never deleted: it is the record of its slot.
     """
     return await tx.execute(
         "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation"

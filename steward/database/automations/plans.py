@@ -1,4 +1,4 @@
-"""Plans of workflow automations, one row a plan version; a run reads its own."""
+"""Plans of workflow automations: one row per plan version, of which each run reads its own."""
 
 import json
 import zlib
@@ -11,7 +11,7 @@ from steward.model.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """A stored plan, and what its steps were bound to from that version on."""
+    """A stored plan, and the bindings of its steps from that version on."""
 
     plan: JsonObject
     bindings: JsonObject

@@ -1,4 +1,4 @@
-"""Automations as rows: made, read, changed under their version. lists.py lists them."""
+"""Automations as rows: created, read and changed by version; lists.py lists them."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -22,8 +22,8 @@ _OWN = """
     a.timezone, a.spread_minutes, a.trigger_json, a.connections, a.bindings, a.send_mode, a.plan_version,
     a.created_at, a.updated_at, a.created_by, a.created_via, a.api_client_id
 """
-# What keeps an active automation from hearing its store: the worst of its topics, the text's first sign says
-# how bad; null without any.
+# The reason why an active automation does not receive its store's events: that of its worst topic, where the
+# first character ranks the severity; null if there is none.
 _HEARD = """
 CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
     SELECT max(CASE WHEN c.state <> 'connected'
@@ -36,7 +36,7 @@ CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
         ON h.org_id = t.org_id AND h.integration_id = t.integration_id AND h.topic = t.topic
     WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS delivery
 """
-# Of automations as `a` and their schedules as `s`.
+# Columns of automations as `a` and their schedules as `s`.
 COLUMNS = f"""{_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
     s.events_dropped_at, {_HEARD}"""
 _JOINED = f"""
@@ -46,8 +46,8 @@ JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
 """
 
 
-# A rename that goes on at the same time is waited for and followed: what the automation was
-# read with may be older. Without a store it is what its connections are called.
+# Waits for a concurrent rename and follows it, because the name that the automation was read with may be
+# outdated. Without a store, the label is the names of its connections.
 _LABEL = (
     "coalesce((SELECT c.name FROM connections AS c"
     " WHERE c.org_id = :org AND c.integration_id = :integration {for_update}), :label)"
@@ -86,7 +86,7 @@ async def insert(tx: Tx, org: OrgId, automation: Automation) -> None:
 
 
 async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
-    """Writes every field that may change, under the version read (`was`); rows written."""
+    """Stores every field that can change, if the version still is `was`. Returns the rows written."""
     return await tx.execute(
         "UPDATE automations SET version = :version, template_version = :template_version,"
         " integration_id = :integration, store_label = CASE WHEN integration_id = :integration"
@@ -107,7 +107,7 @@ async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
 
 
 async def pause_unread(tx: Tx, org: OrgId, automation: AutomationId, *, reason: str) -> int | None:
-    """Pauses an active automation without reading its row; returns its new version, None if not active."""
+    """Pauses an active automation without reading its row. Returns its new version; None if not active."""
     row = await tx.first(
         "UPDATE automations SET state = 'paused', paused_by = 'system', paused_reason = :reason,"
         " version = version + 1, updated_at = :now"
@@ -152,7 +152,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
 
 
 async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Automation]:
-    """Returns those of the automations that exist in the organization, by id."""
+    """Returns the automations with these ids that the organization has, by id."""
     rows = await tx.all(
         f"{_JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},
@@ -175,7 +175,7 @@ async def own_rows(
 ) -> dict[AutomationId, Automation]:
     """Returns the existing automations by id, from their own rows only.
 
-    What changes with every run is left empty: the dispatch task has it from the schedules it locked.
+    Fields that change with every run are empty: the dispatch task has them from the schedules it locked.
     """
     rows = await tx.all(
         f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
@@ -187,9 +187,9 @@ async def own_rows(
 
 
 async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Automation]:
-    """Active automations that run on a connection, read it, or may name it in their inputs or bindings.
+    """Returns active automations that run on a connection, read it, or may name it in inputs or bindings.
 
-    What inputs hold is the templates' to read: some of these may only hold the same number.
+    Only templates can read inputs, so some of these may just contain the same number.
     """
     rows = await tx.all(
         f"{_JOINED} WHERE a.org_id = :org AND a.state = 'active' AND (a.integration_id = :integration"
@@ -200,7 +200,7 @@ async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[
 
 
 async def relabel(tx: Tx, org: OrgId, integration: IntegrationId, label: str) -> None:
-    """Follows the rename of a store or account in automations that run on it."""
+    """Renames a store or account in the automations that run on it."""
     await tx.execute(
         "UPDATE automations SET store_label = :label WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration, "label": label},
@@ -208,7 +208,7 @@ async def relabel(tx: Tx, org: OrgId, integration: IntegrationId, label: str) ->
 
 
 def record(row: Row) -> Automation:
-    """Returns the automation that a joined row holds."""
+    """Returns the automation in a joined row."""
     return Automation(
         org=OrgId(row["org_id"]),
         id=AutomationId(row["id"]),
@@ -274,7 +274,7 @@ _LISTENING = {
 }
 
 
-# Many automations share a schedule and a trigger; reading them is half the cost of a due one.
+# Many automations share a schedule and a trigger; decoding them is half the cost of a due automation.
 @lru_cache(maxsize=4096)
 def _schedule(text: str) -> Schedule:
     return Schedule.from_wire(_object(text))

@@ -1,4 +1,4 @@
-"""The clockwork of each automation as a row: when it is due next, and up to where its slots are decided."""
+"""The schedule row of each automation: when it is due next, and up to when its slots are decided."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ _COLUMNS = (
     "s.org_id, s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until, s.due_at"
 )
 _SET_MANY = PerEngine(
-    # Not UPDATE … FROM: SQLite's planner then walks the table once for every row given (20 times slower
-    # at 500). The rows exist, so this never inserts.
+    # Not UPDATE … FROM: SQLite's planner would scan the table once per row (20 times slower at 500). The rows
+    # exist, so this never inserts.
     sqlite="INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after, due_at,"
     " consecutive_failures, audited_until)"
     " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, 0, 0"
@@ -43,8 +43,9 @@ _SET_MANY = PerEngine(
 class Timing:
     """The time when an automation is due, and which of its slots are decided.
 
-    `due_at` is the first slot that is not decided, `next_run_at` the first of these outside every closed
-    period. Every slot before `next_slot_at` has a stored row; `next_slot_at` is null where no slots come.
+    `due_at` is the first undecided slot, `next_run_at` the first of these outside every closed period.
+    Every slot before `next_slot_at` has a stored row; `next_slot_at` is null when there are no future
+    slots.
     """
 
     next_run_at: datetime | None
@@ -55,7 +56,7 @@ class Timing:
 
 
 async def insert(tx: Tx, org: OrgId, automation: AutomationId, timing: Timing) -> None:
-    """Stores the clockwork of a new automation."""
+    """Stores the schedule row of a new automation."""
     await tx.execute(
         "INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after, due_at,"
         " consecutive_failures, audited_until)"
@@ -83,7 +84,7 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
 
 
 async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
-    """Locks the schedules of those of the automations that there are, by rising id; waits for each."""
+    """Locks the existing schedules of the automations in ascending order of id; waits for each."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM schedules AS s WHERE s.org_id = :org AND s.automation_id IN (:automations)"
         " ORDER BY s.automation_id {for_update}",
@@ -119,7 +120,7 @@ async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) ->
 
 
 async def set_many(tx: Tx, org: OrgId, timings: Mapping[AutomationId, Timing]) -> None:
-    """Writes when each of the automations is due next; call it with the schedules locked."""
+    """Stores when each of the automations is due next; call it with the schedules locked."""
     rows = [
         [
             automation,
@@ -134,7 +135,7 @@ async def set_many(tx: Tx, org: OrgId, timings: Mapping[AutomationId, Timing]) -
 
 
 async def stop(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """Nothing is due any more."""
+    """Clears the due times of an automation."""
     await tx.execute(
         "UPDATE schedules SET next_run_at = NULL, next_slot_at = NULL, due_at = NULL"
         " WHERE org_id = :org AND automation_id = :automation",

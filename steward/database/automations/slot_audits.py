@@ -1,4 +1,4 @@
-"""Reads and stores the state of the slot auditor, and the zone package in use."""
+"""Reads and stores the state of the slot auditor, and the time-zone database in use."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -29,7 +29,7 @@ _SET_AUDITED = PerEngine(
     " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
 )
 
-# The automation of any organization; the walk over all begins before the first.
+# The id before that of any automation; the auditor's pass over all automations begins here.
 Key = tuple[OrgId, AutomationId]
 FIRST: Key = (OrgId(0), AutomationId(""))
 
@@ -54,8 +54,8 @@ async def due(
 ) -> tuple[list[Key], datetime | None]:
     """Returns automations of all organizations audited up to less than `before`, longest ago first.
 
-    Also returns up to when the first one is audited. Omits those with a run due by `until`, which dispatch
-    has yet to decide.
+    Also returns up to when the first one is audited. Omits automations with a run due by `until`, which
+    dispatch has yet to decide.
     """
     rows = await tx.all(_DUE, {"before": before, "until": until, "most": max_rows})
     keys = [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
@@ -69,7 +69,7 @@ async def after(tx: Tx, key: Key, *, max_rows: int) -> list[Key]:
 
 
 async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
-    """Locks the schedules of the automations, by rising id; those others have locked are skipped."""
+    """Locks the automations' schedules in ascending order of id; skips those that others have locked."""
     rows = await tx.all(
         "SELECT s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until, s.due_at"
         " FROM schedules AS s WHERE s.org_id = :org AND s.automation_id IN (:automations)"
@@ -89,6 +89,6 @@ async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dic
 
 
 async def set_audited(tx: Tx, org: OrgId, audited: Mapping[AutomationId, datetime]) -> None:
-    """Writes up to when the slots of the automations have been audited; call it with them locked."""
+    """Stores up to when the slots of the automations have been audited; call it with them locked."""
     rows: list[JsonValue] = [[automation, ms(until)] for automation, until in audited.items()]
     await tx.execute(_SET_AUDITED, {"org": org, "rows": Json(rows)})

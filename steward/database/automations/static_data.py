@@ -1,11 +1,11 @@
-"""The static data of workflows as rows: one for each automation that keeps some, sealed."""
+"""The sealed static data of workflows: one row for each automation that has some."""
 
 from steward.database.engine.base import Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId) -> tuple[int, bytes] | None:
-    """Returns the data key's number and the content sealed under it; None when nothing is stored."""
+    """Returns the data key's number and the sealed content; None when nothing is stored."""
     row = await tx.first(
         "SELECT content, content_key FROM static_data WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation},
@@ -16,7 +16,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> tuple[int, bytes]
 async def put(
     tx: Tx, org: OrgId, automation: AutomationId, *, key_no: int, content: bytes, run: RunId
 ) -> None:
-    """Stores what a run left, in place of what was there."""
+    """Stores the static data that a run left, in place of the earlier data."""
     await tx.execute(
         "INSERT INTO static_data (org_id, automation_id, content, content_key, run_id, updated_at)"
         " VALUES (:org, :automation, :content, :key, :run, :now)"
@@ -39,7 +39,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[Automatio
 async def reseal(
     tx: Tx, org: OrgId, automation: AutomationId, *, before: int, key_no: int, content: bytes
 ) -> int:
-    """Stores the same data sealed again; 0 when it is no longer under data key `before`."""
+    """Stores resealed data; returns 0 when it is no longer sealed under data key `before`."""
     return await tx.execute(
         "UPDATE static_data SET content = :content, content_key = :key"
         " WHERE org_id = :org AND automation_id = :automation AND content_key = :before",

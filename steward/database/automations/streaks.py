@@ -1,4 +1,4 @@
-"""Stores with each automation when its last live run began, and its failures in a row."""
+"""Stores when the last live run of each automation began, and its failures in a row."""
 
 from steward.database.engine.base import Tx
 from steward.model.ids import AutomationId, OrgId

@@ -1,4 +1,4 @@
-"""Reads what is in the scope of a closed period: active automations by schedule, and live runs."""
+"""Reads what a closed period covers: active automations by schedule, and live runs."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ async def schedule_groups(tx: Tx, org: OrgId, scope: ClosedScope) -> list[Schedu
 async def names_of_group(
     tx: Tx, org: OrgId, scope: ClosedScope, group: ScheduleGroup, *, limit: int
 ) -> list[str]:
-    """Returns names of the automations of a group, by name."""
+    """Returns the names of a group's automations, in alphabetical order."""
     condition, args = _of_scope(scope, "a.id")
     rows = await tx.all(
         "SELECT a.name FROM automations AS a WHERE a.org_id = :org AND a.state = 'active'"
@@ -55,7 +55,7 @@ async def names_of_group(
 
 
 async def live_runs(tx: Tx, org: OrgId, scope: ClosedScope) -> int:
-    """Counts the live runs of the scope that have not ended."""
+    """Counts the unfinished live runs in the scope."""
     condition, args = _of_scope(scope, "r.automation_id")
     row = await tx.first(
         "SELECT count(*) AS runs FROM runs AS r JOIN automations AS a"

@@ -1,4 +1,4 @@
-"""Closed periods as rows, a row a version; and the instant from which an organization may be closed."""
+"""Closed periods, one row per version; and the instant from which an organization may be closed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from steward.model.closed_period import ClosedPeriod, ClosedScope, ClosedScopeKi
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject
 
-CLOSINGS = "closings"  # the task that rewrites next runs, as deferred rows name it
+CLOSINGS = "closings"  # the name under which deferred rows record the task that recomputes next runs
 
 _COLUMNS = (
     "p.org_id, p.id, p.version, p.valid_from, p.valid_until, p.name, p.scope_kind, p.integration_id,"
@@ -31,7 +31,7 @@ _WORK = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class StoredPeriod:
-    """A version of a closed period, and who made and changed it; `origin` is the holiday it was made from."""
+    """A version of a closed period, and who created and changed it; `origin` is the holiday it comes from."""
 
     period: ClosedPeriod
     made_by: PersonId | None
@@ -54,7 +54,7 @@ class ClosingWork:
 
 
 async def lock(tx: Tx, org: OrgId) -> datetime | None:
-    """Locks the organization, so that its periods change one by one; returns `closed_from`."""
+    """Locks the organization, so that its periods change one at a time; returns `closed_from`."""
     row = await tx.first(
         "SELECT closed_from FROM organizations WHERE org_id = :org {for_update}", {"org": org}
     )
@@ -62,27 +62,27 @@ async def lock(tx: Tx, org: OrgId) -> datetime | None:
 
 
 async def closed_from(tx: Tx, org: OrgId) -> datetime | None:
-    """Returns the lower bound of the organization's next or present closing; None when there is none."""
+    """Returns the lower bound of the organization's next or current closing; None without one."""
     row = await tx.first("SELECT closed_from FROM organizations WHERE org_id = :org", {"org": org})
     return None if row is None else from_ms_or_none(row["closed_from"])
 
 
 async def set_closed_from(tx: Tx, org: OrgId, bound: datetime | None) -> None:
-    """Writes the bound; call it with the organization locked."""
+    """Stores the bound; call it with the organization locked."""
     await tx.execute(
         "UPDATE organizations SET closed_from = :bound WHERE org_id = :org", {"org": org, "bound": bound}
     )
 
 
 async def valid(tx: Tx, org: OrgId, *, since: datetime) -> list[ClosedPeriod]:
-    """Returns every version that is valid at some time from `since` on."""
+    """Returns every version that is valid at any time from `since` on."""
     return await valid_of(tx, [org], since=since)
 
 
 async def valid_of(tx: Tx, orgs: Collection[OrgId], *, since: datetime) -> list[ClosedPeriod]:
-    """Like `valid`, for several organizations."""
+    """Returns what `valid` does for several organizations."""
     of_orgs = f"SELECT {_COLUMNS} FROM closed_periods AS p WHERE p.org_id IN (:orgs) AND p.valid_until"
-    # Each part has an index, which no plan of an OR or of rows in order uses.
+    # Each part has an index, which a plan for an OR or for ordered rows would not use.
     rows = await tx.all(
         f"{of_orgs} IS NULL UNION ALL {of_orgs} > :since", {"orgs": list(orgs), "since": since}
     )
@@ -120,7 +120,7 @@ async def insert(tx: Tx, org: OrgId, stored: StoredPeriod) -> None:
 
 
 async def end_version(tx: Tx, org: OrgId, period: str, *, version: int, changed_by: PersonId | None) -> bool:
-    """Ends the valid version now; returns False when another one is valid, or none."""
+    """Ends the valid version now. Returns False when another version is valid, or none."""
     touched = await tx.execute(
         "UPDATE closed_periods SET valid_until = :now, changed_by = :person"
         " WHERE org_id = :org AND id = :id AND version = :version AND valid_until IS NULL",
@@ -148,7 +148,7 @@ async def find(
     after: str | None,
     limit: int,
 ) -> list[StoredPeriod]:
-    """Returns the latest versions of the organization's periods, newest first, those after the id `after`."""
+    """Returns the latest versions of the organization's periods, newest first, after the id `after`."""
     conditions = "" if scope is None else " AND p.scope_kind = :scope"
     if is_active is not None:
         conditions += f" AND p.valid_until IS {'NULL' if is_active else 'NOT NULL'}"
@@ -164,7 +164,7 @@ async def find(
 
 
 async def accepted_holidays(tx: Tx, org: OrgId) -> list[StoredPeriod]:
-    """Returns the latest versions of the periods that were made from public holidays, by id."""
+    """Returns the latest versions of the periods that were created from public holidays, by id."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM closed_periods AS p WHERE p.org_id = :org AND p.origin IS NOT NULL"
         " AND p.version = (SELECT max(q.version) FROM closed_periods AS q"
@@ -175,7 +175,7 @@ async def accepted_holidays(tx: Tx, org: OrgId) -> list[StoredPeriod]:
 
 
 async def active_freeze(tx: Tx, org: OrgId, scope: ClosedScope) -> StoredPeriod | None:
-    """Returns the freeze of exactly this scope; None when nothing is frozen."""
+    """Returns the active freeze of exactly this scope; None if there is none."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM closed_periods AS p"
         " WHERE p.org_id = :org AND p.kind = 'freeze' AND p.valid_until IS NULL AND p.scope_kind = :scope",
@@ -205,20 +205,20 @@ async def request_work(tx: Tx, org: OrgId) -> None:
 
 
 async def orgs_with_work(tx: Tx, limit: int) -> list[OrgId]:
-    """Returns organizations whose automations are to be rewritten, but for deferred ones, by waiting time."""
+    """Returns organizations with next runs to recompute, longest waiting first, without deferred ones."""
     late = await due_rows.deferred_keys(tx, CLOSINGS)
     rows = await tx.all(_WORK, {"most": limit + len(late)})
     return [OrgId(row["org_id"]) for row in rows if str(row["org_id"]) not in late][:limit]
 
 
 async def work_since(tx: Tx, org: OrgId) -> datetime | None:
-    """Returns since when next runs are to be recomputed; None when nothing is left to do."""
+    """Returns since when next runs have to be recomputed; None when nothing remains."""
     row = await tx.first("SELECT requested_at FROM closing_work WHERE org_id = :org", {"org": org})
     return None if row is None else from_ms(row["requested_at"])
 
 
 async def lock_work(tx: Tx, org: OrgId) -> ClosingWork | None:
-    """Locks and returns what is left to rewrite; None when it is done, or another worker does it."""
+    """Locks and returns the remaining work; None when it is done or another worker does it."""
     row = await tx.first(
         "SELECT after_automation, requested_at FROM closing_work WHERE org_id = :org {skip_locked}",
         {"org": org},
@@ -230,7 +230,7 @@ async def lock_work(tx: Tx, org: OrgId) -> ClosingWork | None:
 
 
 async def advance_work(tx: Tx, org: OrgId, *, after: AutomationId | None) -> None:
-    """Records the last automation that is done; with None, that the work is complete."""
+    """Records the last processed automation; None records that the work is complete."""
     if after is None:
         await tx.execute("DELETE FROM closing_work WHERE org_id = :org", {"org": org})
         return
@@ -240,7 +240,7 @@ async def advance_work(tx: Tx, org: OrgId, *, after: AutomationId | None) -> Non
 
 
 async def passed_bounds(tx: Tx, *, before: datetime, after: OrgId, limit: int) -> list[OrgId]:
-    """Returns organizations, after one of them, whose `closed_from` lies before an instant, by rising id."""
+    """Returns organizations after `after` whose `closed_from` is before an instant, by ascending id."""
     rows = await tx.all(_DUE_BOUNDS, {"before": before, "after": after, "most": limit})
     return [OrgId(row["org_id"]) for row in rows]
 
@@ -273,7 +273,7 @@ def _stored(row: Row) -> StoredPeriod:
 
 
 async def count_active(tx: Tx, org: OrgId, automation: AutomationId | None) -> tuple[int, int]:
-    """Counts the periods that are not ended: of the organization in all, and of one automation."""
+    """Counts the active periods: all those of the organization, and those of one automation."""
     row = await tx.first(
         "SELECT count(*) AS total, count(CASE WHEN automation_id = :automation THEN 1 END) AS of_automation"
         " FROM closed_periods WHERE org_id = :org AND valid_until IS NULL",

@@ -1,4 +1,4 @@
-"""Makes a consistent copy of an SQLite database in one file, and restores a database from it."""
+"""Copies an SQLite database consistently into one file, and restores a database from it."""
 
 import contextlib
 import hashlib
@@ -21,7 +21,7 @@ _BLOCK = 1 << 20
 
 
 class InvalidBackup(Exception):
-    """The file cannot be restored: it is damaged, or it was not made by `take`."""
+    """Raised when a file cannot be restored: it is damaged, or `take` did not write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def inspect(copy: Path) -> BackupCopy:
 
 
 def lay_out(copy: Path, target: Path) -> None:
-    """Makes a database file of a copy; only the owner can read it.
+    """Creates a database file from a copy; only its owner can read the file.
 
     Raises FileExistsError when `target` exists.
     """

@@ -1,4 +1,4 @@
-"""The interface to both databases: transactions, named parameters, macros where SQL differs."""
+"""The interface to both databases: transactions, named parameters, and macros for SQL that differs."""
 
 import json
 import re
@@ -22,7 +22,7 @@ LONG_SECONDS = 30.0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# Made once: json.dumps makes a new encoder at every call with options other than its defaults.
+# Created once: json.dumps creates an encoder at every call with non-default options.
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -123,7 +123,7 @@ class Batchable(Generic[I, T]):
     autocommit: bool = False
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
-        """Runs the act for its item alone."""
+        """Runs the act for its own item only."""
         return self.run_one(tx, self.item)
 
 
@@ -158,7 +158,7 @@ class Engine(Protocol):
 
     @property
     def dialect(self) -> Dialect:
-        """The database engine."""
+        """The kind of database."""
         ...
 
     async def write(
@@ -189,15 +189,15 @@ class Engine(Protocol):
 
 
 class NeedsSlowPath(Exception):
-    """Raised by a batch when one of its items needs the slow path; each is then processed by itself."""
+    """Raised by a batch when an item needs the slow path; each item is then processed by itself."""
 
 
 class ForeignAwait(Exception):
-    """An act awaited something other than its Tx, such as a network call or a sleep."""
+    """Raised when an act awaits something other than its Tx, such as a network call or a sleep."""
 
 
 class Busy(Exception):
-    """The database was busy; the act may be run again."""
+    """Raised when the database is busy; the act may be run again."""
 
 
 def ms(instant: datetime) -> int:
@@ -221,7 +221,7 @@ def orgs_of(org: OrgId | Collection[OrgId]) -> Collection[OrgId]:
 
 
 def to_column(value: object, dialect: Dialect) -> object:
-    """Returns an argument in the form the driver takes. Raises TypeError for an unsupported type."""
+    """Returns an argument in the driver's form. Raises TypeError for an unsupported type."""
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
@@ -259,7 +259,7 @@ _MACROS: Mapping[Dialect, Mapping[str, str]] = {
 
 
 class Statement(NamedTuple):
-    """A statement in the driver's syntax, its argument names in order, and what picks the arguments."""
+    """A statement in the driver's syntax, its argument names in order, and the function that picks them."""
 
     text: str
     names: tuple[str, ...]

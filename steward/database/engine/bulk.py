@@ -5,7 +5,7 @@ from itertools import islice
 
 from steward.database.engine.base import Tx
 
-# Few rows at a time: thousands that live at once cost more in garbage collection than they save.
+# Few rows at a time: thousands of live objects cost more in garbage collection than they save.
 _ROWS_AT_ONCE = 256
 
 
@@ -25,7 +25,7 @@ class BulkInsert:
         self._many = f"{into} SELECT rows.* FROM unnest({arrays}) AS rows {on_conflict}"
 
     async def insert(self, tx: Tx, rows: Iterable[Sequence[object]]) -> None:
-        """Inserts `rows`, whose values stand in the order of the columns and need no conversion."""
+        """Inserts `rows`, whose values are in the order of the columns and need no conversion."""
         pending = iter(rows)
         while some := list(islice(pending, _ROWS_AT_ONCE)):
             if tx.dialect == "sqlite":

@@ -1,4 +1,4 @@
-"""Rewrites an SQLite file, so that removed rows are left neither in its pages nor in its log."""
+"""Rewrites an SQLite file, so that removed rows remain neither in its pages nor in its log."""
 
 import sqlite3
 from contextlib import closing
@@ -8,7 +8,7 @@ from steward.database.engine.sqlite import take_lock
 
 
 class NotRewritten(Exception):
-    """Removed rows may still be in the file or log: another process uses it, or the disk is full."""
+    """Raised when removed rows may remain in the file or log: it is in use, or the disk is full."""
 
 
 def compact(path: Path) -> None:

@@ -26,7 +26,7 @@ _WORDS = "The disk is full or failing. Nothing was done. Try again when its oper
 
 
 class DiskFull(Unavailable):
-    """A write failed because the disk is full or failing; it was rolled back."""
+    """Raised when a write failed and was rolled back because the disk is full or failing."""
 
     def __init__(self) -> None:
         super().__init__(_WORDS, retry_after=RETRY_SECONDS)
@@ -44,7 +44,7 @@ class DiskSpace:
 
     @property
     def is_low(self) -> bool:
-        """Whether the operator has to make room: the disk is full, or less than a tenth of it is free."""
+        """Whether the operator has to free space: the disk is full, or less than a tenth of it is free."""
         return self.is_full or self.free_share < _MIN_FREE
 
     def measure(self) -> None:

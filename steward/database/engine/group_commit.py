@@ -23,11 +23,11 @@ _EXCLUSIVE_WINDOW_S = 0.010
 
 
 class CallGivenUp(Unavailable):
-    """A call took too long, or its connection was lost and whether the server committed is unknown."""
+    """Raised when a call took too long, or its connection was lost and the commit's outcome is unknown."""
 
 
 class _RunAlone(Protocol):
-    """Writes one act like `PostgresEngine.write_alone`; with `org` None, without a transaction."""
+    """Writes one act as `PostgresEngine.write_alone` does; with `org` None, without a transaction."""
 
     def __call__(
         self, now: datetime, act: Act[Any], *, org: OrgId | Collection[OrgId] | None
@@ -53,10 +53,11 @@ class _BatchKind:
 
 
 class Committer:
-    """Starts the shared calls of a process, that of the longest waiting write first.
+    """Starts the shared calls of a process, first the call with the longest waiting write.
 
     A run awaits each of its writes, so at most one is in progress; the lease's epoch refuses any other.
-    `on_commit` receives the number of items of a call, `on_batch_split` the kind and error of a failed call.
+    `on_commit` receives the number of items of a call, `on_batch_split` the kind and error of a failed
+    call.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Committer:
         self._loop = asyncio.get_running_loop()  # looked up once: asyncio checks the process id each time
 
     async def write(self, now: datetime, act: Batchable[Any, Any], orgs: Collection[OrgId]) -> Any:
-        """Queues `act` for a shared call and returns its answer once that is committed."""
+        """Queues `act` for a shared call and returns its answer once the call is committed."""
         kind = self._kinds.get(act.run_batch)
         if kind is None:
             kind = self._kinds[act.run_batch] = _BatchKind(act.run_batch.__module__.rpartition(".")[2])
@@ -89,7 +90,7 @@ class Committer:
         return await item.answer
 
     def _schedule_start(self) -> None:
-        """Schedules the start of calls after the callbacks that are ready now; their writes share a call."""
+        """Schedules the start of calls after the callbacks that are ready now, whose writes share a call."""
         if not self._is_start_scheduled:
             self._is_start_scheduled = True
             self._loop.call_soon(self._start_calls)
@@ -153,7 +154,7 @@ class Committer:
             orgs = None if first.act.autocommit else _orgs_of(batch)
             try:
                 answers = await self._alone(first.now, together, org=orgs)
-            except CallGivenUp as error:  # a stored item that runs again seems fenced
+            except CallGivenUp as error:  # a stored item that runs again would look fenced
                 _fail_all(batch, error)
                 return
             except Exception as error:

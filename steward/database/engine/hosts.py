@@ -47,7 +47,7 @@ class ServerConnection(_Connection):
     is_committing = False  # a commit was sent and not yet answered
     has_context = False  # a small read left its tenant context on it
     is_unconfirmed = False  # a commit was confirmed before the standby had it
-    opened_at = 0.0  # on the monotonic clock, as the next
+    opened_at = 0.0  # on the monotonic clock, as is the next
     idle_since = 0.0
     _calls = 0
     _plans_kept = _PLANS_KEPT
@@ -72,16 +72,16 @@ class ServerConnection(_Connection):
         return True
 
     def get_reset_query(self) -> str:
-        """Returns what `reset` sends after the rollback; the settings of `prepare` have to stay."""
+        """Returns the statements that `reset` sends after the rollback; keeps the settings of `prepare`."""
         return "SET app.orgs = ''"
 
     async def _introspect_types(
         self, typeoids: Iterable[int], timeout: float | None
     ) -> tuple[list[asyncpg.Record], object]:
-        """Returns what asyncpg has to know of types; those that every server has are read once a process.
+        """Returns the type information that asyncpg needs; types of every server are read once per process.
 
-        Overridden because the server plans that query for 10 ms and more on each new connection, whose first
-        statements with arrays it delays.
+        Overridden because the server plans that query for 10 ms and more on each new connection, and so
+        delays its first statements with arrays.
         """
         facts: list[asyncpg.Record] = []
         for oid in typeoids:
@@ -156,7 +156,7 @@ class Hosts:
         self._urls.sort(key=lambda other: other[0] == number)
 
     def count_loss(self, why: str) -> None:
-        """Counts a lost connection, so that those open now are checked before they are used again."""
+        """Counts a lost connection, so that connections open now are checked before they are used again."""
         self.losses += 1
         self._note_lost(why)
 
@@ -171,7 +171,7 @@ class Hosts:
             self._observer.back(host, seconds)
 
     async def still_serves(self, connection: ServerConnection) -> bool:
-        """Returns whether a connection still works after another was lost; terminates it otherwise."""
+        """Returns whether a connection still works after another was lost; terminates it if not."""
         losses = self.losses
         try:
             in_recovery = await connection.fetchval("SELECT pg_is_in_recovery()", timeout=_CONNECT_SECONDS)

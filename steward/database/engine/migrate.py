@@ -33,8 +33,8 @@ _FUNCTIONS = "functions"
 _INCREMENTAL = 2
 _CONNECT_SECONDS = 60.0
 _LOCK = 7_405_339_281  # any constant: the advisory lock of a migration
-# A statement may take as long as it needs, also where the role or database limits others. A transaction that
-# idles has lost its process, and its locks would hold up the service.
+# A statement may take as long as it needs, even where the role or database limits others. An idle transaction
+# has lost its process, and its locks would hold up the service.
 _LIMITS = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 10000"
 _MACROS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
@@ -74,7 +74,7 @@ _VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LockLimits:
-    """The time for which a migration waits for a table's lock, blocking others, and how often it tries."""
+    """How long a migration waits for a table's lock, which blocks others, and how often it tries."""
 
     wait_ms: int = 5_000
     tries: int = 10
@@ -99,13 +99,13 @@ class _Migration:
 
     @property
     def serves_from(self) -> int:
-        """The newest migration of the oldest release that may serve beside this one."""
+        """The newest migration of the oldest release that may run beside this one."""
         stated = _SERVES_FROM.search(self.text)
         return int(stated[1]) if stated else self.version
 
     @property
     def is_cleaning(self) -> bool:
-        """Whether it drops what the release before used, so that `migrate` leaves it to `--clean`."""
+        """Whether it drops what the previous release used, so that only `migrate --clean` applies it."""
         return bool(_CLEANS.search(self.text))
 
     @property
@@ -118,7 +118,8 @@ class _Migration:
 class MigrationResult:
     """The result of one `migrate`: versions, and the names of applied, pending and cleaning migrations.
 
-    `to_clean` are those that only a `migrate` with `cleans` applies, and `functions` of earlier releases.
+    `to_clean` are the migrations that only a `migrate` with `cleans` applies, and `functions` those of
+    earlier releases.
     """
 
     dialect: Dialect
@@ -130,7 +131,7 @@ class MigrationResult:
 
 
 class SchemaDiffers(Exception):
-    """An applied migration differs from this release's, or the schema is too new for this release."""
+    """Raised when an applied migration differs from this release's, or the schema is too new for it."""
 
 
 def migrations(dialect: Dialect, folder: Traversable = _FOLDER) -> list[_Migration]:
@@ -172,12 +173,13 @@ async def migrate(
     folder: Traversable = _FOLDER,
     lock_limits: LockLimits = _LOCK_LIMITS,
 ) -> MigrationResult:
-    """Applies pending migrations to the database at `url`; with `dry_run`, reports them only.
+    """Applies pending migrations to the database at `url`; with `dry_run`, only reports them.
 
-    With `cleans` it also drops what no process of this release uses; those of earlier ones then fail.
+    With `cleans` it also drops what no process of this release uses; processes of earlier releases then
+    fail.
 
-    Raises SchemaDiffers when another release made the database or a later one migrated it further than this
-    one serves, Unavailable when it cannot be opened or a table stays locked.
+    Raises SchemaDiffers when another release created the database or a later one migrated it further than
+    this one supports, Unavailable when it cannot be opened or a table stays locked.
     """
     if is_sqlite(url):
         return await asyncio.to_thread(_migrate_sqlite, sqlite_path(url), now, dry_run, cleans, folder)
@@ -237,7 +239,7 @@ async def _migrate_postgres(
         raise Unavailable(f"The database cannot be reached: {error}.") from error
     try:
         await connection.execute(_LIMITS)
-        # Asked again and again: a statement that waits for the lock would hold up an index that is built.
+        # Polls for the lock: a statement that waits for it would hold up an index build.
         while not await connection.fetchval(f"SELECT pg_try_advisory_lock({_LOCK})"):
             await connection.execute("SELECT pg_sleep(0.1)")
         if dry_run and not await connection.fetchval("SELECT to_regclass('schema_version')"):
@@ -267,7 +269,7 @@ async def _migrate_postgres(
 
 
 async def _within_limits(connection: Any, act: Callable[[], Awaitable[None]], limits: LockLimits) -> None:
-    """Runs `act` in a transaction that stops waiting for a lock after a time, and tries it again.
+    """Runs `act` in a transaction that gives up waiting for a lock after a time, and tries it again.
 
     While it waits, others wait behind it. Raises Unavailable after the last try.
     """
@@ -333,7 +335,7 @@ async def _apply_postgres(connection: Any, step: _Migration, now: datetime, limi
 
 
 async def _build_index(connection: Any, name: str, statement: str) -> None:
-    """Builds an index while its table is written to; one that a broken-off try left invalid is made again."""
+    """Builds an index while its table is written to; rebuilds one that an interrupted try left invalid."""
     is_valid = await connection.fetchval(
         "SELECT i.indisvalid FROM pg_index AS i WHERE i.indexrelid = to_regclass($1)", name
     )
@@ -357,7 +359,7 @@ def _spell(text: str, dialect: Dialect) -> str:
 def _applied(rows: Iterable[Any], steps: Sequence[_Migration]) -> dict[int, str]:
     """Returns the hash of each applied migration, by number.
 
-    Raises SchemaDiffers when a later release migrated the database further than this one serves.
+    Raises SchemaDiffers when a later release migrated the database further than this one supports.
     """
     applied = {row["version"]: row for row in rows}
     newest = max((step.version for step in steps), default=0)

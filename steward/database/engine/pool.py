@@ -1,4 +1,4 @@
-"""The PostgreSQL connections of one process: at most `size`, whose idle ones are reused."""
+"""The PostgreSQL connections of one process: at most `size`, of which idle ones are reused."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,17 +10,17 @@ from steward.clock import Clock
 from steward.database.engine.hosts import UNREACHABLE, Hosts, ServerConnection
 from steward.model.refusals import Refusal
 
-# An idle connection is closed after this time, but for the last one.
+# An idle connection is closed after this time, except the last one.
 _IDLE_SECONDS = 300.0
-# A connection is replaced after this time, since its server process keeps what it has cached until it ends.
+# A connection is replaced after this time, because its server process keeps its caches until it ends.
 _AGE_SECONDS = 3600.0
 
 
 class ConnectionPool:
-    """Lends connections, the most recently used one first; who waits is served in turn.
+    """Lends connections, the most recently used one first; callers that wait are served in turn.
 
-    Taking and giving back an idle connection waits for nothing and needs no timer and no task, unlike the
-    library's pool, where they cost as much as a small statement.
+    Taking and returning an idle connection waits for nothing and needs no timer and no task, unlike in the
+    library's pool, where that costs as much as a small statement.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ConnectionPool:
         return _Loan(self)
 
     async def acquire(self) -> ServerConnection:
-        """Returns a connection; one that was open when another was lost is checked first."""
+        """Returns a connection; first checks one that was open when another was lost."""
         self._refuse_if_closed()
         if self._slots.locked():
             async with asyncio.timeout(self._deadline):
@@ -98,7 +98,7 @@ class ConnectionPool:
         task.add_done_callback(self._resets.discard)
 
     async def _reset(self, connection: ServerConnection) -> None:
-        """Awaits the end of a statement that was cancelled and rolls back; closes a connection that fails."""
+        """Waits for a cancelled statement to end and rolls back; closes a connection that fails."""
         try:
             await connection.reset(timeout=self._deadline)
         except (*UNREACHABLE, asyncpg.PostgresError):
@@ -108,7 +108,7 @@ class ConnectionPool:
 
     def _keep(self, connection: ServerConnection) -> None:
         now = self._clock.monotonic()
-        # A caller who gave up during the commit did not see that the standby lacks it; its next user would.
+        # A caller who gave up during the commit did not see that the standby lacks it; the next user would.
         if connection.is_unconfirmed or now - connection.opened_at > _AGE_SECONDS:
             connection.terminate()
         if not connection.is_closed():
@@ -134,7 +134,7 @@ class ConnectionPool:
             for connection in (*self._idle, *self._in_use):
                 connection.terminate()
         finally:
-            for _ in range(acquired_slots):  # whoever comes now is refused at once instead of waiting
+            for _ in range(acquired_slots):  # later callers are refused at once instead of waiting
                 self._slots.release()
 
 

@@ -35,9 +35,9 @@ T = TypeVar("T")
 
 TRIES = 5
 DEADLINE = 8.0
-# Shorter for the heartbeat, which must learn in time that its lease was not extended.
+# Shorter for the heartbeat, which must find out in time that its lease was not extended.
 HEARTBEAT_DEADLINE = 5.0
-# Of the read that identifies a request's caller, which is part of the request's own 10 s.
+# For the read that identifies a request's caller, which is part of the request's own 10 s.
 _CALLER_SECONDS = 3.0
 _PASSING = (
     asyncpg.SerializationError,
@@ -46,10 +46,10 @@ _PASSING = (
 
 
 class _NotReplicated(Exception):
-    """A commit was confirmed before the standby had it; a fail-over may lose it."""
+    """Raised when a commit was confirmed before the standby had it, so that a fail-over may lose it."""
 
 
-# Errors that a reachable server answers; the transaction was rolled back.
+# Errors that a reachable server reports; the transaction was rolled back.
 _REFUSED = (
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
@@ -62,7 +62,7 @@ _REASONS: Sequence[tuple[type[BaseException], str]] = (
     (asyncpg.OperatorInterventionError, "shut_down"),
 )
 # The server cancels a statement after this share of its caller's deadline: the caller then knows that nothing
-# was written, and the connection goes on. A server that no longer answers is given up at the deadline.
+# was written, and the connection stays usable. A server that no longer answers is given up at the deadline.
 _SERVER_SHARE = 0.9
 _IDLE_MS = 10_000
 _ANEW = "DISCARD PLANS"
@@ -104,12 +104,12 @@ class PostgresTx:
 
     @property
     def dialect(self) -> Dialect:
-        """Which engine this runs on."""
+        """The kind of database that this runs on."""
         return "postgresql"
 
     @property
     def test_now(self) -> datetime | None:
-        """The instant a test has set for the database's clock."""
+        """The instant that a test has set for the database's clock."""
         return self.now if self._test else None
 
     def _bound(self, sql: Sql, args: Args | None) -> tuple[str, Sequence[object]]:
@@ -157,7 +157,7 @@ class PostgresTx:
 def _as_app(deadline: float) -> Callable[[ServerConnection], Awaitable[None]]:
     """Returns a function that sets a connection's role and its server-side time limits."""
 
-    # Functions switch kinds of plans off by a high cost, for which the server would compile short statements.
+    # Functions rule out kinds of plans by a high cost, at which the server would compile short statements.
     async def prepare_connection(connection: ServerConnection) -> None:
         await connection.execute(
             "SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''; SET jit = off;"
@@ -235,7 +235,7 @@ class PostgresEngine:
 
     @property
     def dialect(self) -> Dialect:
-        """Which engine this is."""
+        """The kind of database."""
         return "postgresql"
 
     async def write(
@@ -291,7 +291,7 @@ class PostgresEngine:
 
     @contextlib.contextmanager
     def _closed_when_lost(self, connection: ServerConnection) -> Iterator[None]:
-        """Closes a connection whose server was lost or takes no writes; the pool does not reuse it.
+        """Closes a connection whose server was lost or accepts no writes; the pool does not reuse it.
 
         It closes at once, without a rollback: a server that does not answer would not answer that either,
         and an answer after the deadline cannot be trusted.
@@ -313,7 +313,7 @@ class PostgresEngine:
     async def write_alone(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] | None = ()
     ) -> T:
-        """Writes like `write`, but never in a shared call.
+        """Writes as `write` does, but never in a shared call.
 
         With `org` None, as for an Autocommit act, no transaction is begun around it.
         """

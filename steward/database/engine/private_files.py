@@ -1,4 +1,4 @@
-"""Keeps files readable by their owner alone; the caller says which files."""
+"""Keeps files readable only by their owner; the caller says which files."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _OTHERS = 0o077
 _SHARED = stat.S_ISVTX | stat.S_ISGID
-# Folders of the Filesystem Hierarchy Standard, which programs share; only by mistake is one the data folder.
+# Folders of the Filesystem Hierarchy Standard, which programs share; one is a data folder only by mistake.
 _OF_THE_SYSTEM = frozenset(
     Path(name)
     for name in (
@@ -34,7 +34,7 @@ def make_file(file: Path) -> None:
 
 
 def open_to_write(file: Path) -> IO[str]:
-    """Opens a file for writing and empties it; a file it creates is readable by its owner alone."""
+    """Opens a file for writing and empties it; only its owner can read a file that this creates."""
     return open(file, "w", opener=lambda path, flags: os.open(path, flags, _FILE_MODE))
 
 
@@ -46,7 +46,7 @@ def is_shared(folder: Path) -> bool:
 
 
 def is_open(path: Path) -> bool:
-    """Returns whether other accounts have any right to it; False when it does not exist."""
+    """Returns whether other accounts have any rights to it; False when it does not exist."""
     try:
         return bool(path.stat().st_mode & _OTHERS)
     except FileNotFoundError:
@@ -61,8 +61,8 @@ def is_foreign(path: Path) -> bool:
 def close(paths: Iterable[Path]) -> list[Path]:
     """Removes all rights of other accounts from files and folders; returns those that stay open.
 
-    Shared folders, other accounts' files and paths whose file system refuses the change stay as they are.
-    A file of another account is never changed, because its owner can replace it with a link to any file.
+    Shared folders, other accounts' files and paths whose file system refuses the change stay unchanged. A
+    file of another account is never changed, because its owner can replace it with a link to any file.
     """
     still_open = []
     for path in paths:

@@ -34,21 +34,21 @@ QUEUE_BYTES = 64 * 1024 * 1024
 _READERS = 4
 # With SQLite's default of 2 MiB, a batch of due automations evicts pages that it needs again.
 _WRITER_CACHE_KIB = 64 * 1024
-# The rows that are due at one time lie in pages all over a large file. Reading each page by a system call
-# took an eighth of the time to turn a slot into a run, so the writer maps the file, for reading only.
+# The rows that are due at one time are spread over the pages of a large file. Reading each page by a system
+# call took an eighth of the time to turn a slot into a run, so the writer maps the file, for reading only.
 _WRITER_MAPPED_BYTES = 1024**3
 _TRIES = 5
 
 
 class AlreadyServed(Exception):
-    """Another process serves this SQLite file."""
+    """Raised when another process serves this SQLite file."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Opens a durable connection in autocommit mode."""
     if sqlite3.sqlite_version_info < (3, 38):
         raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
-    with contextlib.suppress(OSError):  # SQLite's own error says why
+    with contextlib.suppress(OSError):  # SQLite's own error states the reason
         make_file(path)  # its log files inherit its permissions
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30.0
@@ -94,7 +94,7 @@ class _Writer:
         self._connection.execute("PRAGMA temp_store = MEMORY")
         self._copier = LogCopier(connect(path))
         self._jobs: deque[_Job] = deque()
-        self._put_bytes = 0  # one thread counts each; the difference is waiting
+        self._put_bytes = 0  # one counter per thread; the difference is the number of waiting jobs
         self._taken_bytes = 0
         self._wake = threading.Condition()
         self._closed = False
@@ -188,7 +188,7 @@ class _Writer:
         self._connection.execute("COMMIT")
 
     def _turn(self, job: _Job, done: list[_Job]) -> bool:
-        """Runs a job together with the jobs of its kind that directly follow it; returns as `_run`."""
+        """Runs a job together with directly following jobs of its kind; returns what `_run` returns."""
         kind = job.act
         if not isinstance(kind, Batchable) or not kind.on_sqlite:
             return self._run(job)
@@ -300,7 +300,7 @@ class SqliteEngine:
 
     @property
     def dialect(self) -> Dialect:
-        """Which engine this is."""
+        """The kind of database."""
         return "sqlite"
 
     async def write(
@@ -351,7 +351,7 @@ class SqliteEngine:
             connection.execute("COMMIT")
 
     async def close(self) -> None:
-        """Commits what is queued, then closes every connection and releases the lock."""
+        """Commits queued jobs, then closes every connection and releases the lock."""
         self._writer.close()
         self._pool.shutdown(wait=True)
         for connection in [self._near, *self._far]:
@@ -361,7 +361,7 @@ class SqliteEngine:
 
 
 def take_lock(path: Path) -> IO[str]:
-    """Takes the lock of the process that serves `path`, held until the returned file is closed.
+    """Takes the lock of the process that serves `path` and holds it until the returned file is closed.
 
     Raises AlreadyServed when another process holds it.
     """

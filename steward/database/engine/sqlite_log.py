@@ -7,7 +7,7 @@ import threading
 # Rows written between two checkpoints; each row adds about one page to the log.
 ROWS = 4_000
 # Pages after which the writer checkpoints the rest itself, so that the log restarts at its beginning. While
-# the writer is never idle, no other connection can bring that about.
+# the writer is never idle, no other connection can achieve that.
 LONGEST_PAGES = 12_000
 
 

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 # Compiled statements that sqlite3 caches for each connection.
 STATEMENTS = 512
-# Rows of one INSERT. A row of a table with ten indexes then costs two thirds of a single one. More rows would
-# gain nothing, and each size is a statement of its own.
+# Rows of one INSERT. A row of a table with ten indexes then costs two thirds of a single INSERT. More rows
+# would gain nothing, and each size is a separate statement.
 _BLOCKS = (64, 16)
 _VALUES = re.compile(r"(?P<head>INSERT .*? VALUES )(?P<row>\((?:[^()]|\(\))*\))(?P<tail>| ON CONFLICT [^?]*)")
 _NUMBER = re.compile(r"\?([0-9]+)")
@@ -50,7 +50,7 @@ class SqliteTx:
 
     @property
     def dialect(self) -> Dialect:
-        """Which engine this runs on."""
+        """The kind of database that this runs on."""
         return "sqlite"
 
     @property
@@ -96,7 +96,7 @@ class SqliteTx:
 
 
 def drive(act: Act[T], tx: SqliteTx) -> T:
-    """Runs an act to its end and returns its answer.
+    """Runs an act to completion and returns its result.
 
     Raises ForeignAwait when it awaits anything but its Tx.
     """

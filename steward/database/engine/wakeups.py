@@ -22,7 +22,7 @@ _BROKEN = (asyncpg.PostgresError, *UNREACHABLE)
 
 
 class Wakeups:
-    """Sends and receives hints, each on a connection of its own, outside the transactions that write."""
+    """Sends and receives hints, each on its own connection, outside the transactions that write."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Wakeups:
                 try:
                     await ear.add_listener(_CHANNEL, self._hear)
                     wait = 1.0
-                    for kind in KINDS:  # hints that were missed while disconnected
+                    for kind in KINDS:  # covers hints that were missed while disconnected
                         self._heard(kind)
                     await self._watch(ear, ended)
                 finally:
@@ -96,7 +96,7 @@ class Wakeups:
             wait = min(wait * 2, _LONGEST_RETRY_SECONDS)
 
     async def _watch(self, ear: Any, ended: asyncio.Event) -> None:
-        """Returns when the connection has ended, or when its server of several has become a standby.
+        """Returns when the connection has ended, or when its server has become a standby of several servers.
 
         Raises TimeoutError when the server does not answer.
         """

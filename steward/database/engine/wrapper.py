@@ -1,4 +1,4 @@
-"""Engines around another one: the base of those that change how a write is made, and longer time limits."""
+"""Wrappers of engines: a base for those that change how writes are made, and longer time limits."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class EngineWrapper:
-    """Passes everything on to the wrapped engine; a subclass overrides what it changes."""
+    """Forwards every call to the wrapped engine; a subclass overrides what it changes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -20,7 +20,7 @@ class EngineWrapper:
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Writes like the wrapped engine."""
+        """Writes as the wrapped engine does."""
         return await self._engine.write(now, act, org=org, urgent=urgent)
 
     async def read(
@@ -32,7 +32,7 @@ class EngineWrapper:
         small: bool = False,
         sets_tenant: bool = False,
     ) -> T:
-        """Reads like the wrapped engine."""
+        """Reads as the wrapped engine does."""
         return await self._engine.read(now, act, org=org, small=small, sets_tenant=sets_tenant)
 
     async def close(self) -> None:
@@ -41,7 +41,7 @@ class EngineWrapper:
 
 
 class LongLimitEngine(EngineWrapper):
-    """An engine that allows each statement of a transaction more time, for which it makes one more call.
+    """An engine that allows each statement of a transaction more time, at the cost of one more call.
 
     Small reads and acts without a transaction of their own keep the limit of the wrapped engine.
     """
@@ -53,7 +53,7 @@ class LongLimitEngine(EngineWrapper):
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Writes like the wrapped engine, with the longer limit."""
+        """Writes as the wrapped engine does, with the longer limit."""
         if isinstance(act, Autocommit | Batchable):
             return await super().write(now, act, org=org, urgent=urgent)
         weighted_act = WeightedAct(self._with_limit(act), getattr(act, "weight", 0))
@@ -68,7 +68,7 @@ class LongLimitEngine(EngineWrapper):
         small: bool = False,
         sets_tenant: bool = False,
     ) -> T:
-        """Reads like the wrapped engine, with the longer limit."""
+        """Reads as the wrapped engine does, with the longer limit."""
         if not (small or isinstance(act, Autocommit)):
             act = self._with_limit(act)
         return await super().read(now, act, org=org, small=small, sets_tenant=sets_tenant)

@@ -1,4 +1,4 @@
-"""Types of objects of listening stores that are read again: since when, up to where, and what is due."""
+"""The object types to catch up on: since when, up to where they were read, and when they are due."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _DUE = PerEngine(
 
 
 class Fill(StrEnum):
-    """Whether what was last seen of a type must be complete, and is."""
+    """Whether the last-seen state of a type needs no fill, needs one, or is filled."""
 
     NONE = "none"
     PENDING = "pending"
@@ -25,7 +25,7 @@ class Fill(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """A type of object of a store: listened to `since`; everything modified before `read_until` is known.
+    """The catch-up of an object type: listened to `since`, and read up to `read_until`.
 
     `ids_compared_at`: when the list of ids was last compared.
     """
@@ -59,7 +59,7 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, CatchU
 async def start(
     tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, fill: Fill, next_at: datetime
 ) -> None:
-    """Listening to a type begins now."""
+    """Records that listening to a type begins now."""
     await tx.execute(
         "INSERT INTO catch_ups (org_id, integration_id, object_type, since, fill, read_until,"
         " ids_compared_at,"
@@ -118,7 +118,7 @@ async def read_on(
 async def defer(
     tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, next_at: datetime
 ) -> None:
-    """Schedules another try after a failed read, from the position it had reached."""
+    """Schedules another try after a failed read, from the position that was reached."""
     await tx.execute(
         "UPDATE catch_ups SET next_at = :next, tries = tries + 1"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
@@ -127,7 +127,7 @@ async def defer(
 
 
 async def read_now(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Something was not delivered: everything is read again now."""
+    """Makes all types due for catch-up now, because something was not delivered."""
     await tx.execute(
         "UPDATE catch_ups SET next_at = :now WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
@@ -137,7 +137,7 @@ async def read_now(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
 async def remove_others(
     tx: Tx, org: OrgId, integration: IntegrationId, object_types: Collection[str]
 ) -> None:
-    """Removes the types that nobody waits for any more."""
+    """Removes the types that no automation waits for any longer."""
     await tx.execute(
         "DELETE FROM catch_ups WHERE org_id = :org AND integration_id = :integration"
         " AND object_type NOT IN (:types)",

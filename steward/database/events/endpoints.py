@@ -1,4 +1,4 @@
-"""Addresses store events arrive at: found by the hash of their key before the organization is known."""
+"""Event addresses, found by the hash of their key before the organization is known."""
 
 import hashlib
 
@@ -12,7 +12,7 @@ def hashed(key: str) -> str:
 
 
 async def find(tx: Tx, key: str) -> tuple[OrgId, IntegrationId] | None:
-    """Returns the connection whose event address has this key; None for an unknown or removed one."""
+    """Returns the connection whose event address has this key; None for an unknown or removed address."""
     row = await tx.first(
         "SELECT org_id, integration_id FROM dir_endpoints WHERE endpoint_key_hash = :hash",
         {"hash": hashed(key)},
@@ -21,7 +21,7 @@ async def find(tx: Tx, key: str) -> tuple[OrgId, IntegrationId] | None:
 
 
 async def open_for(tx: Tx, org: OrgId, integration: IntegrationId, key: str) -> None:
-    """Opens a store's address under a new key; those before are closed."""
+    """Opens a store's address under a new key and closes its former addresses."""
     await close(tx, org, integration)
     await tx.execute(
         "INSERT INTO dir_endpoints (endpoint_key_hash, org_id, integration_id)"
@@ -31,7 +31,7 @@ async def open_for(tx: Tx, org: OrgId, integration: IntegrationId, key: str) -> 
 
 
 async def close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Closes a store's address: the next delivery finds nobody."""
+    """Closes a store's address: later deliveries are not found."""
     await tx.execute(
         "DELETE FROM dir_endpoints WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},

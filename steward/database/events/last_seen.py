@@ -18,7 +18,7 @@ _CONFLICT = (
     " modified_at = excluded.modified_at, seen_at = excluded.seen_at"
 )
 _PUT_TAIL = _CONFLICT + ", delivered = excluded.delivered"
-# An initial fill never overwrites a newer state that an event brought.
+# An initial fill never overwrites a newer state from an event.
 _FILL_TAIL = (
     _CONFLICT + " WHERE last_seen.modified_at IS NULL OR excluded.modified_at > last_seen.modified_at"
 )
@@ -34,7 +34,7 @@ _FILL = PerEngine(_PUT_ROWS.sqlite + _FILL_TAIL, _PUT_ROWS.postgresql + _FILL_TA
 
 @dataclass(frozen=True, slots=True)
 class ReportedTimes:
-    """The newest modified times with which deliveries and catch-up reported a topic of an object."""
+    """The newest modification times with which deliveries and catch-up reported a topic of an object."""
 
     delivered: datetime | None = None
     polled: datetime | None = None
@@ -42,7 +42,7 @@ class ReportedTimes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSnapshot:
-    """The last state of an object; `fields` ≤ 2 KiB of JSON; `reported` by topic."""
+    """The last state of an object; `fields` is at most 2 KiB of JSON; `reported` is by topic."""
 
     object_type: str
     object_id: str
@@ -85,12 +85,12 @@ async def of(
 
 
 async def put(tx: Tx, org: OrgId, integration: IntegrationId, seen: Sequence[ObjectSnapshot]) -> None:
-    """Stores the newest state of objects, each named once."""
+    """Stores the newest state of objects, of which none occurs twice."""
     await tx.execute(_PUT, _args(org, integration, seen))
 
 
 async def fill(tx: Tx, org: OrgId, integration: IntegrationId, seen: Sequence[ObjectSnapshot]) -> None:
-    """Stores states as `put`, but keeps newer ones."""
+    """Stores states as `put` does, but keeps newer ones."""
     await tx.execute(_FILL, _args(org, integration, seen))
 
 

@@ -1,4 +1,4 @@
-"""Recent changes of automations, by which the echo guard knows their own events."""
+"""Recent changes by automations, from which the echo guard recognizes events of Steward's own writes."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _NOTE = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class ChangedObject:
-    """An object a run changed: its time in the echo, and whether our write set that time."""
+    """An object that a run changed: its time in the echo, and whether our write set that time."""
 
     integration: IntegrationId
     object_type: str
@@ -42,7 +42,7 @@ class ChangedObject:
 
 @dataclass(frozen=True, slots=True)
 class OwnChange:
-    """A change an automation made lately."""
+    """A recent change by an automation."""
 
     automation: AutomationId
     object_type: str
@@ -57,7 +57,7 @@ class OwnChange:
 async def note(
     tx: Tx, org: OrgId, run: RunId, touched: Sequence[ChangedObject], *, applied_at: datetime | None = None
 ) -> None:
-    """Records a run's change with its outcome, in its transaction; `applied_at` defaults to now."""
+    """Records objects that a run changed, in the outcome's transaction; `applied_at` defaults to now."""
     rows = {
         (changed.integration, changed.object_type, changed.object_id): [
             changed.integration,
@@ -76,7 +76,7 @@ async def note(
 async def of(
     tx: Tx, org: OrgId, integration: IntegrationId, automations: Collection[AutomationId]
 ) -> list[OwnChange]:
-    """Returns what these automations changed in the store within the last ten minutes."""
+    """Returns the changes of these automations in the store within the last ten minutes."""
     rows = await tx.all(
         "SELECT automation_id, object_type, object_id, run_id, applied_at, modified_at, set_modified_at,"
         " by_event"
@@ -107,7 +107,7 @@ async def of(
 async def under_way(
     tx: Tx, org: OrgId, integration: IntegrationId, automations: Collection[AutomationId]
 ) -> set[tuple[AutomationId, str, str]]:
-    """Objects of the store these automations have lately begun to write, the outcome not yet known."""
+    """Returns objects of the store with a recent write of these automations whose outcome is unknown yet."""
     rows = await tx.all(
         "SELECT r.automation_id, c.object_type, c.object_id FROM write_ledger AS e"
         " JOIN runs AS r ON r.org_id = e.org_id AND r.id = e.run_id"

@@ -12,7 +12,7 @@ from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 
 _FAILURES_TO_POISON = 5
-_LEVEL = 1  # bodies are small and come fast
+_LEVEL = 1  # bodies are small and arrive quickly
 
 _KEEP = PerEngine(
     "INSERT INTO events (org_id, id, integration_id, dedupe_key, topic, polled, received_at, occurred_at,"
@@ -37,7 +37,7 @@ _DUE = PerEngine(
     " ORDER BY not_before, id LIMIT :most",
     "SELECT org_id, id FROM queue_events(:most, :test_now)",
 )
-# One call of a function on PostgreSQL; SQLite would walk the whole table for such a statement.
+# One call of a function on PostgreSQL; SQLite would scan the whole table for such a statement.
 _MATCHED = PerEngine(
     "UPDATE events SET state = 'matched', pointer = :pointer WHERE org_id = :org AND id = :event",
     "UPDATE events SET state = 'matched', pointer = r.value ->> 1"
@@ -51,7 +51,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """A delivery to store; `body` null when it was over the cap, `native` the platform's own topic."""
+    """A delivery to store; `body` is null when it was over the cap, `native` is the platform's own topic."""
 
     org: OrgId
     id: str
@@ -81,12 +81,12 @@ class EventRow:
 
 
 async def store(tx: Tx, new: NewEvent) -> bool:
-    """Stores a delivery with its body; False when its key was stored before."""
+    """Stores a delivery with its body. Returns False when its key was stored before."""
     return (await store_batch(tx, [new]))[0]
 
 
 async def store_batch(tx: Tx, new: Sequence[NewEvent]) -> list[bool]:
-    """Stores deliveries of any organizations of the tenant context; of equal keys, one."""
+    """Stores deliveries of any organizations of the tenant context; stores one of several with equal keys."""
     ordered = sorted(new, key=lambda event: (event.org, event.integration, event.dedupe_key))
     rows: list[list[JsonValue]] = [
         [
@@ -126,13 +126,13 @@ async def _store_bodies(tx: Tx, bodies: Sequence[tuple[NewEvent, bytes]]) -> Non
 
 
 async def due(tx: Tx, max_rows: int) -> list[tuple[OrgId, str]]:
-    """Events of all organizations that wait to be matched, the longest waiting first."""
+    """Returns events of all organizations that wait to be matched, the longest waiting first."""
     rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 
 
 async def read(tx: Tx, org: OrgId, events: Collection[str]) -> list[EventRow]:
-    """Returns those of the events that are still new, with their bodies, ordered by id."""
+    """Returns the events with these ids that are still new, with their bodies, in ascending order of id."""
     rows = await tx.all(
         f"SELECT {_COLUMNS}, b.body FROM events AS e"
         " LEFT JOIN event_bodies AS b ON b.org_id = e.org_id AND b.event_id = e.id"
@@ -143,7 +143,7 @@ async def read(tx: Tx, org: OrgId, events: Collection[str]) -> list[EventRow]:
 
 
 async def lock(tx: Tx, org: OrgId, events: Collection[str]) -> set[str]:
-    """Locks those that are still new; the ones another matcher has in hand are left out."""
+    """Locks the events that are still new; leaves out those that another process is matching."""
     rows = await tx.all(
         "SELECT id FROM events WHERE org_id = :org AND id IN (:events) AND state = 'new'"
         " AND not_before <= {now} ORDER BY id {skip_locked}",
@@ -153,7 +153,7 @@ async def lock(tx: Tx, org: OrgId, events: Collection[str]) -> set[str]:
 
 
 async def matched(tx: Tx, org: OrgId, pointers: Mapping[str, JsonObject]) -> None:
-    """Ends the matching of events; each keeps its pointer, for the runs it started."""
+    """Ends the matching of events; each keeps its pointer for the runs that it started."""
     rows: list[list[JsonValue]] = [
         [event, json.dumps(pointer, ensure_ascii=False)] for event, pointer in sorted(pointers.items())
     ]
@@ -165,7 +165,7 @@ async def matched(tx: Tx, org: OrgId, pointers: Mapping[str, JsonObject]) -> Non
 
 
 async def postpone(tx: Tx, org: OrgId, events: Collection[str], *, until: datetime) -> None:
-    """Leaves events for later without counting it as a failure."""
+    """Defers events without counting a failure."""
     await tx.execute(
         "UPDATE events SET not_before = :until WHERE org_id = :org AND id IN (:events) AND state = 'new'",
         {"org": org, "events": list(events), "until": until},
@@ -173,7 +173,7 @@ async def postpone(tx: Tx, org: OrgId, events: Collection[str], *, until: dateti
 
 
 async def failed(tx: Tx, org: OrgId, event: str) -> bool:
-    """Counts a failure and puts the event off for 1, 2, 4 … minutes; True when it is now poison."""
+    """Counts a failure and defers the event for 1, 2, 4 … minutes. Returns whether it is now poison."""
     row = await tx.first(
         "SELECT tries FROM events WHERE org_id = :org AND id = :event AND state = 'new' {for_update}",
         {"org": org, "event": event},
@@ -200,7 +200,7 @@ async def failed(tx: Tx, org: OrgId, event: str) -> bool:
 async def content_for_run(
     tx: Tx, org: OrgId, event: str, *, with_body: bool
 ) -> tuple[JsonObject, bytes | None]:
-    """Returns what a run of the event gets: its pointer and, on request, its body if it still exists."""
+    """Returns what a run of the event receives: its pointer and, on request, its body if it still exists."""
     row = await tx.first(
         "SELECT pointer FROM events WHERE org_id = :org AND id = :event", {"org": org, "event": event}
     )

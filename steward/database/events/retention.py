@@ -1,4 +1,4 @@
-"""Retention of store events, their bodies and the automations' recent changes."""
+"""Retention of store events, their bodies and the recent changes of automations."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -9,7 +9,7 @@ from steward.model.ids import OrgId, first_id
 
 
 async def past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
-    """Returns the oldest events of organizations that arrived before an instant."""
+    """Returns the oldest events that arrived before an instant, of all organizations in the span."""
     rows = await tx.all(
         PerEngine(
             "SELECT o.org_id, e.id FROM dir_orgs AS o CROSS JOIN events AS e"
@@ -23,7 +23,7 @@ async def past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[t
 
 
 async def bodies_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
-    """Returns events as `past` does that still have their bodies; none on PostgreSQL: months hold them."""
+    """Returns such events that still have bodies; none on PostgreSQL, which drops bodies by month."""
     rows = await tx.all(
         PerEngine(
             "SELECT o.org_id, b.event_id AS id FROM dir_orgs AS o CROSS JOIN event_bodies AS b"
@@ -37,7 +37,7 @@ async def bodies_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) ->
 
 
 async def remove(tx: Tx, org: OrgId, events: Collection[str]) -> int:
-    """Removes events with their bodies; how many."""
+    """Removes events and their bodies. Returns the number of events removed."""
     await remove_bodies(tx, org, events)
     return await tx.execute(
         "DELETE FROM events WHERE org_id = :org AND id IN (:events)", {"org": org, "events": list(events)}
@@ -45,7 +45,7 @@ async def remove(tx: Tx, org: OrgId, events: Collection[str]) -> int:
 
 
 async def remove_bodies(tx: Tx, org: OrgId, events: Collection[str]) -> int:
-    """Removes the bodies of events; how many."""
+    """Removes the bodies of events. Returns their number."""
     return await tx.execute(
         "DELETE FROM event_bodies WHERE org_id = :org AND event_id IN (:events)",
         {"org": org, "events": list(events)},
@@ -53,7 +53,7 @@ async def remove_bodies(tx: Tx, org: OrgId, events: Collection[str]) -> int:
 
 
 async def with_own_changes(tx: Tx, before: datetime) -> list[OrgId]:
-    """Organizations that have own changes made before an instant."""
+    """Returns the organizations with own changes made before an instant."""
     rows = await tx.all(
         PerEngine(
             "SELECT DISTINCT c.org_id FROM own_changes AS c WHERE c.applied_at < :before",
@@ -65,7 +65,7 @@ async def with_own_changes(tx: Tx, before: datetime) -> list[OrgId]:
 
 
 async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
-    """Removes the own changes made before an instant; how many."""
+    """Removes the own changes made before an instant. Returns their number."""
     return await tx.execute(
         "DELETE FROM own_changes WHERE org_id = :org AND applied_at < :before",
         {"org": org, "before": before},
@@ -73,7 +73,7 @@ async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
 
 
 async def with_poison(tx: Tx) -> int:
-    """Returns the number of events, in all organizations, that permanently failed to match."""
+    """Counts the events of all organizations that permanently failed to match."""
     row = await tx.first(
         PerEngine(
             "SELECT count(*) AS n FROM dir_orgs AS o CROSS JOIN events AS e"

@@ -1,4 +1,4 @@
-"""Stores which automations a topic starts, the stores' subscriptions, and their delivery state."""
+"""Stores which topics start which automations, the stores' subscriptions, and their delivery state."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class DeliveryState(StrEnum):
 
 
 class StoredState(StrEnum):
-    """The state of a subscription."""
+    """The state of a stored subscription."""
 
     REQUESTED = "requested"
     ACTIVE = "active"
@@ -58,7 +58,7 @@ async def set_topics(
 ) -> None:
     """Sets the topics of the store that start the automation, in place of earlier ones.
 
-    Only writes rows; the `listen` task, which is due at once, creates the subscriptions.
+    Only writes rows; the `listen` task, which becomes due at once, creates the subscriptions.
     """
     await schedule_check(tx, org, {integration, *await _remove_topics(tx, org, automation)})
     for topic in topics:
@@ -96,7 +96,7 @@ async def schedule_check(tx: Tx, org: OrgId, integrations: Collection[Integratio
 
 
 async def schedule_check_if_listening(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Locks the listener of a store that has one and makes it due; call it before writing the connection."""
+    """Locks a store's listener, if any, and makes it due; call it before writing the connection."""
     await tx.execute(
         "UPDATE listeners SET next_at = :now, tries = 0, topics_revision = topics_revision + 1"
         " WHERE org_id = :org AND integration_id = :integration",
@@ -125,7 +125,7 @@ async def automations_by_topic(
 ) -> dict[str, list[AutomationId]]:
     """Returns the active automations that each topic starts.
 
-    A caller that holds the lock on an automation's schedule reads its present state.
+    The state is current if the caller holds the lock on an automation's schedule.
     """
     rows = await tx.all(
         "SELECT topic, automation_id FROM automation_topics"
@@ -173,7 +173,7 @@ async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | Non
 
 
 async def remote_ids(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, str]:
-    """Native topics by the platform's id of the subscription, of those that were made."""
+    """Returns native topics by the platform's id of the subscription, for created subscriptions."""
     rows = await tx.all(
         "SELECT topic, remote_id FROM subscriptions"
         " WHERE org_id = :org AND integration_id = :integration AND remote_id IS NOT NULL",
@@ -235,7 +235,7 @@ async def set_delivery(
 
 
 async def active_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, datetime | None]:
-    """Returns the delivered topics with the instant from which on; None: always."""
+    """Returns since when each delivered topic is active; None: always."""
     rows = await tx.all(
         "SELECT topic, active_since FROM topic_deliveries WHERE org_id = :org AND integration_id ="
         " :integration",
@@ -245,7 +245,7 @@ async def active_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[s
 
 
 async def forget_unneeded(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Removes the delivery state of topics that start no automation any more."""
+    """Removes the delivery state of topics that no longer start any automation."""
     await tx.execute(
         "DELETE FROM topic_deliveries WHERE org_id = :org AND integration_id = :integration"
         " AND topic NOT IN (SELECT t.topic FROM automation_topics AS t"
@@ -259,7 +259,7 @@ async def finish_check(
 ) -> None:
     """Ends a check of the store's subscriptions that began at `topics_revision`.
 
-    The next one is due at `next_at`, or at once when a topic was added or removed meanwhile.
+    The next check is due at `next_at`, or at once when a topic was added or removed meanwhile.
     """
     await tx.execute(
         "UPDATE listeners SET checked_at = :now, tries = :tries,"

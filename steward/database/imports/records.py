@@ -1,4 +1,4 @@
-"""Imports as rows: stored whole but for secrets, each content of a source once, its content sealed."""
+"""Imports as rows: stored whole without secrets, once per source and content, with the content sealed."""
 
 import json
 import zlib
@@ -18,7 +18,7 @@ _SHORT = (
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An export kept. `report` holds what a list shows of it: issues, needs, step_count, trigger."""
+    """A stored export; `report` holds what a list shows: issues, needs, step_count, trigger."""
 
     org: OrgId
     id: str
@@ -35,7 +35,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class SealedContent:
-    """The content of an import as stored: sealed under the data key of this number."""
+    """The content of an import as stored, sealed under the data key of this number."""
 
     key_no: int
     sealed: bytes
@@ -106,7 +106,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[str]:
 
 
 async def reseal(tx: Tx, org: OrgId, import_id: str, *, before: int, after: SealedContent) -> int:
-    """Stores the same content sealed again; 0 when it is no longer under data key `before`."""
+    """Stores resealed content; returns 0 when it is no longer sealed under data key `before`."""
     return await tx.execute(
         "UPDATE imports SET content = :content, content_key = :key"
         " WHERE org_id = :org AND id = :id AND content_key = :before",
@@ -115,7 +115,7 @@ async def reseal(tx: Tx, org: OrgId, import_id: str, *, before: int, after: Seal
 
 
 async def count(tx: Tx, org: OrgId) -> int:
-    """Returns how many imports an organization has."""
+    """Counts the imports of an organization."""
     row = await tx.first("SELECT count(*) AS kept FROM imports WHERE org_id = :org", {"org": org})
     return 0 if row is None else int(row["kept"])
 
@@ -129,7 +129,7 @@ async def listed(
     after: tuple[int, str] | None,
     limit: int,
 ) -> list[Import]:
-    """Newest first, without plans; `after` is (created_at in ms, id) of the last one seen."""
+    """Returns imports without plans, newest first, after the (created_at in ms, id) of `after`."""
     when = "" if source is None else " AND source = :source"
     when += "" if supported is None else " AND supported = :supported"
     when += "" if after is None else " AND (created_at, id) < (:at, :after)"
@@ -148,7 +148,7 @@ async def listed(
 
 
 async def delete(tx: Tx, org: OrgId, import_id: str) -> int:
-    """Removes an import; automations made from it keep their own plan."""
+    """Deletes an import; automations created from it keep their own plan."""
     return await tx.execute(
         "DELETE FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
     )
@@ -175,7 +175,7 @@ def _of(org: OrgId, row: Row, *, with_plan: bool = False) -> Import:
 
 
 def packed(text: str) -> bytes:
-    """Returns a text compressed, as it is stored."""
+    """Returns a text in its stored, compressed form."""
     return zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
 
 

@@ -1,4 +1,4 @@
-"""Reads who was notified that an approval waits."""
+"""Reads who was notified of a waiting approval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from steward.model.notice import Topic
 
 @dataclass(frozen=True, slots=True)
 class ToldRoute:
-    """A route that a message was handed to."""
+    """A route that received a message."""
 
     name: str
     channel: Literal["teams", "slack", "webhook"]

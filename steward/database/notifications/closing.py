@@ -1,4 +1,4 @@
-"""Closes collected messages, many at once: the database counts and chooses, also in a flood."""
+"""Closes many collected messages at once; the database counts and selects notices, even in a flood."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -10,9 +10,9 @@ from steward.model.ids import AutomationId, MessageId, NoticeId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.notice import GROUPS, LISTED, WAITING_TOPICS, NoticeGroup, Topic
 
-# What a message lists first.
+# The topics that a message lists first.
 _URGENCY = (NoticeGroup.APPROVALS, NoticeGroup.CONNECTIONS, NoticeGroup.AUTOMATIONS, NoticeGroup.RUNS)
-# For each kind of notice that can be void: what has to hold for it.
+# For each kind of notice that can become void: the condition under which it still holds.
 _HOLDS = (
     (
         WAITING_TOPICS,
@@ -70,7 +70,7 @@ _CLOSE = (
     " AND messages.id = r.value ->> 0 AND messages.state = 'collecting'"
 )
 _CLOSE_ALL = PerEngine(
-    # Without the list of ids SQLite would walk all messages of the organization.
+    # Without the list of ids, SQLite would scan all messages of the organization.
     sqlite=_CLOSE.replace("{rows}", "json_each(:rows)").replace("{count}", "r.value ->> 1")
     + " AND messages.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_CLOSE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))").replace(
@@ -81,7 +81,7 @@ _CLOSE_ALL = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The notices of one topic and automation in a message: how many facts, and from when to when."""
+    """The notices of one topic and automation in a message: their number, and their first and last time."""
 
     topic: Topic
     automation: AutomationId | None
@@ -102,10 +102,10 @@ class ClosedMessage:
 async def leave_out_void(
     tx: Tx, org: OrgId, messages: Collection[MessageId], topics: Collection[Topic]
 ) -> int:
-    """Removes notices that no longer hold from the messages; returns how many rows it removed.
+    """Removes notices that no longer hold from the messages. Returns the number of rows removed.
 
-    A notice no longer holds when its approval is decided, its connection works, or its automation is resumed
-    or has succeeded. Considers the given topics alone.
+    A notice no longer holds when its approval is decided, its connection works, or its automation is
+    resumed or has succeeded. Considers only the given topics.
     """
     touched = 0
     for void_topics, holds in _HOLDS:
@@ -134,7 +134,7 @@ async def subjects(tx: Tx, org: OrgId, messages: Collection[MessageId]) -> dict[
 
 
 async def leave_out(tx: Tx, org: OrgId, message: MessageId, unwanted: Subject) -> int:
-    """Removes the notices of a topic and automation from a message; returns how many."""
+    """Removes the notices of a topic and automation from a message. Returns their number."""
     chosen = (
         f"SELECT n.id {_OF_MESSAGES} AND n.topic = :topic AND coalesce(n.automation_id, '') = :automation"
     )

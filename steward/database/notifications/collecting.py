@@ -1,4 +1,4 @@
-"""Collected messages: notices of a pass are added to the open messages of many receivers by one statement."""
+"""Collected messages: one statement adds the notices of a pass to the open messages of many receivers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from steward.database.notifications.messages import Receiver
 from steward.model.ids import NoticeId, OrgId, PersonId, new_id
 from steward.model.notice import ChannelName
 
-# The ON CONFLICT branch also serves where another process closes the open message meanwhile.
+# The ON CONFLICT branch also covers another process that closes the open message meanwhile.
 _HEAD = (
     "INSERT INTO messages AS m (org_id, id, person_id, route_id, channel, kind, state, created_at, due_at,"
     " next_try_at)"
@@ -47,7 +47,7 @@ _LAST_CLOSED_OF_ALL = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class CollectedNotices:
-    """Notices for the open message of a receiver, and when it is due at the latest."""
+    """Notices for the open message of a receiver, and its latest due time."""
 
     receiver: Receiver
     notices: Sequence[NoticeId]
@@ -55,7 +55,7 @@ class CollectedNotices:
 
 
 async def collect_many(tx: Tx, org: OrgId, collected: Sequence[CollectedNotices]) -> None:
-    """Adds notices to the receivers' open messages, which become due at `due_at` or as early as they were.
+    """Adds notices to the receivers' open messages, which become due at `due_at` unless due earlier.
 
     No receiver may occur twice.
     """
@@ -84,7 +84,7 @@ async def collect_many(tx: Tx, org: OrgId, collected: Sequence[CollectedNotices]
 async def last_closed_of_all(
     tx: Tx, org: OrgId, people: Sequence[PersonId], channel: ChannelName
 ) -> dict[PersonId, datetime]:
-    """Returns when the newest message to each person was closed that was not found obsolete."""
+    """Returns when the newest message to each person was closed, obsolete messages aside."""
     if not people:
         return {}
     rows = await tx.all(_LAST_CLOSED_OF_ALL, {"org": org, "people": list(people), "channel": channel})

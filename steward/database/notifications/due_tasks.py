@@ -21,7 +21,7 @@ _DUE_TASKS = PerEngine(
 
 
 async def hints(tx: Tx, channels: Iterable[ChannelName]) -> list[str]:
-    """Returns the hints of the tasks that have due rows, of every organization, without deferred ones.
+    """Returns the hints of the tasks with due rows, of all organizations, without deferred ones.
 
     They are `notice`, `message` and `deliver_` with the name of a channel.
     """

@@ -1,4 +1,4 @@
-"""The notice of each fact, written by the verb that makes the fact (docs/design/notifications.md#topics)."""
+"""The notices of facts, written in the fact's transaction (docs/design/notifications.md#topics)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ async def approval_waiting(
 async def approval_expiring(
     tx: Tx, org: OrgId, approval: Approval, *, integration: IntegrationId | None, percent: int
 ) -> None:
-    """So much of an approval's time has passed."""
+    """Stores the notice that a part of an approval's time, in percent, has passed."""
     dedupe = f"{approval.id}|{percent}"
     await _add_of_approval(tx, org, Topic.APPROVAL_EXPIRING, approval, integration, dedupe, percent=percent)
 
@@ -70,7 +70,7 @@ async def _add_of_approval(
 async def approval_expired(
     tx: Tx, org: OrgId, approval: ApprovalId, *, run: RunId, automation: AutomationId
 ) -> None:
-    """Nobody decided an approval in time, so its run ended."""
+    """Stores the notice that an approval expired undecided, which ended its run."""
     topic = Topic.APPROVAL_EXPIRED
     await _add_named(tx, org, automation, topic, str(approval), run=run, approval=approval)
 
@@ -85,14 +85,14 @@ async def run_ended(
 
 
 async def automation_paused(tx: Tx, org: OrgId, automation: AutomationId, *, version: int) -> None:
-    """Records that the service paused an automation; `version` is the automation's afterwards."""
+    """Stores the notice that the service paused an automation; `version` is the automation's afterwards."""
     await _add_named(tx, org, automation, Topic.AUTOMATION_PAUSED, f"{automation}|{version}")
 
 
 async def automation_quiet(
     tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime, periods: int
 ) -> None:
-    """Records that an automation had no success in its last `periods` periods, from `since` on."""
+    """Stores the notice that an automation had no success in its last `periods` periods, since an instant."""
     dedupe = f"{automation}|{ms(tx.now)}"
     facts = facts_of(since=wire_time(since), periods=periods)
     await _add_named(tx, org, automation, Topic.AUTOMATION_QUIET, dedupe, facts=facts)
@@ -101,7 +101,7 @@ async def automation_quiet(
 async def slots_too_late(
     tx: Tx, org: OrgId, automation: AutomationId, slots: Sequence[datetime], *, missing: bool = False
 ) -> None:
-    """Slots of an automation were skipped as too late; `missing` ones nobody had decided at all."""
+    """Stores the notice that slots were skipped as too late; `missing` ones had never been decided."""
     if slots:
         topic = Topic.SLOT_MISSING if missing else Topic.SLOT_TOO_LATE
         dedupe = f"{automation}|{ms(min(slots))}|{len(slots)}"
@@ -110,13 +110,13 @@ async def slots_too_late(
 
 
 async def events_dropped(tx: Tx, org: OrgId, automation: AutomationId, runs: Sequence[RunId]) -> None:
-    """Store events were refused because too many runs waited or the event was too large."""
+    """Stores the notice that store events were refused: too many runs waited, or the event was too large."""
     if runs:
         await _add_named(tx, org, automation, Topic.EVENTS_DROPPED, str(runs[0]), count=len(runs))
 
 
 async def connection_lost(tx: Tx, connection: Connection) -> None:
-    """Records that a connection needs to be reconnected; `connection` is its state afterwards."""
+    """Stores the notice that a connection needs reconnecting; `connection` is its state afterwards."""
     notice = Notice(
         topic=Topic.CONNECTION_LOST,
         dedupe=f"{Topic.CONNECTION_LOST}|{connection.integration_id}|{connection.version}",
@@ -139,7 +139,7 @@ async def _add_named(
     count: int = 1,
     facts: JsonObject | None = None,
 ) -> None:
-    """Stores a notice of an automation with the names that it has now."""
+    """Stores a notice of an automation with its current names."""
     row = await tx.first(
         "SELECT name, store_label, integration_id,"
         " (SELECT r.undo_of FROM runs AS r WHERE r.org_id = :org AND r.id = :run) AS undo_of"

@@ -1,4 +1,4 @@
-"""Numbers of notifications over all organizations, for metrics and doctor; never whose they are."""
+"""Counts notifications of all organizations for metrics and doctor, without naming any."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 from steward.database.engine.base import PerEngine, Tx, from_ms_or_none
 from steward.model.notice import ChannelName
 
-MAX_COUNTED = 100_000  # as database/operator/gauges.py has it
+MAX_COUNTED = 100_000  # as in database/operator/gauges.py
 _NOTICES = PerEngine(
     "SELECT (SELECT min(created_at) FROM (SELECT created_at FROM notices WHERE state = 'new'"
     " ORDER BY not_before, id LIMIT :cap)) AS oldest_new_at,"
@@ -33,7 +33,7 @@ _MAIL = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class NoticeGauges:
-    """Since when the oldest new notice waits, how many are poison, and how many routes are broken."""
+    """Since when the oldest new notice has waited, and the numbers of poison notices and broken routes."""
 
     oldest_new_at: datetime | None
     poison: int
@@ -42,14 +42,14 @@ class NoticeGauges:
 
 @dataclass(frozen=True, slots=True)
 class MailTimes:
-    """Since when the oldest mail is due and not delivered, and when the server accepted one last."""
+    """Since when the oldest mail has been due and undelivered, and when the server last accepted one."""
 
     oldest_due_at: datetime | None
     last_sent_at: datetime | None
 
 
 async def notices(tx: Tx, *, cap: int = MAX_COUNTED) -> NoticeGauges:
-    """Returns the numbers of notices and routes, each counted to `cap`."""
+    """Returns the counts of notices and routes, each up to `cap`."""
     row = await tx.first(_NOTICES, {"cap": cap})
     if row is None:
         return NoticeGauges(None, 0, 0)
@@ -57,13 +57,13 @@ async def notices(tx: Tx, *, cap: int = MAX_COUNTED) -> NoticeGauges:
 
 
 async def waiting(tx: Tx, *, cap: int = MAX_COUNTED) -> dict[ChannelName, int]:
-    """Returns how many messages of each channel are due and not delivered, each counted to `cap`."""
+    """Counts the due and undelivered messages of each channel, each up to `cap`."""
     rows = await tx.all(_WAITING, {"cap": cap})
     return {ChannelName(row["channel"]): row["waiting"] for row in rows}
 
 
 async def mail(tx: Tx, *, cap: int = MAX_COUNTED) -> MailTimes:
-    """Returns since when mail waits, of the `cap` mails tried next, and when one was accepted last."""
+    """Returns since when mail has waited, of the next `cap` mails, and when one was last accepted."""
     row = await tx.first(_MAIL, {"cap": cap})
     if row is None:
         return MailTimes(None, None)

@@ -1,4 +1,4 @@
-"""The inbox: what the fan-out adds to each person's list."""
+"""The inbox: adds the notices of the fan-out to each person's list."""
 
 import json
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ _ADD_OR_MERGE = PerEngine(_ADD.sqlite + _MERGE, _ADD.postgresql + _MERGE)
 
 @dataclass(frozen=True, slots=True)
 class InboxGroup:
-    """Notices of one group for the inbox, represented by the newest.
+    """Notices of one group for the inbox, represented by the newest one.
 
-    `automations` says of how many automations they are.
+    `automations` is the number of their automations.
     """
 
     key: str
@@ -49,9 +49,9 @@ class InboxGroup:
 
 
 async def add_many(tx: Tx, org: OrgId, groups: Sequence[tuple[PersonId, InboxGroup]], *, read: bool) -> None:
-    """Adds groups to people's lists: to their unread rows, or as new ones; `read` for what is muted.
+    """Adds groups to people's lists: to their unread rows, or as new ones; `read` for muted ones.
 
-    No two of the groups may have both person and key in common.
+    No two groups may have both person and key in common.
     """
     if not groups:
         return

@@ -1,4 +1,4 @@
-"""A person's inbox as it is read: pages, what is unread, marking as read."""
+"""A person's inbox as the app reads it: pages, the unread count, and marking as read."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from steward.database.engine.base import Row, Tx, from_ms, ms
 from steward.model.ids import OrgId, PersonId
 from steward.model.json import JsonObject
 
-# What the bell can tell apart; counting further would cost more with every unread row.
+# The highest number that the bell shows; counting further would cost more with every unread row.
 MAX_UNREAD = 1000
 
 _COLUMNS = (
@@ -20,7 +20,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """A line of an inbox: `count` notices of one topic, of so many `automations`."""
+    """A row of an inbox: `count` notices of one topic, from this number of `automations`."""
 
     id: str
     topic: str
@@ -40,7 +40,7 @@ class InboxRow:
 async def find(
     tx: Tx, org: OrgId, person: PersonId, *, unread: bool, after: tuple[int, str] | None, limit: int
 ) -> list[InboxRow]:
-    """Lines by their last notice, newest first, those after the sort key `after` of the page before."""
+    """Returns a page of rows by their last notice, newest first, those after the key `after`."""
     args: dict[str, object] = {"org": org, "person": person, "limit": limit}
     where = " AND read_at IS NULL" if unread else ""
     if after is not None:
@@ -55,7 +55,7 @@ async def find(
 
 
 async def count_unread(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """Returns how many lines are unread, counted to MAX_UNREAD."""
+    """Counts the unread rows, up to MAX_UNREAD."""
     row = await tx.first(
         "SELECT count(*) AS unread FROM (SELECT 1 FROM inbox WHERE org_id = :org AND person_id = :person"
         " AND read_at IS NULL LIMIT :most) AS counted",
@@ -65,7 +65,7 @@ async def count_unread(tx: Tx, org: OrgId, person: PersonId) -> int:
 
 
 async def mark_read(tx: Tx, org: OrgId, person: PersonId, ids: Sequence[str]) -> None:
-    """Marks these lines as read; ids of other people's lines are nothing."""
+    """Marks these rows as read; ignores ids of other people's rows."""
     await tx.execute(
         "UPDATE inbox SET read_at = :now WHERE org_id = :org AND person_id = :person AND id IN (:ids)"
         " AND read_at IS NULL",
@@ -74,7 +74,7 @@ async def mark_read(tx: Tx, org: OrgId, person: PersonId, ids: Sequence[str]) ->
 
 
 async def mark_read_until(tx: Tx, org: OrgId, person: PersonId, until: datetime) -> None:
-    """Marks as read every line whose last notice is not younger than `until`."""
+    """Marks as read every row whose last notice is not newer than `until`."""
     await tx.execute(
         "UPDATE inbox SET read_at = :now WHERE org_id = :org AND person_id = :person AND read_at IS NULL"
         " AND last_at <= :until",

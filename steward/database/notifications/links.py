@@ -8,7 +8,7 @@ from steward.model.ids import MessageId, OrgId, PersonId
 
 @dataclass(frozen=True, slots=True)
 class SealedMail:
-    """The content of a mail of one's account that still waits, as it is sealed."""
+    """The sealed content of an account mail that still waits."""
 
     id: MessageId
     key_no: int
@@ -16,7 +16,7 @@ class SealedMail:
 
 
 async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
-    """Makes waiting mails with a link to the person obsolete and erases their content; returns how many.
+    """Makes a person's waiting mails with a link obsolete and erases their content. Returns their number.
 
     The link was used or withdrawn. Mails of an account without a link have no end (`expires_at`) and are
     still sent.
@@ -31,7 +31,7 @@ async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[SealedMail]:
-    """Returns the waiting mails that are sealed under another data key than `number`."""
+    """Returns the waiting mails that are sealed under a data key other than `number`."""
     rows = await tx.all(
         "SELECT id, sealed_key, sealed FROM messages WHERE org_id = :org AND next_try_at IS NOT NULL"
         " AND kind = 'transactional' AND sealed_key <> :number ORDER BY id",
@@ -41,7 +41,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[SealedMai
 
 
 async def reseal(tx: Tx, org: OrgId, mail: SealedMail, *, key_no: int, sealed: bytes) -> int:
-    """Stores the same content sealed again; 0 when it was erased or sealed again since."""
+    """Stores resealed content; returns 0 when it was erased or resealed since."""
     return await tx.execute(
         "UPDATE messages SET sealed = :sealed, sealed_key = :key_no"
         " WHERE org_id = :org AND id = :id AND sealed_key = :before",

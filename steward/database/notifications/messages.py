@@ -1,4 +1,4 @@
-"""Messages: collected, closed, leased for a delivery, ended. Each move is guarded by the state before it."""
+"""Messages: collected, closed, leased for delivery, ended; each transition checks the earlier state."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _SENT = (
     " AND messages.state = 'sending' AND messages.attempt = {attempt}"
 )
 _END_SENT = PerEngine(
-    # Without the list of ids SQLite would walk all messages of the organization.
+    # Without the list of ids, SQLite would scan all messages of the organization.
     sqlite=_SENT.format(rows="json_each(:rows)", status="r.value ->> 2", attempt="r.value ->> 1")
     + " AND messages.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k) RETURNING id",
     postgresql=_SENT.format(
@@ -58,7 +58,7 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message's own row."""
+    """The stored row of a message."""
 
     org: OrgId
     id: MessageId
@@ -75,7 +75,7 @@ class StoredMessage:
 
 
 async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageId]]:
-    """Returns collected messages that are due, of every organization, without deferred ones."""
+    """Returns collected messages that are due, of all organizations, without deferred ones."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM messages WHERE state = 'collecting' AND next_try_at <= {now}"
@@ -89,7 +89,7 @@ async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageI
 
 
 async def to_deliver(tx: Tx, channel: ChannelName, limit: int) -> list[tuple[OrgId, MessageId]]:
-    """Returns the channel's messages to deliver, of every organization, without deferred ones."""
+    """Returns the channel's messages to deliver, of all organizations, without deferred ones."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM messages WHERE channel = :channel AND state IN ('due', 'sending')"
@@ -124,7 +124,7 @@ async def add_closed(
     sealed: tuple[bytes, int] | None = None,
     expires_at: datetime | None = None,
 ) -> MessageId:
-    """Stores a message that is due at once with its content.
+    """Stores a message with its content, due at once.
 
     It is an event of a webhook, a test, or a mail about an account.
     """
@@ -149,12 +149,12 @@ async def add_closed(
 
 
 async def touch_none(tx: Tx, org: OrgId) -> None:
-    """Runs a statement that touches no row, where another caller stores a message."""
+    """Runs a statement that changes no row, so that no message takes as long as one."""
     await tx.execute("UPDATE messages SET error = error WHERE org_id = :org AND id = ''", {"org": org})
 
 
 async def last_closed(tx: Tx, org: OrgId, receiver: Receiver) -> datetime | None:
-    """Returns when the newest message to the receiver was closed that was not found obsolete."""
+    """Returns when the newest message to the receiver was closed, obsolete messages aside."""
     row = await tx.first(
         "SELECT max(closed_at) AS at FROM messages"
         " WHERE org_id = :org AND person_id = :person AND route_id = :route AND channel = :channel"
@@ -174,7 +174,7 @@ async def closed_since(tx: Tx, org: OrgId, receiver: Receiver, since: datetime) 
 
 
 async def lock_many(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> list[StoredMessage]:
-    """Locks messages and returns them, oldest first, without those that another process has."""
+    """Locks messages and returns them, oldest first, without those that another process has locked."""
     rows = await tx.all(
         "SELECT org_id, id, person_id, route_id, channel, kind, state, attempt, due_at, next_try_at,"
         " closed_at, expires_at, count, envelope, sealed, sealed_key FROM messages"
@@ -200,7 +200,7 @@ async def notices_of(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> dict[
 
 
 async def make_obsolete(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> int:
-    """Ends messages that nobody is to be sent any more, and erases their sealed content."""
+    """Ends messages that are no longer to be sent, and erases their sealed content. Returns their number."""
     if not messages:
         return 0
     return await tx.execute(
@@ -211,7 +211,7 @@ async def make_obsolete(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> in
 
 
 async def lease(tx: Tx, org: OrgId, messages: Sequence[MessageId], *, lasts: timedelta) -> None:
-    """Leases locked messages that are due, or whose worker is lost, for delivery."""
+    """Leases locked messages for delivery that are due or whose worker is lost."""
     await tx.execute(
         "UPDATE messages SET state = 'sending', attempt = attempt + 1, lease_until = {now} + :lasts,"
         " next_try_at = {now} + :lasts WHERE org_id = :org AND id IN (:messages) AND next_try_at <= {now}"
@@ -221,7 +221,7 @@ async def lease(tx: Tx, org: OrgId, messages: Sequence[MessageId], *, lasts: tim
 
 
 async def release(tx: Tx, org: OrgId, message: MessageId, *, attempt: int) -> None:
-    """Returns a leased message that was not sent to the queue; the attempt does not count."""
+    """Returns an unsent leased message to the queue; the attempt does not count."""
     await tx.execute(
         "UPDATE messages SET state = 'due', lease_until = NULL, next_try_at = :now, attempt = attempt - 1"
         " WHERE org_id = :org AND id = :message AND state = 'sending' AND attempt = :attempt",
@@ -230,9 +230,9 @@ async def release(tx: Tx, org: OrgId, message: MessageId, *, attempt: int) -> No
 
 
 async def end_sent(tx: Tx, org: OrgId, sent: Sequence[tuple[MessageId, int, int | None]]) -> set[MessageId]:
-    """Ends accepted messages and erases their sealed content; each with its attempt and the answer's number.
+    """Ends accepted messages, each with its attempt and the answer's status; erases their sealed content.
 
-    Returns those that had not ended, and that no other worker has.
+    Returns the messages that had not ended and that no other worker had.
     """
     if not sent:
         return set()
@@ -260,7 +260,7 @@ async def try_later(
     error: str | None,
     keeps_try: bool,
 ) -> bool:
-    """Ends an attempt that is to be repeated; with `keeps_try` it counts as none."""
+    """Ends an attempt that will be repeated; with `keeps_try` it does not count."""
     touched = await tx.execute(
         "UPDATE messages SET state = 'due', lease_until = NULL, next_try_at = :until, last_status = :status,"
         " error = :error, attempt = attempt - :back"
@@ -290,8 +290,8 @@ async def end(
 ) -> bool:
     """Ends a message permanently and erases its sealed content.
 
-    `attempt` is the one whose outcome this is. Returns False when the message has ended, or another worker
-    has it.
+    `attempt` is the attempt that had this outcome. Returns False when the message has ended, or another
+    worker has it.
     """
     touched = await tx.execute(
         "UPDATE messages SET state = :state, lease_until = NULL, next_try_at = NULL, sealed = NULL,"
@@ -321,7 +321,7 @@ async def sent_since(tx: Tx, org: OrgId, channel: ChannelName, since: datetime) 
 
 
 async def end_of_route(tx: Tx, org: OrgId, route: RouteId, *, state: MessageState, error: str | None) -> int:
-    """Ends the unfinished messages of a route; returns how many."""
+    """Ends the unfinished messages of a route. Returns their number."""
     return await tx.execute(
         "UPDATE messages SET state = :state, lease_until = NULL, next_try_at = NULL, error = :error,"
         " closed_at = coalesce(closed_at, :now)"
@@ -331,9 +331,9 @@ async def end_of_route(tx: Tx, org: OrgId, route: RouteId, *, state: MessageStat
 
 
 async def forget_before_restore(tx: Tx, org: OrgId) -> int:
-    """Ends unfinished messages after a restore, since they may have been sent; returns how many ended.
+    """Ends unfinished messages after a restore, since they may have been sent. Returns their number.
 
-    New notices go to the inbox alone.
+    New notices only go to the inbox.
     """
     await tx.execute(
         "UPDATE notices SET inbox_only = :yes WHERE org_id = :org AND state = 'new'",

@@ -1,4 +1,4 @@
-"""Notices: written with their fact, read by the fan-out."""
+"""Notices: written in the transaction of their fact, read by the fan-out."""
 
 import json
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ async def add(tx: Tx, org: OrgId, notice: Notice) -> bool:
 
 
 async def waiting(tx: Tx, limit: int) -> list[tuple[OrgId, NoticeId]]:
-    """Returns new notices of every organization, oldest first, without deferred ones."""
+    """Returns new notices of all organizations, oldest first, without deferred ones."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM notices WHERE state = 'new' AND not_before <= {now}"
@@ -68,7 +68,7 @@ async def waiting(tx: Tx, limit: int) -> list[tuple[OrgId, NoticeId]]:
 
 
 async def lock_new(tx: Tx, org: OrgId, notices: Sequence[NoticeId]) -> list[StoredNotice]:
-    """Locks those of the notices that are still new and returns them, oldest first; skips locked ones."""
+    """Locks the notices that are still new and returns them, oldest first; skips locked ones."""
     rows = await tx.all(
         f"{_SELECT} WHERE org_id = :org AND id IN (:notices) AND state = 'new' ORDER BY id {{skip_locked}}",
         {"org": org, "notices": list(notices)},
@@ -94,7 +94,7 @@ async def mark_fanned_out(tx: Tx, org: OrgId, notices: Sequence[NoticeId]) -> No
 
 
 async def defer(tx: Tx, org: OrgId, notice: NoticeId, *, until: datetime) -> int:
-    """Counts a failed fan-out of a notice and tries it later; the fifth makes it poison.
+    """Counts a failed fan-out of a notice and defers it; the fifth failure makes it poison.
 
     Returns the failures so far; 0 when it is no longer new.
     """
@@ -108,7 +108,7 @@ async def defer(tx: Tx, org: OrgId, notice: NoticeId, *, until: datetime) -> int
 
 
 def stored_notice(row: Row) -> StoredNotice:
-    """Returns the notice of a row."""
+    """Returns the notice in a row."""
     return StoredNotice(
         OrgId(row["org_id"]),
         NoticeId(row["id"]),

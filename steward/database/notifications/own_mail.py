@@ -1,4 +1,4 @@
-"""Mail as a person sees it: the test mails they asked for, and since when the organization's mail waits."""
+"""Mail of a person's own: their test mails, and since when the organization's mail has waited."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ _TESTS = (
 
 @dataclass(frozen=True, slots=True)
 class MailTest:
-    """A test mail and what became of it."""
+    """A test mail and its outcome."""
 
     state: MessageState
     error: str | None
@@ -40,7 +40,7 @@ async def last_test(tx: Tx, org: OrgId, receiver: Receiver) -> MailTest | None:
 
 
 async def count_tests(tx: Tx, org: OrgId, receiver: Receiver, since: datetime) -> int:
-    """Returns how many test mails to a person were requested since an instant."""
+    """Counts the test mails to a person that were requested since an instant."""
     row = await tx.first(
         f"SELECT count(*) AS tests{_TESTS} AND closed_at > :since", {**receiver.args(org), "since": since}
     )

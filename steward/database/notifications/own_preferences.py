@@ -35,7 +35,7 @@ async def save(tx: Tx, org: OrgId, person: PersonId, preferences: Preferences) -
 async def automation_names(
     tx: Tx, org: OrgId, automations: Sequence[AutomationId]
 ) -> dict[AutomationId, str]:
-    """Returns the names of those of the automations that the organization has."""
+    """Returns the names of the automations with these ids that the organization has."""
     if not automations:
         return {}
     rows = await tx.all(

@@ -9,7 +9,7 @@ from steward.model.account import Role
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId, RouteId, RunId
 from steward.model.notice import DEFAULT_PREFERENCES, ChannelName, Preferences, Topic, preferences_from_json
 
-# So many mails in a row were refused permanently that a person gets none until somebody tries again.
+# After this many permanently refused mails in a row, a person gets none until somebody tries again.
 _REFUSALS_TO_STOP = 3
 
 
@@ -25,7 +25,7 @@ class PersonToTell:
 
     @property
     def takes_mail(self) -> bool:
-        """Whether the person's mail server takes messages."""
+        """Whether the person's mail server accepts messages."""
         return self.mail_refusals < _REFUSALS_TO_STOP
 
 
@@ -52,7 +52,7 @@ _PEOPLE = (
 async def people(tx: Tx, org: OrgId, involved: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
     """Returns the organization's active members who have joined and may be notified.
 
-    They are the `involved` ones and those who may receive notices about others: by their role or because
+    These are the `involved` ones and those who may receive notices about others: by their role or because
     they have stored preferences. In a large organization most members are neither.
     """
     may_be_told = "(m.role <> 'member' OR n.person_id IS NOT NULL OR m.person_id IN (:involved))"
@@ -61,7 +61,7 @@ async def people(tx: Tx, org: OrgId, involved: Collection[PersonId]) -> dict[Per
 
 
 async def members(tx: Tx, org: OrgId, people: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
-    """Returns those of the people who are active members now and have joined."""
+    """Returns which of the people are active members who have joined."""
     if not people:
         return {}
     rows = await tx.all(f"{_PEOPLE} AND m.person_id IN (:people)", {"org": org, "people": list(people)})
@@ -99,7 +99,7 @@ async def routes(tx: Tx, org: OrgId) -> list[RouteToTell]:
 
 
 async def open_routes(tx: Tx, org: OrgId, routes: Collection[RouteId]) -> set[RouteId]:
-    """Returns those of the routes that are still there and not broken."""
+    """Returns which of the routes still exist and are not broken."""
     if not routes:
         return set()
     rows = await tx.all(
@@ -112,7 +112,7 @@ async def open_routes(tx: Tx, org: OrgId, routes: Collection[RouteId]) -> set[Ro
 async def makers(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, PersonId | None]:
-    """Returns who made each of the automations."""
+    """Returns the person who created each of the automations."""
     rows = await tx.all(
         "SELECT id, created_by FROM automations WHERE org_id = :org AND id IN (:automations)",
         {"org": org, "automations": list(automations)},
@@ -121,7 +121,7 @@ async def makers(
 
 
 async def starters(tx: Tx, org: OrgId, runs: Collection[RunId]) -> dict[RunId, PersonId | None]:
-    """Returns who started each of the runs by hand."""
+    """Returns the person who started each of the runs by hand."""
     rows = await tx.all(
         "SELECT id, created_by FROM runs WHERE org_id = :org AND id IN (:runs)",
         {"org": org, "runs": list(runs)},
@@ -142,7 +142,7 @@ async def count_refusal(tx: Tx, org: OrgId, who: PersonId) -> int:
 
 
 async def forget_refusals(tx: Tx, org: OrgId, people: Collection[PersonId]) -> None:
-    """Resets the people's counts of refused mail: it is accepted, or is to be tried again."""
+    """Resets the people's counts of refused mails: one was accepted, or mail is to be tried again."""
     if people:
         await tx.execute(
             "UPDATE notification_preferences SET mail_refusals = 0"
@@ -152,7 +152,7 @@ async def forget_refusals(tx: Tx, org: OrgId, people: Collection[PersonId]) -> N
 
 
 async def refusing(tx: Tx, org: OrgId, people: Collection[PersonId]) -> set[PersonId]:
-    """Returns those of the people who get no mail, for their server refused it again and again."""
+    """Returns which of the people get no mail because their server has refused it repeatedly."""
     rows = await tx.all(
         "SELECT person_id FROM notification_preferences"
         " WHERE org_id = :org AND person_id IN (:people) AND mail_refusals >= :most",

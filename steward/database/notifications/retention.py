@@ -1,4 +1,4 @@
-"""Removes expired notices, messages and entries of inboxes, a bounded number at a time."""
+"""Removes expired notices, messages and inbox entries, a limited number at a time."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from steward.model.ids import OrgId, PersonId, first_id
 
 
 async def notices_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
-    """Returns the oldest notices of organizations made before an instant."""
+    """Returns the oldest notices made before an instant, of all organizations in the span."""
     rows = await tx.all(
         PerEngine(
             "SELECT o.org_id, n.id FROM dir_orgs AS o CROSS JOIN notices AS n"
@@ -23,14 +23,14 @@ async def notices_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -
 
 
 async def remove_notices(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
-    """Removes notices; returns how many."""
+    """Removes notices. Returns their number."""
     return await tx.execute(
         "DELETE FROM notices WHERE org_id = :org AND id IN (:keys)", {"org": org, "keys": list(keys)}
     )
 
 
 async def messages_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
-    """Returns the oldest messages of organizations made before an instant that have ended."""
+    """Returns the oldest ended messages made before an instant, of all organizations in the span."""
     rows = await tx.all(
         PerEngine(
             "SELECT o.org_id, m.id FROM dir_orgs AS o CROSS JOIN messages AS m"
@@ -45,7 +45,7 @@ async def messages_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) 
 
 
 async def remove_messages(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
-    """Removes messages that have ended, with their lists of notices; returns how many."""
+    """Removes ended messages with their lists of notices. Returns their number."""
     return await tx.execute(
         "DELETE FROM messages WHERE org_id = :org AND id IN (:keys) AND next_try_at IS NULL",
         {"org": org, "keys": list(keys)},
@@ -53,7 +53,7 @@ async def remove_messages(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
 
 
 async def inbox_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, PersonId, str]]:
-    """Returns entries of inboxes that nothing was added to since an instant, of every organization."""
+    """Returns inbox entries to which nothing was added since an instant, of all organizations."""
     rows = await tx.all(
         PerEngine(
             "SELECT i.org_id, i.person_id, i.id FROM inbox AS i WHERE i.last_at < :before"

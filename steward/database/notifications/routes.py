@@ -1,4 +1,4 @@
-"""Routes of notices: their rows, what their channel made of deliveries, and their messages."""
+"""Routes of notices: their rows, the results of deliveries, and their messages."""
 
 import json
 from collections.abc import Collection
@@ -33,7 +33,7 @@ async def every(tx: Tx, org: OrgId) -> list[NotificationRoute]:
 
 
 async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[RouteId]:
-    """Returns the webhooks whose address and secrets are sealed under another data key than `number`."""
+    """Returns the webhooks whose address and secrets are sealed under a data key other than `number`."""
     rows = await tx.all(
         "SELECT id FROM notification_routes WHERE org_id = :org AND key_no <> :number ORDER BY id",
         {"org": org, "number": number},
@@ -51,7 +51,7 @@ async def get(tx: Tx, org: OrgId, route: RouteId) -> NotificationRoute | None:
 
 
 async def lock(tx: Tx, org: OrgId, route: RouteId) -> NotificationRoute | None:
-    """Returns a route and holds off other changes of it."""
+    """Locks a route and returns it; None if it does not exist."""
     row = await tx.first(
         f"SELECT {_COLUMNS} FROM notification_routes WHERE org_id = :org AND id = :route {{for_update}}",
         {"org": org, "route": route},
@@ -71,7 +71,7 @@ async def insert(tx: Tx, org: OrgId, route: NotificationRoute) -> None:
 
 
 async def update(tx: Tx, org: OrgId, route: NotificationRoute) -> None:
-    """Stores what people may change of a route, and its sealed webhook."""
+    """Stores the fields of a route that people can change, and its sealed webhook."""
     await tx.execute(
         "UPDATE notification_routes SET name = :name, integration_id = :integration, target = :target,"
         " url = :url, secret = :secret, old_secret = :old_secret, old_secret_until = :old_until,"
@@ -82,7 +82,7 @@ async def update(tx: Tx, org: OrgId, route: NotificationRoute) -> None:
 
 
 async def delete(tx: Tx, org: OrgId, route: RouteId) -> int:
-    """Deletes a route and makes its unfinished messages obsolete; returns how many routes went."""
+    """Deletes a route and makes its unfinished messages obsolete. Returns the number of routes deleted."""
     await messages.end_of_route(tx, org, route, state=MessageState.OBSOLETE, error=None)
     return await tx.execute(
         "DELETE FROM notification_routes WHERE org_id = :org AND id = :route", {"org": org, "route": route}
@@ -101,7 +101,7 @@ async def record_accepted(tx: Tx, org: OrgId, route: RouteId) -> None:
 
 
 async def record_failure(tx: Tx, org: OrgId, route: RouteId, *, count: int) -> NotificationRoute | None:
-    """Records a delivery that was not accepted; None when the route was deleted or is broken."""
+    """Records a delivery that was not accepted; returns None when the route was deleted or is broken."""
     row = await tx.first(
         "UPDATE notification_routes SET failures = failures + :count,"
         " failing_since = COALESCE(failing_since, :now)"
@@ -112,7 +112,7 @@ async def record_failure(tx: Tx, org: OrgId, route: RouteId, *, count: int) -> N
 
 
 async def mark_broken(tx: Tx, org: OrgId, route: RouteId, *, reason: str) -> bool:
-    """Marks a route broken and expires what waits for it; returns False when it was so already."""
+    """Marks a route broken and expires its waiting messages; returns False when it was broken already."""
     marked = await tx.execute(
         "UPDATE notification_routes SET state = 'broken', reason = :reason, broken_at = :now"
         " WHERE org_id = :org AND id = :route AND state = 'ok'",
@@ -142,7 +142,7 @@ async def record_test(
     error: str | None,
     is_accepted: bool,
 ) -> None:
-    """Lists a test among the route's deliveries."""
+    """Adds a test to the route's deliveries."""
     await tx.execute(
         "INSERT INTO messages (org_id, id, route_id, channel, kind, state, created_at, due_at, closed_at,"
         " attempt, count, last_status, error, sent_at) VALUES (:org, :id, :route, :channel, :kind, :state,"
@@ -162,7 +162,7 @@ async def record_test(
 
 
 async def tests_since(tx: Tx, org: OrgId, since: datetime) -> int:
-    """Returns how many tests the organization sent after an instant."""
+    """Counts the tests that the organization sent since an instant."""
     row = await tx.first(
         "SELECT count(*) AS n FROM messages WHERE org_id = :org AND id >= :border AND kind = 'test'",
         {"org": org, "border": first_id(since)},
@@ -173,7 +173,7 @@ async def tests_since(tx: Tx, org: OrgId, since: datetime) -> int:
 async def deliveries(
     tx: Tx, route: NotificationRoute, *, before: tuple[datetime, MessageId] | None, limit: int
 ) -> list[RouteDelivery]:
-    """Returns the route's closed messages of 30 days, newest first, those after the place `before`."""
+    """Returns the route's closed messages of 30 days, newest first, those after the key `before`."""
     rows = await tx.all(
         "SELECT m.id, m.kind, m.count, m.state, m.attempt, m.last_status, m.error, m.closed_at,"
         " (SELECT min(n.topic) FROM message_notices AS l JOIN notices AS n"
@@ -204,8 +204,8 @@ async def send_again(
 ) -> MessageState | None:
     """Makes a finished message due again under its id.
 
-    Returns the state it had; null when the route has no such message. One that is not finished, or was a
-    test, is left as it is.
+    Returns its earlier state; None when the route has no such message. An unfinished message, or a test,
+    stays unchanged.
     """
     row = await tx.first(
         "SELECT state, kind FROM messages WHERE org_id = :org AND id = :id AND route_id = :route"

@@ -1,4 +1,4 @@
-"""Stores after how many periods without a success people are notified of an automation."""
+"""Stores after how many periods without a success people are notified about an automation."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from steward.model.ids import AutomationId, OrgId
 
 @dataclass(frozen=True, slots=True)
 class SuccessWatch:
-    """The number chosen for the automation, if any, and since when it has been without a success."""
+    """The number of periods chosen for the automation, if any, and since when it has had no success."""
 
     quiet_after: int | None
     quiet_since: datetime | None
@@ -30,7 +30,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> SuccessWatch:
 
 
 async def save_quiet_after(tx: Tx, org: OrgId, automation: AutomationId, quiet_after: int | None) -> None:
-    """Stores the number of periods; None for the service's own."""
+    """Stores the number of periods; None for the service's default."""
     await tx.execute(
         "INSERT INTO automation_watch (org_id, automation_id, quiet_after)"
         " VALUES (:org, :automation, :quiet_after) ON CONFLICT (org_id, automation_id)"

@@ -1,4 +1,4 @@
-"""Since when automations are without a success, by their own slots and runs."""
+"""Finds automations without a success from their own slots and runs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ NO_WATCH = QuietWatch()
 
 
 async def of(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, QuietWatch]:
-    """Returns what is stored of the automations' periods."""
+    """Returns the stored watch of each of the automations."""
     rows = await tx.all(
         "SELECT automation_id, quiet_after, quiet_since, notified_at FROM automation_watch"
         " WHERE org_id = :org AND automation_id IN (:automations)",
@@ -39,9 +39,9 @@ async def of(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[
 async def oldest_period(
     tx: Tx, org: OrgId, automation: AutomationId, periods: int, *, until: datetime
 ) -> datetime | None:
-    """Returns the slot of the oldest of the newest decided `periods`, or an older one of before `until`.
+    """Returns the oldest slot of the newest `periods` decided ones, or the newest up to `until` if older.
 
-    None when there were fewer, or none so early. Slots that a person skipped are no periods.
+    Returns None when there are fewer, or none up to `until`. Slots that a person skipped do not count.
     """
     decided = (
         "SELECT slot_at FROM occurrences WHERE org_id = :org AND automation_id = :automation"
@@ -71,7 +71,7 @@ async def had_success(tx: Tx, org: OrgId, automation: AutomationId, since: datet
 
 
 async def was_held(tx: Tx, org: OrgId, automation: AutomationId, since: datetime) -> bool:
-    """Returns whether a closed period holds a live run of the automation, or has since an instant."""
+    """Returns whether a closed period holds a live run of the automation, or has held one since then."""
     row = await tx.first(
         "SELECT 1 AS has FROM runs WHERE org_id = :org AND automation_id = :automation AND mode = 'live'"
         " AND (held_name IS NOT NULL OR held_at >= :since) LIMIT 1",
@@ -95,7 +95,7 @@ async def begin(
 
 
 async def end(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """Ends the quiet time of an automation, which had a success again."""
+    """Ends the quiet time of an automation that had a success again."""
     await tx.execute(
         "UPDATE automation_watch SET quiet_since = NULL, notified_at = NULL"
         " WHERE org_id = :org AND automation_id = :automation",

@@ -1,4 +1,4 @@
-"""Erases the rows of an organization, and what identifies a person; accounts/ checks the right to."""
+"""Erases an organization's rows and a person's identity; accounts/ checks who may do that."""
 
 import json
 from collections.abc import Mapping
@@ -10,8 +10,7 @@ from steward.model.ids import OrgId, PersonId
 
 FORMER_MEMBER = "A former member"
 
-# The tables with rows of an organization, and the columns that tell its rows apart; what refers to others
-# stands before them.
+# The tables with rows of an organization, and the columns that identify a row; referencing tables come first.
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "steps": ("run_id", "seq"),
     "step_values": ("run_id", "name", "iteration"),
@@ -65,9 +64,9 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "members": ("person_id",),
     "fairness_orgs": ("org_id",),
 }
-# Rows that stay: the record of who did what holds ids alone, and the others hold the organization's id.
+# Rows that stay: the audit log holds only ids, and the others hold the organization's id.
 KEPT: Final = frozenset({"audit_heads", "audit_log", "dir_orgs", "organizations"})
-# What people write beside what they do, at most 500 characters.
+# Texts that people write about their actions, at most 500 characters.
 _TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
 _OF_RUNS = (
     "steps",
@@ -82,7 +81,7 @@ _OF_RUNS = (
 
 
 async def close(tx: Tx, org: OrgId) -> None:
-    """Ends every way in: sessions, memberships, credentials, event addresses; and no automation starts."""
+    """Ends all access: sessions, memberships, credentials, event addresses; stops all automations."""
     args = {"org": org, "off": False}
     await tx.execute("UPDATE organizations SET automations_on = :off WHERE org_id = :org", args)
     await tx.execute("UPDATE members SET active = :off WHERE org_id = :org", args)
@@ -94,10 +93,10 @@ async def close(tx: Tx, org: OrgId) -> None:
 
 
 async def remove_runs(tx: Tx, org: OrgId, max_runs: int) -> int:
-    """Removes up to `max_runs` runs with their data; returns how many.
+    """Removes up to `max_runs` runs with their data. Returns their number.
 
-    The runs are locked first: a worker that has one in hand either ends its transaction before, or finds no
-    row to fence by afterwards and drops the run.
+    The runs are locked first: a worker that executes one either ends its transaction before, or finds no
+    row with its epoch afterwards and drops the run.
     """
     rows = await tx.all(
         "SELECT id FROM runs WHERE org_id = :org ORDER BY id LIMIT :most {for_update}",
@@ -112,7 +111,7 @@ async def remove_runs(tx: Tx, org: OrgId, max_runs: int) -> int:
 
 
 async def remove_some(tx: Tx, org: OrgId, table: str, max_rows: int) -> int:
-    """Removes up to `max_rows` rows of one of the TABLES; returns how many."""
+    """Removes up to `max_rows` rows of one of the TABLES. Returns their number."""
     columns = ", ".join(TABLES[table])
     return await tx.execute(
         f"DELETE FROM {table} WHERE org_id = :org AND ({columns}) IN"
@@ -122,7 +121,7 @@ async def remove_some(tx: Tx, org: OrgId, table: str, max_rows: int) -> int:
 
 
 async def forget_calls(tx: Tx, org: OrgId) -> None:
-    """Removes the counts of an organization's calls, which PostgreSQL holds, and notes of failed rows.
+    """Removes an organization's call counts, which PostgreSQL holds, and the records of failed rows.
 
     Failures name no organization, so all are removed: whatever still fails is noted again.
     """
@@ -132,13 +131,13 @@ async def forget_calls(tx: Tx, org: OrgId) -> None:
 
 
 async def people_of(tx: Tx, org: OrgId) -> list[PersonId]:
-    """Returns everybody who is, was or was invited to be a member."""
+    """Returns everyone who is or was a member or was invited to be one."""
     rows = await tx.all("SELECT person_id FROM members WHERE org_id = :org ORDER BY person_id", {"org": org})
     return [PersonId(row["person_id"]) for row in rows]
 
 
 async def subscriptions_of(tx: Tx, org: OrgId) -> list[tuple[str, str]]:
-    """Returns the stores with subscriptions: name of the connection, and topic."""
+    """Returns the subscriptions of the stores as (name of the connection, topic)."""
     rows = await tx.all(
         "SELECT c.name, s.topic FROM subscriptions AS s JOIN connections AS c"
         " ON c.org_id = s.org_id AND c.integration_id = s.integration_id"
@@ -149,7 +148,7 @@ async def subscriptions_of(tx: Tx, org: OrgId) -> list[tuple[str, str]]:
 
 
 async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
-    """Removes a person's sessions, invitations, and counted attempts to sign in with their address."""
+    """Removes a person's sessions, invitations, and counted sign-in attempts with their address."""
     args = {"person": person, "key": attempts_key}
     await tx.execute(
         "DELETE FROM sign_in_states WHERE session_hash IN"
@@ -166,7 +165,7 @@ async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
 
 
 async def anonymise_account(tx: Tx, person: PersonId) -> None:
-    """Removes everything from the account that identifies the person, but for its id."""
+    """Removes everything from the account that identifies the person, except its id."""
     first, _, last = FORMER_MEMBER.rpartition(" ")
     await tx.execute(
         "UPDATE people SET email = :email, email_norm = :email, username = :name, first_name = :first,"
@@ -186,7 +185,7 @@ async def anonymise_account(tx: Tx, person: PersonId) -> None:
 async def anonymise_member(
     tx: Tx, org: OrgId, person: PersonId, *, email_norm: str, names: list[str]
 ) -> None:
-    """Ends a membership; takes `names` and the address from it and from what the members wrote."""
+    """Ends a membership; removes `names` and the address from it and from texts that members wrote."""
     first, _, last = FORMER_MEMBER.rpartition(" ")
     args: dict[str, object] = {"org": org, "person": person}
     await tx.execute(
@@ -219,7 +218,7 @@ async def anonymise_member(
 
 
 async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, max_characters: int) -> None:
-    """Writes FORMER_MEMBER over the names in a column, cut to its number of characters."""
+    """Replaces the name in a column by FORMER_MEMBER, cut to the column's maximum length."""
     await tx.execute(
         f"UPDATE {table} SET {column} = substr(replace({column}, :name, :former), 1, :most)"
         f" WHERE org_id = :org AND {column} <> replace({column}, :name, :former)",
@@ -235,5 +234,5 @@ async def anonymise_organization(tx: Tx, org: OrgId, name: str, name_norm: str) 
 
 
 def _address(person: PersonId) -> str:
-    """Returns an address that no mail reaches and that nobody else can have."""
+    """Returns an address that receives no mail and that nobody else can have."""
     return f"former-member-{person}@erased.invalid"

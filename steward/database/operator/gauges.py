@@ -1,4 +1,4 @@
-"""Counts the work in hand over all organizations for the operator's metrics, without naming any."""
+"""Counts pending work of all organizations for the operator's metrics, without naming any."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,7 +39,7 @@ _CLOSED = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class WaitingRuns:
-    """The number of runs in one state of the queue, and since when the oldest of them waits."""
+    """The number of runs in one state of the queue, and since when the oldest has waited."""
 
     queue: str
     many: int
@@ -49,19 +49,19 @@ class WaitingRuns:
 async def queues(tx: Tx, *, cap: int = MAX_COUNTED) -> list[WaitingRuns]:
     """Returns each state of the queue except finished, counted up to `cap`.
 
-    With more runs than `cap`, the oldest is that of those next in line to be claimed, to wake or to expire.
+    With more runs than `cap`, the oldest is that of the runs to be claimed, woken or expired next.
     """
     rows = await tx.all(_FIGURES, {"cap": cap})
     return [WaitingRuns(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
 
 
 async def closed(tx: Tx, *, cap: int = MAX_COUNTED) -> tuple[int, int]:
-    """Returns how many runs a closed period holds, and in how many organizations changes are stopped."""
+    """Counts the runs that a closed period holds, and the organizations in which changes are stopped."""
     row = await tx.first(_CLOSED, {"cap": cap})
     return (0, 0) if row is None else (row["held"], row["frozen"])
 
 
 async def open_effects(tx: Tx, *, cap: int = MAX_COUNTED) -> dict[str, int]:
-    """Returns how many writes are in progress, and of how many the outcome is unknown."""
+    """Counts the writes in progress, and those whose outcome is unknown."""
     rows = await tx.all(_OPEN_WRITES, {"cap": cap})
     return {"intent": 0, "unknown": 0} | {row["state"]: row["many"] for row in rows}

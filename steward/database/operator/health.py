@@ -1,4 +1,4 @@
-"""The state of the database and of the work in it, for the operator, without contents of rows."""
+"""The state of the database and of its pending work, for the operator, without contents of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,34 +10,34 @@ from steward.model.audit import Fault
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
 
-# Tables that begin with the organization and yet are looked at for all of them.
+# Tables that begin with the organization but are read for all organizations.
 _SHARED = ("dir_orgs", "fairness_orgs")
-# With SQLite's own 2 MiB the check reads the pages of a large file again and again.
+# With SQLite's default of 2 MiB, the check would read the pages of a large file repeatedly.
 _CHECK_CACHE_KIB = 256 * 1024
-# The tables whose rows change most: `0001_schema.postgres.sql` has them vacuumed early.
+# The tables whose rows change most: `0001_schema.postgres.sql` makes the server vacuum them early.
 QUEUE_TABLES = ("runs", "schedules", "events", "listeners")
 DURABLE_IF_ON = ("fsync", "full_page_writes", "synchronous_commit")
-# A transaction that is open for longer is told to the operator.
+# A transaction that is open for longer is reported to the operator.
 LONG_READER = timedelta(minutes=1)
 _REPLIES_EVERY = timedelta(seconds=10)  # PostgreSQL's wal_receiver_status_interval
 # Counting stops here: this number means "at least this many".
 _MAX_REST_ROWS = 1_000
-# From entering the queue: a run is ended 90 days after its start, and waits less than the rest.
+# Counted from queueing: a run is ended 90 days after its start, and waits for less than the rest.
 _LONGEST_RUN = timedelta(days=120)
 
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Workers by what their lease says, and the work that waits for one."""
+    """The numbers of workers by the state of their lease, and the work that waits for them."""
 
     alive: int
     expired: int
-    releases: tuple[str, ...]  # of those alive
+    releases: tuple[str, ...]  # of the workers alive
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that keeps what changes after its begin from being cleaned up; never what it reads.
+    """A transaction that keeps dead rows from being removed; without the content that it reads.
 
     `kind` is session, prepared, slot or standby; all but sessions have 0 as `process` and their name in
     `application`.
@@ -54,7 +54,7 @@ class OpenTransaction:
 class Standbys:
     """The standbys that stream from the PostgreSQL server, by whether commits wait for them.
 
-    `is_waiting` says whether the server is set to wait for a standby, also while there is none.
+    `is_waiting` says whether the server is configured to wait for a standby, even if there is none.
     """
 
     synchronous: int
@@ -64,11 +64,11 @@ class Standbys:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A standby that streams, or a replication slot, which keeps what its standby has not received yet.
+    """A streaming standby, or a replication slot, which retains what its standby has not received yet.
 
     `state` is the standby's as PostgreSQL names it (`sync`, `quorum`, `async`), and `active` or `inactive`
-    of a slot. `rows_since` is the transaction from which on dead rows are kept for its readers; None when
-    none are. `clock_ahead` is None of a slot.
+    for a slot. `rows_since` is the transaction since which dead rows are kept for its readers; None when
+    none are. `clock_ahead` is None for a slot.
     """
 
     kind: str
@@ -80,12 +80,12 @@ class Follower:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether commits wait for it."""
+        """Whether commits wait for the standby."""
         return self.state in ("sync", "quorum")
 
     @property
     def clock_skew(self) -> timedelta | None:
-        """The least difference of its clock that explains its last reply, which may be ten seconds old."""
+        """The least difference of the standby's clock that explains its last reply, up to ten seconds old."""
         if self.clock_ahead is None:
             return None
         return max(self.clock_ahead, -self.clock_ahead - _REPLIES_EVERY, timedelta())
@@ -93,12 +93,12 @@ class Follower:
 
 @dataclass(slots=True)
 class RowHolds:
-    """Since when standbys and slots keep dead rows; PostgreSQL tells only from which transaction on."""
+    """Since when standbys and slots have kept dead rows; PostgreSQL only reports since which transaction."""
 
     _since: dict[tuple[str, str, int], datetime] = field(default_factory=dict)
 
     def update(self, followers: Sequence[Follower], now: datetime) -> list[OpenTransaction]:
-        """Returns what is kept as open transactions, each of which begins when it is first seen here."""
+        """Returns holds on dead rows as open transactions that begin when they are first seen here."""
         holds = [
             (follower.kind, follower.name, follower.rows_since)
             for follower in followers
@@ -109,7 +109,7 @@ class RowHolds:
 
 
 async def damage_of_file(tx: Tx) -> str | None:
-    """Reads the whole SQLite file; returns the first damage that SQLite's own check finds, or None."""
+    """Reads the whole SQLite file. Returns the first damage that SQLite's own check finds, or None."""
     await tx.first(f"PRAGMA cache_size = -{_CHECK_CACHE_KIB}")
     row = await tx.first("PRAGMA quick_check(1)")
     answer = "no answer" if row is None else str(row["quick_check"])
@@ -117,7 +117,7 @@ async def damage_of_file(tx: Tx) -> str | None:
 
 
 async def settings_of_server(tx: Tx) -> dict[str, str]:
-    """Returns what decides whether the PostgreSQL server keeps what it confirmed, and notices damage."""
+    """Returns PostgreSQL's settings that decide whether commits are kept and damage is noticed."""
     settings = {}
     for name in (*DURABLE_IF_ON, "synchronous_standby_names", "data_checksums"):
         row = await tx.first(f"SELECT current_setting('{name}') AS value")
@@ -126,7 +126,7 @@ async def settings_of_server(tx: Tx) -> dict[str, str]:
 
 
 async def leases(tx: Tx) -> Leases:
-    """Returns the numbers of workers that hold their lease and that lost it, and the live releases."""
+    """Counts the workers that hold their lease and that lost it, and the releases that are running."""
     row = await tx.first(
         "SELECT coalesce(sum(CASE WHEN lease_until >= {now} THEN 1 ELSE 0 END), 0) AS alive,"
         " coalesce(sum(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END), 0) AS expired"
@@ -142,7 +142,7 @@ async def leases(tx: Tx) -> Leases:
 
 
 async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
-    """Slots of the organization since an instant that had no record until the auditor wrote one."""
+    """Counts the organization's slots since an instant that had no record until the auditor wrote one."""
     row = await tx.first(
         "SELECT count(*) AS lost FROM occurrences"
         " WHERE org_id = :org AND run_at >= :since AND by_auditor = :yes",
@@ -152,7 +152,7 @@ async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
 
 
 async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
-    """Returns how many runs of the organization were given up since then for their lost workers."""
+    """Counts the organization's runs since an instant that were given up because their workers were lost."""
     row = await tx.first(
         "SELECT count(*) AS many FROM runs WHERE org_id = :org AND kind IN (:kinds)"
         " AND queued_at >= :oldest AND finished_at >= :since AND code = 'interrupted'",
@@ -190,7 +190,7 @@ async def open_transactions(tx: Tx) -> list[OpenTransaction]:
 
 
 async def standbys(tx: Tx) -> Standbys | None:
-    """Returns the standbys of the server; None on SQLite, and where `steward_queue` may not see them."""
+    """Returns the standbys of the server; None on SQLite, and when `steward_queue` may not see them."""
     if tx.dialect == "sqlite" or not await sees_sessions(tx):
         return None
     row = await tx.first("SELECT synchronous, asynchronous, is_waiting FROM queue_standbys()")
@@ -198,7 +198,7 @@ async def standbys(tx: Tx) -> Standbys | None:
 
 
 async def followers(tx: Tx) -> list[Follower]:
-    """Returns slots, then standbys, at most 20; none on SQLite and where `steward_queue` may not see them."""
+    """Returns slots, then standbys, at most 20; none on SQLite or when `steward_queue` may not see them."""
     if tx.dialect == "sqlite" or not await sees_sessions(tx):
         return []
     rows = await tx.all(
@@ -219,7 +219,7 @@ async def followers(tx: Tx) -> list[Follower]:
 
 
 async def dead_rows(tx: Tx) -> dict[str, int]:
-    """Returns how many dead rows the PostgreSQL server counts in each table of the queue; none on SQLite."""
+    """Returns PostgreSQL's count of dead rows in each table of the queue; empty on SQLite."""
     if tx.dialect == "sqlite":
         return {}
     rows = await tx.all(
@@ -231,7 +231,7 @@ async def dead_rows(tx: Tx) -> dict[str, int]:
 
 
 async def rest_rows(tx: Tx, *, cap: int = _MAX_REST_ROWS) -> dict[str, int]:
-    """Returns how many rows of each partitioned table, up to `cap`, have no partition of their month."""
+    """Counts the rows of each partitioned table that have no partition for their month, up to `cap`."""
     if tx.dialect == "sqlite":
         return {}
     rows = await tx.all("SELECT parent AS name, many FROM queue_rest_rows(:cap)", {"cap": cap})
@@ -239,7 +239,7 @@ async def rest_rows(tx: Tx, *, cap: int = _MAX_REST_ROWS) -> dict[str, int]:
 
 
 async def transaction_age(tx: Tx) -> int | None:
-    """Returns how many transactions ago the oldest row was not yet frozen; None on SQLite."""
+    """Returns the age in transactions of the oldest row that is not frozen; None on SQLite."""
     if tx.dialect == "sqlite":
         return None
     row = await tx.first(
@@ -258,7 +258,7 @@ async def sees_sessions(tx: Tx) -> bool:
 
 
 async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
-    """Returns rows that periodic tasks failed on repeatedly, with the errors, newest first, at most 20."""
+    """Returns rows on which periodic tasks failed repeatedly, with the errors, newest first, at most 20."""
     rows = await tx.all(
         "SELECT task, key FROM deferred_rows WHERE failures >= :least ORDER BY last_failed_at DESC LIMIT 20",
         {"least": at_least},
@@ -267,7 +267,7 @@ async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
 
 
 async def row_security_gaps(tx: Tx) -> list[str]:
-    """Returns tables and roles without row-level security in effect; nothing on SQLite."""
+    """Returns tables and roles without row-level security in effect; empty on SQLite."""
     if tx.dialect == "sqlite":
         return []
     rows = await tx.all(

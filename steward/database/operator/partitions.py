@@ -8,7 +8,7 @@ from steward.model.ids import first_id
 from steward.model.run import TERMINAL, RunStatus, kinds
 
 _AHEAD = 4
-# A migration creates this month and two more, so that these two exist before a worker has started.
+# A migration creates this month and two more, so that they exist before a worker has started.
 _NEEDED = 2
 _MISSING = (
     "SELECT months.name FROM (SELECT"
@@ -22,22 +22,22 @@ _UNFINISHED = frozenset(RunStatus) - TERMINAL
 
 
 async def make(tx: Tx) -> int:
-    """Makes this month and the next ones where they are missing; how many were."""
+    """Creates the missing partitions of this month and the next ones. Returns their number."""
     row = await tx.first("SELECT steward_create_partitions(:now, :months) AS made", {"months": _AHEAD})
     return int(row["made"]) if row else 0
 
 
 async def missing(tx: Tx) -> list[str]:
-    """Returns the names of the partitions of this month and the next that do not exist; none on SQLite."""
+    """Returns the missing partitions of this month and the next by name; empty on SQLite."""
     if tx.dialect == "sqlite":
         return []
     return [row["name"] for row in await tx.all(_MISSING, {"months": _NEEDED})]
 
 
 async def oldest_runs(tx: Tx, *, queued_before: datetime, orgs: OrgSpan) -> tuple[str | None, str | None]:
-    """Returns the least ids that runs of organizations need to stay: of any run, and of an unfinished one.
+    """Returns the lowest ids of runs that still need their rows: of any run, and of an unfinished one.
 
-    Unfinished ones count that were queued before an instant.
+    Only unfinished runs that were queued before an instant count.
     """
     row = await tx.first(
         "SELECT any_id, open_id FROM queue_oldest_runs(:kinds, :queued_before, :first_org, :last_org)",
@@ -47,7 +47,7 @@ async def oldest_runs(tx: Tx, *, queued_before: datetime, orgs: OrgSpan) -> tupl
 
 
 async def drop(tx: Tx, table: str, before: str) -> int:
-    """Drops the months of a table whose ids all lie before `before`; how many."""
+    """Drops the months of a table whose ids are all below `before`. Returns their number."""
     row = await tx.first(
         "SELECT steward_drop_partitions(:table, :border) AS dropped", {"table": table, "border": before}
     )

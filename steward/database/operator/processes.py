@@ -1,4 +1,4 @@
-"""Rows of API processes without a worker, and the releases of all processes that live."""
+"""Rows of API processes without a worker, and the releases of all running processes."""
 
 from steward.database.engine.base import Tx
 
@@ -10,7 +10,7 @@ _LIVING = (
 
 
 async def announce(tx: Tx, name: str, *, version: str, lease_ms: int) -> None:
-    """Writes or extends the row of an API process."""
+    """Inserts or extends the row of an API process."""
     await tx.execute(
         "INSERT INTO api_processes (name, version, lease_until) VALUES (:name, :version, {now} + :lease)"
         " ON CONFLICT (name) DO UPDATE SET version = excluded.version, lease_until = excluded.lease_until",
@@ -19,23 +19,23 @@ async def announce(tx: Tx, name: str, *, version: str, lease_ms: int) -> None:
 
 
 async def withdraw(tx: Tx, name: str) -> None:
-    """Deletes the row of an API process that ends."""
+    """Deletes the row of an API process that is ending."""
     await tx.execute("DELETE FROM api_processes WHERE name = :name", {"name": name})
 
 
 async def remove_gone(tx: Tx) -> int:
-    """Deletes rows that nobody has extended for a day."""
+    """Deletes rows that were not extended for a day. Returns their number."""
     return await tx.execute("DELETE FROM api_processes WHERE lease_until < {now} - 86400000")
 
 
 async def api_releases(tx: Tx) -> list[str]:
-    """Returns the release of each API process without a worker that lives."""
+    """Returns the release of each running API process without a worker."""
     rows = await tx.all("SELECT version FROM api_processes WHERE lease_until >= {now} ORDER BY version")
     return [row["version"] for row in rows]
 
 
 async def of_other_releases(tx: Tx, release: str) -> list[str]:
-    """Returns each living process of another release in words: what it is, its host and its release."""
+    """Describes each running process of another release: its kind, its host and its release."""
     rows = await tx.all(
         f"SELECT DISTINCT kind, name, version FROM ({_LIVING}) AS living WHERE version <> :release"
         " ORDER BY kind, name",

@@ -1,4 +1,4 @@
-"""A restored database: the history of its server, how far its preparation is, and the rows it changes."""
+"""A restored database: its server's history, the progress of its preparation, the rows to change."""
 
 import json
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from datetime import datetime
 from steward.database.engine.base import Json, PerEngine, Tx, from_ms, ms
 from steward.model.ids import OrgId, RunId
 
-# A worker may have claimed a run again since the copy was made; its epochs stay below this.
+# A worker may have claimed a run again after the copy was made; its epochs stay below this.
 _EPOCHS_SINCE = 1_000_000
-# The server's identifier and timeline. Going back to a moment begins a new timeline, and so does a fail-over;
-# a dump that is loaded elsewhere is on another server. SQLite has neither: `steward restore` prepares it.
+# The server's identifier and timeline. A point-in-time recovery begins a new timeline, and so does a
+# fail-over; a dump that is loaded elsewhere is on another server. SQLite has neither: `steward restore`
+# prepares it.
 _PRESENT_HISTORY = PerEngine(
     sqlite="CAST(NULL AS text)",
     postgresql="(SELECT c.system_identifier FROM pg_control_system() AS c) || '/'"
@@ -23,7 +24,7 @@ _BEGIN_ROW = (
 
 
 def with_history(text: str) -> PerEngine:
-    """Replaces `{history}` by the expression of the server's present history."""
+    """Replaces `{history}` by the expression of the server's current history."""
     return PerEngine(*(text.replace("{history}", expression) for expression in _PRESENT_HISTORY))
 
 
@@ -38,9 +39,9 @@ _KEEP_HISTORY = with_history(
 
 @dataclass(frozen=True, slots=True)
 class RestoreProgress:
-    """The progress of preparing a restored database: the present organization and its last checked run.
+    """The progress of preparing a restored database: the current organization and its last checked run.
 
-    `run` is None once the organization is done. `runs` counts those that check their open writes first.
+    `run` is None once the organization is done. `runs` counts the runs that check their open writes first.
     """
 
     taken_at: datetime
@@ -55,7 +56,7 @@ class RestoreProgress:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The server history that was served last and the present one; None where it is not known."""
+    """The server history that was served last and the current one; None if unknown."""
 
     kept: str | None
     present: str | None
@@ -63,14 +64,14 @@ class ServerState:
 
 
 async def standing(tx: Tx) -> ServerState:
-    """Returns the history that was served, the present one, and a preparation that has not ended."""
+    """Returns the last served history, the current one, and a preparation that has not ended."""
     row = await tx.first(_READ_STANDING)
     assert row is not None
     return ServerState(row["server_history"], row["present"], _preparation(row["restoring"]))
 
 
 async def begin(tx: Tx, taken_at: datetime) -> RestoreProgress:
-    """Begins to prepare a database restored to `taken_at`, or returns how far that came before."""
+    """Begins to prepare a database restored to `taken_at`, or returns the progress made before."""
     await tx.execute(_BEGIN_ROW)
     row = await tx.first("SELECT restoring FROM service_stats WHERE singleton = 1 {for_update}")
     assert row is not None
@@ -85,7 +86,7 @@ async def begin(tx: Tx, taken_at: datetime) -> RestoreProgress:
 
 
 async def move_on(tx: Tx, before: RestoreProgress, after: RestoreProgress) -> bool:
-    """Stores the progress of the preparation; returns False if another process moved it on."""
+    """Stores the progress of the preparation; returns False if another process has advanced it."""
     moved = await tx.execute(
         "UPDATE service_stats SET restoring = :after WHERE singleton = 1 AND restoring = :before",
         {"before": _stored(before), "after": _stored(after)},
@@ -94,7 +95,7 @@ async def move_on(tx: Tx, before: RestoreProgress, after: RestoreProgress) -> bo
 
 
 async def keep_history(tx: Tx) -> None:
-    """Stores the server's present history as the one that is served, and ends a preparation."""
+    """Stores the server's current history as the served one, and ends a preparation."""
     await tx.execute(_BEGIN_ROW)
     await tx.execute(_KEEP_HISTORY)
 
@@ -113,12 +114,12 @@ def _preparation(stored: str | None) -> RestoreProgress | None:
 
 
 async def end_workers(tx: Tx) -> None:
-    """Ends every lease, so that the first start takes over what the copy's workers had."""
+    """Ends every lease, so that the first start recovers the runs of the copy's workers."""
     await tx.execute("UPDATE workers SET lease_until = 0 WHERE state IN ('alive', 'stopping')")
 
 
 async def raise_epochs(tx: Tx, org: OrgId) -> int:
-    """Fences every earlier lease of the organization's open runs; returns how many runs."""
+    """Fences every earlier lease of the organization's open runs. Returns the number of runs."""
     return await tx.execute(
         "UPDATE runs SET epoch = epoch + :since WHERE org_id = :org AND queue <> 'done'",
         {"org": org, "since": _EPOCHS_SINCE},
@@ -126,7 +127,7 @@ async def raise_epochs(tx: Tx, org: OrgId) -> int:
 
 
 async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> list[tuple[RunId, int]]:
-    """Returns the organization's live runs that started and have not ended, each with its epoch, by id."""
+    """Returns the organization's live runs that have started and not ended, with their epochs, by id."""
     rows = await tx.all(
         "SELECT id, epoch FROM runs"
         " WHERE org_id = :org AND mode = 'live' AND queue <> 'done' AND started_at IS NOT NULL"
@@ -137,7 +138,7 @@ async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> li
 
 
 async def look_up_first(tx: Tx, org: OrgId, run: RunId) -> None:
-    """Makes the next worker of the run check its open writes first, as after a worker's death."""
+    """Makes the next worker of the run check its open writes first, as after the loss of a worker."""
     await tx.execute(
         "UPDATE runs SET attempt = CASE WHEN attempt < 2 THEN 2 ELSE attempt END"
         " WHERE org_id = :org AND id = :run",

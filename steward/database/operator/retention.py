@@ -1,4 +1,4 @@
-"""Removes expired rows, a bounded number at a time; partitions.py drops whole months."""
+"""Removes expired rows, a limited number at a time; partitions.py drops whole months."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from steward.database.engine.base import PerEngine, Tx
 from steward.database.org_span import OrgSpan
 from steward.model.ids import AutomationId, OrgId, RunId, first_id
 
-# On PostgreSQL the months are dropped (months.py); row by row goes only what lies in none of them.
+# PostgreSQL drops whole months (partitions.py); only rows outside of them are removed one by one.
 _STEPS = (
     "DELETE FROM steps WHERE org_id = :org AND (run_id, seq) IN"
     " (SELECT run_id, seq FROM steps WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
@@ -20,8 +20,8 @@ _VALUES = (
     " (SELECT run_id, name, iteration FROM step_values"
     " WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
 )
-# Those that lie in rows of steps go first: by what is left in step_values, a run's first value at least, it
-# is found again until all of them have gone.
+# Outputs in rows of steps are removed first. A run is found through its rows in step_values, of which at
+# least its first value remains until all outputs are gone.
 _OUTPUTS = (
     "UPDATE steps SET output = NULL, state = NULL WHERE org_id = :org AND (run_id, seq) IN"
     " (SELECT run_id, seq FROM steps"
@@ -62,7 +62,7 @@ _IN_SPAN = "o.org_id BETWEEN :first_org AND :last_org"
 
 
 async def runs_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, RunId]]:
-    """Returns the oldest runs of organizations that finished before an instant."""
+    """Returns the oldest runs that finished before an instant, of all organizations in the span."""
     rows = await tx.all(
         PerEngine(
             "SELECT o.org_id, r.id FROM dir_orgs AS o CROSS JOIN runs AS r"
@@ -76,9 +76,9 @@ async def runs_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> l
 
 
 async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: int) -> int:
-    """Removes finished runs with all they hold, up to `max_rows` rows a table; returns how many runs.
+    """Removes finished runs with their data, up to `max_rows` rows per table. Returns the number of runs.
 
-    A run whose rows are more than that goes with a later pass. Its approvals stay, without their detail.
+    A run with more rows is removed by a later pass. Its approvals stay, without their detail.
     """
     args: dict[str, object] = {"org": org, "runs": list(runs), "most": max_rows}
     await tx.execute(PerEngine(_STEPS, _STEPS_REST), args)
@@ -93,7 +93,7 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
     await tx.execute("DELETE FROM run_files WHERE org_id = :org AND run_id IN (:runs)", bare)
     await tx.execute(
         "UPDATE approvals SET counts = '{}', warnings = '[]', comment = NULL, excluded_changes = NULL"
-        " WHERE org_id = :org AND run_id IN (:runs) AND status <> 'pending'",  # as their index has it
+        " WHERE org_id = :org AND run_id IN (:runs) AND status <> 'pending'",  # as in their index
         bare,
     )
     await tx.execute(
@@ -106,9 +106,9 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
 
 
 async def values_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, RunId]]:
-    """Returns runs that finished before an instant and still hold values of steps; none on PostgreSQL.
+    """Returns runs that finished before an instant and still have step values; empty on PostgreSQL.
 
-    There months hold the values.
+    PostgreSQL drops the values by month.
     """
     rows = await tx.all(
         PerEngine(
@@ -124,7 +124,7 @@ async def values_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) ->
 
 
 async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: int) -> int:
-    """Removes up to `max_rows` values of steps; returns how many."""
+    """Removes up to `max_rows` step values. Returns their number."""
     chosen = {"org": org, "runs": list(runs)}
     removed = 0 if tx.dialect == "postgresql" else await tx.execute(_OUTPUTS, {**chosen, "most": max_rows})
     if removed < max_rows:
@@ -135,7 +135,7 @@ async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: 
 async def slots_past(
     tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan
 ) -> list[tuple[OrgId, AutomationId, int]]:
-    """Returns decided slots before an instant, each with its automation, in milliseconds."""
+    """Returns decided slots before an instant, each with its automation and its time in milliseconds."""
     rows = await tx.all(
         PerEngine(
             "SELECT o.org_id, s.automation_id, s.slot_at FROM dir_orgs AS o CROSS JOIN occurrences AS s"
@@ -159,7 +159,7 @@ async def remove_slot(tx: Tx, org: OrgId, automation: AutomationId, slot_at: int
 
 
 async def remove_sessions(tx: Tx, *, idle_since: datetime, made_since: datetime, max_rows: int) -> int:
-    """Removes sessions that have ended; how many."""
+    """Removes ended sessions. Returns their number."""
     return await tx.execute(
         "DELETE FROM sessions WHERE session_hash IN (SELECT session_hash FROM sessions"
         " WHERE seen_at <= :idle OR created_at <= :made LIMIT :most)",
@@ -168,7 +168,7 @@ async def remove_sessions(tx: Tx, *, idle_since: datetime, made_since: datetime,
 
 
 async def remove_invitations(tx: Tx, before: datetime, max_rows: int) -> int:
-    """Removes invitations that ended before an instant; how many."""
+    """Removes invitations that ended before an instant. Returns their number."""
     return await tx.execute(
         "DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM invitations"
         " WHERE expires_at < :before LIMIT :most)",
@@ -177,7 +177,7 @@ async def remove_invitations(tx: Tx, before: datetime, max_rows: int) -> int:
 
 
 async def remove_deferrals(tx: Tx, before: datetime, max_rows: int) -> int:
-    """Removes failures of rows that nobody has met since an instant; how many."""
+    """Removes failures of rows that have not failed since an instant. Returns their number."""
     return await tx.execute(
         "DELETE FROM deferred_rows WHERE (task, key) IN (SELECT task, key FROM deferred_rows"
         " WHERE last_failed_at < :before AND not_before < :before LIMIT :most)",

@@ -11,10 +11,10 @@ from steward.model.automation import AutomationState, facets
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
 
-# Upper ends in seconds of the steps delays are counted in; the last step has none.
+# Upper bounds in seconds of the buckets in which delays are counted; the last bucket has none.
 DELAY_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 Minute = tuple[int, list[int]]
-# A count of this many means at least as many.
+# A count of this value means "at least this many".
 MAX_COUNTED = 10_000
 _COUNTED = {
     "active": "automations WHERE org_id = :org AND facet IN (:active)",
@@ -30,7 +30,7 @@ _COUNTS = "SELECT " + ", ".join(
 
 @dataclass(frozen=True, slots=True)
 class StatusCounts:
-    """Counts of an organization's records, each to MAX_COUNTED."""
+    """Counts of an organization's records, each up to MAX_COUNTED."""
 
     active: int
     paused: int
@@ -40,7 +40,7 @@ class StatusCounts:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStats:
-    """Dispatched slots of the last hour: for each minute (since 1970) the counts by delay step."""
+    """Dispatched slots of the last hour: the counts by delay bucket for each minute (since 1970)."""
 
     minutes: tuple[Minute, ...]
     oldest_due_at: datetime | None
@@ -48,7 +48,7 @@ class SchedulerStats:
 
 
 async def counts(tx: Tx, org: OrgId, *, cap: int = MAX_COUNTED) -> StatusCounts:
-    """Returns the organization's counts, each to `cap`, in one statement."""
+    """Returns the organization's counts, each up to `cap`, in one statement."""
     args = {
         "org": org,
         "cap": cap,
@@ -63,7 +63,7 @@ async def counts(tx: Tx, org: OrgId, *, cap: int = MAX_COUNTED) -> StatusCounts:
 
 
 async def scheduler(tx: Tx) -> SchedulerStats | None:
-    """Returns what the scheduler last wrote; None before its first pass."""
+    """Returns the scheduler's last report; None before its first pass."""
     row = await tx.first("SELECT minutes, oldest_due_at, written_at FROM service_stats WHERE singleton = 1")
     if row is None:
         return None
@@ -83,7 +83,7 @@ _WRITE_SCHEDULER = with_history(
 
 
 async def write_scheduler(tx: Tx, minutes: Sequence[Minute], oldest_due_at: datetime | None) -> None:
-    """Writes how the scheduler goes, and which history of the server is served."""
+    """Stores the scheduler's report, and which history of the server is served."""
     await tx.execute(
         _WRITE_SCHEDULER,
         {
@@ -94,6 +94,6 @@ async def write_scheduler(tx: Tx, minutes: Sequence[Minute], oldest_due_at: date
 
 
 async def applied_migrations(tx: Tx) -> dict[int, str]:
-    """Returns the hash of each migration that was applied, by its number."""
+    """Returns the hash of each applied migration, by number."""
     rows = await tx.all("SELECT version, sha256 FROM schema_version")
     return {row["version"]: row["sha256"] for row in rows}

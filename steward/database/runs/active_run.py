@@ -11,7 +11,7 @@ from steward.database.engine.base import PerEngine, Tx
 from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.run import RunStatus
 
-# As the index `runs_active` has it; PostgreSQL adds the turn, see docs/design/runs.md#run-queue
+# As in the index `runs_active`; PostgreSQL adds the turn, see docs/design/runs.md#run-queue
 LIVE = "{run}.mode = 'live' AND {run}.queue IN ('ready', 'leased', 'sleeping', 'parked')"
 
 
@@ -43,7 +43,7 @@ class ActiveRun(NamedTuple):
 
 
 async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> None:
-    """Locks the automations' queues in order of their ids, before anything of their runs is locked.
+    """Locks the automations' queues in order of their ids, before any row of their runs is locked.
 
     SQLite has one writer: its transaction is the lock. See docs/design/storage.md#lock-order.
     """
@@ -58,7 +58,7 @@ async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> Non
 async def active_runs(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, ActiveRun]:
-    """Returns the active runs of the automations that have one; call it with the queues locked."""
+    """Returns the active runs by automation; call it with the queues locked."""
     rows = await tx.all(_ACTIVE, {"org": org, "automations": list(automations)})
     return {
         AutomationId(row["automation_id"]): ActiveRun(RunId(row["id"]), RunStatus(row["status"]))
@@ -67,7 +67,7 @@ async def active_runs(
 
 
 async def count_dropped(tx: Tx, org: OrgId, automation: AutomationId, events: int) -> None:
-    """Counts store events that were not run; call it with the queue locked."""
+    """Counts store events that started no run; call it with the queue locked."""
     await tx.execute(
         "UPDATE schedules SET events_dropped = events_dropped + :events, events_dropped_at = :now"
         " WHERE org_id = :org AND automation_id = :automation",
@@ -76,11 +76,11 @@ async def count_dropped(tx: Tx, org: OrgId, automation: AutomationId, events: in
 
 
 async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
-    """Returns the run that is promoted next."""
+    """Returns the run to promote next."""
     row = await tx.first(
         "SELECT id FROM runs"
         " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked'"
-        " AND status = 'queued'"  # as SQLite's index has it
+        " AND status = 'queued'"  # as in SQLite's index
         " ORDER BY queued_at, id LIMIT 1",
         {"org": org, "automation": automation},
     )

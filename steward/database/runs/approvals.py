@@ -13,7 +13,7 @@ from steward.model.refusals import NotFound
 
 EXPIRED_BATCH = 100
 WARN_BATCH = 100
-# When people get the first reminder, as a share of the time an approval has.
+# When people get the first reminder, as a share of the approval's time.
 FIRST_WARNING = 0.5
 _COLUMNS = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
@@ -27,7 +27,7 @@ _JOINED = (
 )
 _SELECT = f"{_COLUMNS} FROM approvals AS a {_JOINED}"
 _KEYS = "SELECT a.expires_at, a.id FROM approvals AS a WHERE a.org_id = :org"
-# As the indexes have it. Retention empties the counts of an approval whose run it removes.
+# As in the indexes. Retention empties the counts of an approval whose run it removes.
 _LISTED = " AND a.counts <> '{}'"
 _DECIDED = " AND a.status <> 'pending'"
 _DECIDED_COLUMNS = _COLUMNS.replace(" r.automation_name,", " a.excluded_changes, r.automation_name,")
@@ -73,7 +73,7 @@ async def get(tx: Tx, org: OrgId, approval: ApprovalId) -> Approval:
 
 
 async def pending_of(tx: Tx, org: OrgId, runs: Collection[RunId], *, limit: int) -> list[Approval]:
-    """Returns the pending approvals of these runs, the earliest end first."""
+    """Returns the pending approvals of these runs, the first to expire first."""
     rows = await tx.all(
         f"{_SELECT} WHERE a.org_id = :org AND a.run_id IN (:runs) AND a.status = 'pending'"
         " ORDER BY a.expires_at, a.id LIMIT :limit",
@@ -126,7 +126,7 @@ async def find(
     limit: int,
     after: tuple[datetime, ApprovalId] | None,
 ) -> list[Approval]:
-    """Returns approvals by their end, earliest first, then id; those after the key of the page before."""
+    """Returns a page of approvals by their end, earliest first, then id, those after the key `after`."""
     text = _merged(_COLUMNS, statuses, automation, integration, is_first=after is None)
     args = _list_args(org, automation, integration, limit=limit, after=after)
     return [_approval(row) for row in await tx.all(text, args)]
@@ -141,7 +141,7 @@ def _merged(
     is_first: bool,
     latest_first: bool = False,
 ) -> PerEngine:
-    """Returns a list's statement: each status is read from an index in its order, and they are merged."""
+    """Returns a list's statement, which reads each status from an index in list order and merges them."""
     direction, sign = (" DESC", "<") if latest_first else ("", ">")
     conditions = _LISTED
     conditions += "" if automation is None else " AND a.automation_id = :automation"
@@ -182,7 +182,7 @@ def _list_args(
 
 @dataclass(frozen=True, slots=True)
 class PastApproval:
-    """An approval that no longer waits, and how many of its changes were left out."""
+    """An approval that no longer waits, and the number of its excluded changes."""
 
     approval: Approval
     left_out: int
@@ -197,7 +197,7 @@ async def decided(
     limit: int,
     after: tuple[datetime, ApprovalId] | None,
 ) -> list[PastApproval]:
-    """Returns approvals that no longer wait by their end, latest first, then id."""
+    """Returns approvals that no longer wait, by their end, latest first, then id."""
     statuses = [status for status in ApprovalStatus if status is not ApprovalStatus.PENDING]
     text = _merged(
         _DECIDED_COLUMNS, statuses, automation, integration, is_first=after is None, latest_first=True
@@ -207,7 +207,7 @@ async def decided(
 
 
 async def decided_of_run(tx: Tx, org: OrgId, run: RunId, *, limit: int) -> list[PastApproval]:
-    """Returns the first `limit` approvals of a run that no longer wait, by their round."""
+    """Returns the first `limit` approvals of a run that no longer wait, by round."""
     rows = await tx.all(
         f"{_SELECT_DECIDED} WHERE a.org_id = :org AND a.run_id = :run AND a.status <> 'pending'"
         " ORDER BY a.round LIMIT :limit",
@@ -231,7 +231,7 @@ async def writes_now(tx: Tx, org: OrgId, run: RunId) -> bool:
 
 
 async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, ApprovalId]]:
-    """Returns pending approvals past their end, of every organization, without deferred ones.
+    """Returns pending approvals past their end, of all organizations, without deferred ones.
 
     A run waits for approval exactly as long as its approval is pending, and both expire together.
     """
@@ -248,7 +248,7 @@ async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, Appro
 
 
 async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
-    """Returns the approvals of all organizations that people are to be reminded of, without deferred ones."""
+    """Returns the approvals of all organizations that are due for a reminder, without deferred ones."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM approvals WHERE warn_at <= {now}"
@@ -261,9 +261,9 @@ async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
 
 
 async def warned(tx: Tx, org: OrgId, approval: ApprovalId, *, step: int, next_at: datetime | None) -> bool:
-    """Records reminder number `step`; returns False when none is to be sent.
+    """Records reminder number `step`; returns False when it must not be sent.
 
-    None is sent when the approval was decided or has expired, or when another process sends it.
+    It is not sent when the approval was decided or has expired, or when another process sends it.
     """
     touched = await tx.execute(
         "UPDATE approvals SET warn_at = :next, warned = :step"
@@ -271,7 +271,7 @@ async def warned(tx: Tx, org: OrgId, approval: ApprovalId, *, step: int, next_at
         " AND warned < :step AND expires_at > {now}",
         {"org": org, "approval": approval, "step": step, "next": next_at},
     )
-    if not touched:  # its end is near: the task that expires it sends the next notice
+    if not touched:  # it ends soon: the task that expires it sends the next notice
         await tx.execute(
             "UPDATE approvals SET warn_at = NULL"
             " WHERE org_id = :org AND id = :approval AND warn_at <= {now} AND expires_at <= {now}",

@@ -1,4 +1,4 @@
-"""Changes of runs: proposed once, never rewritten; only their outcome moves."""
+"""Changes of runs: proposed once and never rewritten, except for their outcome."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class PublicChange:
 
 
 class ChangeOutcome(NamedTuple):
-    """The outcome of one change, and which execution proposed it in which approval round."""
+    """The outcome of one change, and the execution and approval round that proposed it."""
 
     name: str
     iteration: str
@@ -88,7 +88,7 @@ _INSERT = BulkInsert(
 
 
 async def insert(tx: Tx, org: OrgId, wires: Iterable[tuple[Change, JsonObject]]) -> None:
-    """Stores changes with their public records, without outcome, message and applied_at."""
+    """Stores changes with their API form, without outcome, message and applied_at."""
     await _INSERT.insert(tx, (_inserted_row(org, change, wire, tx) for change, wire in wires))
 
 
@@ -132,7 +132,7 @@ async def of_run(
 
 
 async def of_execution(tx: Tx, org: OrgId, run: RunId, *, name: str, iteration: str) -> list[Change]:
-    """Returns what one execution of a step proposed, in order.
+    """Returns the changes that one execution of a step proposed, in order.
 
     The cost does not depend on the run's other changes.
     """
@@ -169,10 +169,10 @@ async def public_changes(
     undo_runs: Sequence[RunId] = (),
     limit: int,
 ) -> list[PublicChange]:
-    """Returns the API form of changes of a step, a round or the whole run, by seq and position.
+    """Returns the API form of the changes of a step, a round or the whole run, by seq and position.
 
-    That is also the order of their ids. `undo_runs` are the undo runs of the run, whose changes put some of
-    these back.
+    That is also the order of their ids. `undo_runs` are the run's undo runs, whose changes undid some of
+    these.
     """
     where: list[str] = []
     more: dict[str, object] = {"limit": limit}
@@ -207,7 +207,7 @@ async def public_changes(
 async def _undone_by(
     tx: Tx, org: OrgId, undo_runs: Sequence[RunId], originals: Sequence[Row]
 ) -> dict[str, str]:
-    """Returns the newest change that put back each of these changes; those never put back are absent."""
+    """Returns the newest change that undid each of these changes; changes never undone are absent."""
     if not undo_runs or not originals:
         return {}
     rows = await tx.all(
@@ -222,7 +222,7 @@ async def _undone_by(
 async def first_of(
     tx: Tx, org: OrgId, run: RunId, *, names: Collection[str], undo_runs: Sequence[RunId] = (), limit: int
 ) -> dict[tuple[str, str], list[str]]:
-    """Returns the first `limit` changes of each of these steps as answered, by step name and iteration."""
+    """Returns the first `limit` changes of each of these steps in API form, by step name and iteration."""
     rows = await tx.all(
         "SELECT id, name, iteration, wire, outcome, message, applied_at FROM changes"
         " WHERE org_id = :org AND run_id = :run AND name IN (:names) AND position < :most"
@@ -239,7 +239,7 @@ async def first_of(
 async def decide(
     tx: Tx, org: OrgId, run: RunId, *, round_: int, to: Outcome, only: Sequence[ChangeId] | None = None
 ) -> int:
-    """Sets the proposed changes of a round (or only the named ones) to `to`; returns how many."""
+    """Sets the proposed changes of a round, or only those in `only`, to `to`. Returns their number."""
     named = " AND id IN (:ids)" if only is not None else ""
     args: dict[str, object] = {"org": org, "run": run, "round": round_, "to": to}
     if only is not None:
@@ -264,16 +264,16 @@ _NO_WORDS = "''"
 
 
 def _appended(words: str) -> str:
-    """Returns SQL for a change's message with `words` (an SQL text) added once.
+    """Returns SQL that adds `words` (an SQL text) once to a change's message.
 
-    The text that the outcome is unknown is removed.
+    It removes the text that the outcome is unknown.
     """
     earlier_message = f"trim(replace(replace(coalesce(message, ''), :open, ''), {words}, ''))"
     return f"nullif(trim({earlier_message} || ' ' || {words}), '')"
 
 
 async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
-    """Returns changes without a final outcome that have a written part and no part in doubt."""
+    """Returns changes without a final outcome of which one part was written and no part is open."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM changes WHERE org_id = :org AND run_id = :run"
         f" AND outcome IN ('approved', 'unknown') AND {_BEGUN} AND NOT {_OPEN} ORDER BY seq, position",
@@ -283,9 +283,9 @@ async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
 
 
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
-    """Sets what was never applied of an ended run to `to`; returns how many rows.
+    """Sets the unapplied changes of an ended run to `to`. Returns the number of rows.
 
-    The ledger takes precedence: a change whose write is still open is unknown.
+    The ledger takes precedence: a change whose write is still open becomes unknown.
     """
     return await tx.execute(
         f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' ELSE :to END,"
@@ -303,7 +303,7 @@ _SETTLE = (
     " WHERE changes.org_id = :org AND changes.run_id = :run AND changes.id = r.value ->> 0"
 )
 _SETTLE_ALL = PerEngine(
-    # Without the list of ids SQLite would walk all changes of the run.
+    # Without the list of ids, SQLite would scan all changes of the run.
     sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
     + " AND changes.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
@@ -313,7 +313,7 @@ _SETTLE_ALL = PerEngine(
 async def settle(tx: Tx, org: OrgId, run: RunId, outcomes: Sequence[SettledChange]) -> None:
     """Stores outcomes of changes.
 
-    A message is appended to the step's own, replacing earlier words of doubt.
+    A message is appended to the step's own, and replaces the text that the outcome is unknown.
     """
     if outcomes:
         rows = [[settled.change, settled.outcome, settled.message or ""] for settled in outcomes]
@@ -333,7 +333,7 @@ async def outcomes(tx: Tx, org: OrgId, run: RunId) -> list[ChangeOutcome]:
 
 
 async def count(tx: Tx, org: OrgId, run: RunId) -> int:
-    """Returns how many changes the run has proposed in all its rounds."""
+    """Counts the changes that the run has proposed in all its rounds."""
     row = await tx.first(
         "SELECT count(*) AS n FROM changes WHERE org_id = :org AND run_id = :run", {"org": org, "run": run}
     )
@@ -352,7 +352,7 @@ def _public_json(row: Row, undone: Mapping[str, str]) -> str:
 
 
 def change_of_row(row: Row) -> Change:
-    """Returns the change of a row of `COLUMN_NAMES`."""
+    """Returns the change in a row of `COLUMN_NAMES`."""
     wire = json.loads(row["wire"])
     return Change(
         id=ChangeId(row["id"]),

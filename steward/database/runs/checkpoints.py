@@ -20,7 +20,7 @@ _LeaseStatus = tuple[bool, str | None]
 class StepCheckpoint(NamedTuple):
     """The stored result of an ended step.
 
-    The value is named and numbered as `row`, whose `wire` carries END_PLACEHOLDER.
+    The value has the name and number of `row`, whose `wire` contains END_PLACEHOLDER.
     """
 
     lease: Lease
@@ -30,7 +30,7 @@ class StepCheckpoint(NamedTuple):
 
 
 async def write_one(tx: Tx, checkpoint: StepCheckpoint) -> _LeaseStatus:
-    """Writes one point, a batch of one: whether the run is still owned, and the code of a cancel request."""
+    """Writes one checkpoint. Returns whether the run is still owned, and the code of a cancel request."""
     if tx.dialect == "postgresql":
         [status] = await write_batch(tx, [checkpoint])
         return status
@@ -59,12 +59,12 @@ _CHECKPOINT_COLUMNS: Mapping[str, Callable[[Any], object]] = {
 
 
 def columns(getters: Mapping[str, Callable[[Any], object]], records: Sequence[object]) -> dict[str, object]:
-    """Returns one array for each column, as the functions of PostgreSQL take a batch."""
+    """Returns one array for each column, in the form in which PostgreSQL functions take a batch."""
     return {name: [value_of(record) for record in records] for name, value_of in getters.items()}
 
 
 def checkpoint_columns(checkpoints: Sequence[StepCheckpoint | None], tx: Tx) -> dict[str, object]:
-    """Returns the arrays of the points, with NULL for a run without one."""
+    """Returns the arrays of the checkpoints, with NULL for a run without one."""
     arrays: dict[str, object] = {
         name: [None if checkpoint is None else value_of(checkpoint) for checkpoint in checkpoints]
         for name, value_of in _CHECKPOINT_COLUMNS.items()
@@ -77,9 +77,9 @@ def checkpoint_columns(checkpoints: Sequence[StepCheckpoint | None], tx: Tx) -> 
 
 
 async def write_batch(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
-    """Writes the points of several runs at once.
+    """Writes the checkpoints of several runs at once.
 
-    Results are those of `write_one`, in order. Raises NeedsSlowPath on SQLite.
+    Returns the results of `write_one`, in order. Raises NeedsSlowPath on SQLite.
     """
     if tx.dialect == "sqlite":
         return await _write_batch_sqlite(tx, checkpoints)
@@ -104,7 +104,7 @@ _ADVANCE_OWNED = (
 
 
 async def _write_batch_sqlite(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> list[_LeaseStatus]:
-    """Writes all in one statement. Raises NeedsSlowPath when a run is lost or asked to cancel."""
+    """Writes all checkpoints in one statement. Raises NeedsSlowPath when a run is lost or to be cancelled."""
     moved = [
         (
             checkpoint.row.seq,
@@ -122,7 +122,7 @@ async def _write_batch_sqlite(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> 
 
 
 async def _write_rows(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> None:
-    """Writes a row for each (SQLite), with its output inline when that is short, else beside it."""
+    """Writes a row per checkpoint (SQLite), with a short output inline and a long one in step_values."""
     finished, finished_member = ms(tx.now), f'"finished_at":"{wire_time(tx.now)}"'
     rows, values = [], []
     for lease, row, value, output in checkpoints:
@@ -144,5 +144,5 @@ async def _write_rows(tx: Tx, checkpoints: Sequence[StepCheckpoint]) -> None:
 
 
 def unknown_paths(value: StepValue, tx: Tx) -> object:
-    """Returns the stored form of the paths a predicted output cannot know."""
+    """Returns the stored form of the paths that a predicted output does not know."""
     return to_column(Json(list(value.unknown_paths)), tx.dialect) if value.unknown_paths else None

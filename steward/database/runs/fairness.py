@@ -16,7 +16,7 @@ RETURNING last_vt - :n AS vt
 
 
 async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
-    """Returns the first of `runs` consecutive stamps: the organization's turn, never before the present."""
+    """Returns the first of `runs` consecutive stamps: the organization's turn, but never in the past."""
     row = await tx.first(_STAMP, {"org": org, "n": runs})
     return int(row["vt"]) if row else 0
 
@@ -30,7 +30,7 @@ async def present(tx: Tx) -> int:
 async def advance(tx: Tx, vt: int) -> None:
     """Advances the current stamp to the largest claimed one.
 
-    It does not wait for another claimer that is doing so at this moment: either stamp will do.
+    It does not wait for another claimer that is doing the same: either stamp will do.
     """
     await tx.execute(
         "UPDATE fairness_clock SET vt = :vt WHERE singleton IN"

@@ -1,6 +1,6 @@
-"""The fast path of starting, beginning and finishing runs: many runs in one call, on PostgreSQL alone.
+"""The fast path of starting, beginning and finishing runs: many in one call, only on PostgreSQL.
 
-A run qualifies when only its own rows matter; every other one takes the slow path (`runs/start.py`,
+A run qualifies when only its own rows matter; every other run takes the slow path (`runs/start.py`,
 `runs/claim.py`, `runs/finish.py`). Each statement calls a function that sets the tenant context itself.
 `tests/runs/test_fast_path.py` compares every row that both paths write.
 """
@@ -95,7 +95,7 @@ class RunPrecheck:
 
 @dataclass(frozen=True, slots=True)
 class RunToStart:
-    """A run by hand to create."""
+    """A manual run to create."""
 
     automation: Automation
     run: RunId
@@ -107,7 +107,7 @@ class RunToStart:
 
 @dataclass(frozen=True, slots=True)
 class LeasedRun:
-    """A leased run with its automation, and what decides whether it may begin."""
+    """A leased run with its automation, and the facts that decide whether it may begin."""
 
     lease: Lease
     run: Run
@@ -119,9 +119,9 @@ class LeasedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunToBegin:
-    """A checked run about to become running, and the first row of its journal.
+    """A checked run that is about to begin, and the first row of its journal.
 
-    `is_live` counts it as a run of its automation.
+    With `is_live` it counts as a run of its automation.
     """
 
     lease: Lease
@@ -154,9 +154,10 @@ class FinishResult(NamedTuple):
 async def precheck(
     tx: Tx, keys: Sequence[tuple[OrgId, AutomationId, str]], *, max_waiting: int
 ) -> list[RunPrecheck | None]:
-    """Reads what decides whether runs by hand of these automations may start, in order.
+    """Returns the facts that decide whether manual runs of these automations may start, in order.
 
-    None for one that needs the slow path: not found, its key was used, or many runs wait.
+    Returns None for a run that needs the slow path: the automation was not found, the key was used, or many
+    runs wait.
     """
     rows = await tx.all(
         _PRECHECK,
@@ -181,7 +182,7 @@ async def precheck(
 
 
 async def start_runs(tx: Tx, to_start: Sequence[RunToStart], *, max_waiting: int) -> list[Run]:
-    """Creates runs by hand under their queues' locks, all or none.
+    """Creates manual runs under their queues' locks, all or none.
 
     Raises when a key was used or too many runs wait.
     """
@@ -198,7 +199,7 @@ async def start_runs(tx: Tx, to_start: Sequence[RunToStart], *, max_waiting: int
 
 
 def _created_run(run: RunToStart, queued_at: int) -> Run:
-    """Returns the run as it was stored just now."""
+    """Returns the run as just stored."""
     automation = run.automation
     return runs.record(
         _UNSET
@@ -225,7 +226,7 @@ def _created_run(run: RunToStart, queued_at: int) -> Run:
 
 
 async def read_leased(tx: Tx, leases: Sequence[Lease]) -> list[LeasedRun | None]:
-    """Returns the leased runs with their automations, in order; None for one that is not there."""
+    """Returns the leased runs with their automations, in order; None for a run that was not found."""
     rows = await tx.all(
         _LEASED,
         {
@@ -253,9 +254,9 @@ async def read_leased(tx: Tx, leases: Sequence[Lease]) -> list[LeasedRun | None]
 
 
 async def begin_runs(tx: Tx, to_begin: Sequence[RunToBegin]) -> dict[RunId, datetime]:
-    """Makes the runs running, with their journal's first row.
+    """Begins the runs and writes the first rows of their journals.
 
-    Returns the start of each still owned and queued; of the others nothing is written.
+    Returns the start of each run that is still owned and queued; writes nothing for the others.
     """
     if not to_begin:
         return {}
@@ -269,7 +270,7 @@ async def begin_runs(tx: Tx, to_begin: Sequence[RunToBegin]) -> dict[RunId, date
 
 
 async def _begin(tx: Tx, run: RunToBegin, output: bytes) -> bool:
-    """Makes one run running (SQLite); returns False when it was cancelled or lost meanwhile."""
+    """Begins one run (SQLite); returns False when it was cancelled or lost meanwhile."""
     lease = run.lease
     if not await transitions.start(tx, lease):
         return False
@@ -280,9 +281,9 @@ async def _begin(tx: Tx, run: RunToBegin, output: bytes) -> bool:
 
 
 async def finish_runs(tx: Tx, to_finish: Sequence[RunToFinish]) -> list[FinishResult]:
-    """Ends the runs successfully, each with its last step where it has one, with promotion and streak.
+    """Ends the runs successfully, each with its last step if any, and updates queue and streak.
 
-    One that was asked to cancel stores its step alone; of one that is lost nothing is written.
+    For a run to be cancelled, stores only its step; for a lost run, writes nothing.
     """
     rows = await tx.all(
         _FINISH,

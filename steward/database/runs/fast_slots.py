@@ -1,6 +1,6 @@
 """The fast path of due slots, of many organizations at once: locked, read, and started as runs.
 
-`automations/fast_path.py` decides which slots qualify; every other slot goes through `automations/due.py`.
+`automations/fast_path.py` decides which slots qualify; `automations/due.py` processes every other slot.
 """
 
 from collections.abc import Collection, Sequence
@@ -76,8 +76,8 @@ _ADVANCE = (
 )
 
 
-class PlainSlot(NamedTuple):  # one is made for each slot: a third of what a frozen dataclass costs
-    """An automation's only due slot: `row` as `lock` returned it, and the slot after it."""
+class PlainSlot(NamedTuple):  # one is created for each slot: a third of the cost of a frozen dataclass
+    """An automation's only due slot: its `row` from `lock`, and the next slot."""
 
     row: Row
     slot_at: datetime
@@ -93,7 +93,7 @@ class SlotStart(NamedTuple):
 
 
 class ClosedSlot(NamedTuple):
-    """A slot that a closed period leaves out, and the automation's first open slot after it."""
+    """A slot that a closed period skips, and the automation's first open slot after it."""
 
     slot: PlainSlot
     closed_name: str
@@ -116,8 +116,8 @@ _started = itemgetter(
 async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row]:
     """Locks the schedules that are still due and not deferred, in order of organization and id.
 
-    Each row holds its automation, the active run (`holder`), the switch `automations_on`, and whether pending
-    or later occurrences are `stored`. Schedules others have locked are skipped.
+    Each row holds its automation, the active run (`holder`), the switch `automations_on`, and whether
+    pending or later occurrences are `stored`. Schedules that others have locked are skipped.
     """
     ordered = sorted(keys)
     return await tx.all(
@@ -131,9 +131,9 @@ async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row
 
 
 def _members(keys: Sequence[tuple[OrgId, AutomationId]]) -> str:
-    """Returns a JSON object of each automation's organization.
+    """Returns a JSON object that maps each automation to its organization.
 
-    The same id in two organizations is two members.
+    An id that occurs in two organizations has two members.
     """
     return "{" + ",".join([f'"{automation}":{org}' for org, automation in keys]) + "}"
 
@@ -141,7 +141,7 @@ def _members(keys: Sequence[tuple[OrgId, AutomationId]]) -> str:
 async def connected(
     tx: Tx, connections: Collection[tuple[OrgId, IntegrationId]]
 ) -> set[tuple[OrgId, IntegrationId]]:
-    """Returns those of the connections that exist and are connected."""
+    """Returns which of the connections exist and are connected."""
     if not connections:
         return set()
     ordered = sorted(connections)
@@ -157,9 +157,9 @@ async def connected(
 
 
 async def start(tx: Tx, starts: Sequence[SlotStart]) -> list[SlotStart]:
-    """Starts the runs and advances the schedules; returns those whose queue was still empty.
+    """Starts the runs and advances the schedules. Returns the starts whose queue was still empty.
 
-    Call it with what `lock` returned, in its order, in the same transaction.
+    Call it with the rows of `lock`, in their order, in the same transaction.
     """
     if not starts:
         return []
@@ -199,9 +199,9 @@ async def start(tx: Tx, starts: Sequence[SlotStart]) -> list[SlotStart]:
 
 
 async def skip_closed(tx: Tx, closed: Sequence[ClosedSlot]) -> None:
-    """Records the slots as left out by closed periods, and advances the schedules.
+    """Records that closed periods skip the slots, and advances the schedules.
 
-    Call it with what `lock` returned, in its order, in the same transaction.
+    Call it with the rows of `lock`, in their order, in the same transaction.
     """
     if not closed:
         return
@@ -236,7 +236,7 @@ def _ms(instant: datetime | None) -> int | None:
 
 
 async def _stamps(tx: Tx, starts: Sequence[SlotStart]) -> dict[int, int]:
-    """Returns the first stamp of each organization's runs, which take consecutive ones."""
+    """Returns the first stamp of each organization's runs, which get consecutive ones."""
     counts: dict[int, int] = {}
     for slot_start in starts:
         org = slot_start.slot.row["org_id"]
@@ -245,7 +245,7 @@ async def _stamps(tx: Tx, starts: Sequence[SlotStart]) -> dict[int, int]:
     return {row["org_id"]: row["last_vt"] - counts[row["org_id"]] for row in rows}
 
 
-# The column that gives each argument of the PostgreSQL function.
+# The column for each argument of the PostgreSQL function.
 _START_COLUMNS = {
     "orgs": "org_id",
     "ids": "id",

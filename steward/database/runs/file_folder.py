@@ -56,7 +56,7 @@ def runs_in(folder: Path) -> Iterator[tuple[OrgId, RunId]]:
 
 
 def remove_orphans(folder: Path, org: OrgId, run: RunId, *, stored: set[str], now: datetime) -> int:
-    """Removes the files of a run that have no row and are an hour old, and an empty folder."""
+    """Removes files of the run that have no row and are an hour old, and the folder if empty."""
     run_folder = _run_folder(folder, org, run)
     removed = 0
     for file in _entries(run_folder):

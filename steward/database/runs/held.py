@@ -1,4 +1,4 @@
-"""Runs that a closed period holds: asleep until it ends, with its name."""
+"""Runs that a closed period holds: asleep until the period ends, with its name."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from steward.model.ids import AutomationId, OrgId
 
 @dataclass(frozen=True, slots=True)
 class WriterLock:
-    """A locked run: its request to cancel, whether a person let it through, from when it may be closed."""
+    """A locked run: its cancel request, whether a person exempted it, and from when it may be closed."""
 
     automation: AutomationId
     cancel_code: str | None
@@ -28,7 +28,7 @@ async def release(tx: Tx, org: OrgId) -> None:
 
 
 async def open_queue(tx: Tx, org: OrgId, automation: AutomationId, at: datetime) -> None:
-    """Makes the queue limit of the automation's runs count from an instant on."""
+    """Makes the queue time limit of the automation's runs count from an instant on."""
     await tx.execute(
         "UPDATE schedules SET queue_opened_at = :at WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation, "at": at},
@@ -36,7 +36,7 @@ async def open_queue(tx: Tx, org: OrgId, automation: AutomationId, at: datetime)
 
 
 async def lock_writer(tx: Tx, lease: Lease) -> WriterLock | None:
-    """Locks a run that is about to write; None when the lease was lost."""
+    """Locks a run that is about to write; returns None when the lease was lost."""
     return await _writer(tx, lease, " {for_update}")
 
 

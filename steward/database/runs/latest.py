@@ -1,4 +1,4 @@
-"""The newest runs of many automations at once: the strips of a list, and failures without a later success."""
+"""The newest runs of many automations: the strips of a list, and failures without a later success."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, Run, RunStatus, kinds
 
 _MAX_STRIP = 30
-# Automations that are probed for their newest run: of any in use, and of those that failed most in a row.
+# Limits of automations that are probed for their newest run: of any in use, and of those with the most
+# failures.
 _MAX_IN_USE = 500
 _MAX_PROBES = 1_000
-# Newest runs of each kind that failed or expired, whose automations are probed, too.
+# The number of newest failed or expired runs of each kind whose automations are probed, too.
 _MAX_PROBED_RUNS = 200
 _FAILED_KINDS = kinds([RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE)
 
@@ -28,15 +29,15 @@ _STRIPS = (
     " ORDER BY n.queued_at DESC, n.id DESC LIMIT :limit) AS r"
     " WHERE a.org_id = :org AND a.id IN (:automations)"
 )
-# In the order of an index, so that no more of them are read.
+# In the order of an index, so that no more rows are read.
 _IN_USE = " UNION ALL ".join(
     "SELECT * FROM (SELECT a.id FROM automations AS a WHERE a.org_id = :org"
     f" AND a.facet = {facet} ORDER BY a.created_at, a.id LIMIT {_MAX_IN_USE}) AS f{facet}"
     for facet in facets([AutomationState.ACTIVE, AutomationState.DRAFT])
 )
-# All of an organization with up to _MAX_IN_USE automations in use. Of a larger one, those that have failed in
-# a row; a resumed automation has not, and runs that expired or were interrupted are no failures in a row, so
-# also those of the newest failed and expired runs.
+# All automations in use of an organization with up to _MAX_IN_USE of them. Of a larger one, those that have
+# failed in a row; a resumed automation has no failures in a row, and neither do runs that expired or were
+# interrupted, so also the automations of the newest failed and expired runs.
 _PROBES = " UNION ".join(
     [
         f"SELECT u.id AS automation_id FROM ({_IN_USE} LIMIT {_MAX_IN_USE}) AS u",
@@ -51,7 +52,7 @@ _PROBES = " UNION ".join(
         ),
     ]
 )
-# No fewer than there are: with a limit, PostgreSQL looks each automation up instead of reading them all.
+# No fewer than there can be: with a limit, PostgreSQL looks up each automation instead of reading them all.
 _ALL_PROBES = _MAX_IN_USE + _MAX_PROBES + len(_FAILED_KINDS) * _MAX_PROBED_RUNS
 # The newest run of each kind of an automation `a` that mends a failure or is one; no index orders all kinds.
 _NEWEST = " UNION ALL ".join(
@@ -62,7 +63,8 @@ _NEWEST = " UNION ALL ".join(
         [RunStatus.SUCCEEDED, RunStatus.WAITING_APPROVAL, RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE
     )
 )
-# The newest run is joined last on both engines: PostgreSQL would else probe all automations for each run.
+# The newest run is joined last on both engines: PostgreSQL would otherwise probe all automations for each
+# run.
 _FAILING = PerEngine(
     *(
         f"""
@@ -102,7 +104,7 @@ class StripRun:
 
 @dataclass(frozen=True, slots=True)
 class UnmendedFailure:
-    """The newest run of an automation, which failed, and what it ran on."""
+    """The newest run of an automation, which failed, with the automation's store and connection."""
 
     run: Run
     failures: int
@@ -133,8 +135,8 @@ async def strips(
 async def unmended(tx: Tx, org: OrgId, *, since: datetime, limit: int) -> list[UnmendedFailure]:
     """Returns the failures that no newer run has mended, newest first.
 
-    A newer run mends a failure by its success, or by waiting for an approval. Automations that are paused or
-    archived are left out, and runs queued before `since`.
+    A newer run mends a failure by its success, or by waiting for an approval. Leaves out automations that
+    are paused or archived, and runs queued before `since`.
     """
     args = {"org": org, "since": since, "now": tx.now, "limit": limit, "probes": _MAX_PROBES}
     return [

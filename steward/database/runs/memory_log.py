@@ -31,7 +31,7 @@ _INSERT = BulkInsert(
 
 @dataclass(frozen=True, slots=True)
 class StepPlace:
-    """A step execution of a run; `seq` is the row of the log that writes its memory."""
+    """A step execution of a run; `seq` is the row of the journal that writes its memory."""
 
     run: RunId
     name: str
@@ -66,7 +66,7 @@ def _column(value: JsonValue, tx: Tx) -> object:
 
 
 async def of_run(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, int], tuple[RememberedValue, ...]]:
-    """Returns what the changes of a run made its automation remember, by execution and position."""
+    """Returns the replaced values of the automation's memory, by execution and position."""
     rows = await tx.all(
         "SELECT name, iteration, position, space, key, before_value, after_value FROM memory_log"
         " WHERE org_id = :org AND run_id = :run ORDER BY seq, position, space, key",

@@ -35,9 +35,9 @@ _decoded = msgspec.json.Decoder().decode
 _GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
 
 
-# With it a run without changes, as most are, needs no further statement for its undo.
+# With this column, a run without changes, as most are, needs no further statement for its undo.
 _HAS_CHANGES = "EXISTS (SELECT 1 FROM changes AS c WHERE c.org_id = :org AND c.run_id = :run) AS has_changes"
-# One round trip on PostgreSQL; SQLite, which has none, reads the steps only if there are any.
+# One round trip on PostgreSQL; SQLite, which has none, only reads the steps if there are any.
 _GET_WITH_STEPS = PerEngine(
     sqlite=f"SELECT {COLUMNS}, {_HAS_CHANGES} FROM runs WHERE runs.org_id = :org AND runs.id = :run",
     postgresql=f"SELECT {COLUMNS}, {_HAS_CHANGES},"
@@ -156,7 +156,7 @@ async def insert_many(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
 
 
 async def set_exempt(tx: Tx, org: OrgId, exempt: Collection[RunId]) -> None:
-    """Marks runs that a person let through closed periods."""
+    """Marks runs that a person exempted from closed periods."""
     if exempt:
         await tx.execute(
             "UPDATE runs SET exempt = TRUE WHERE org_id = :org AND id IN (:exempt)",
@@ -165,7 +165,7 @@ async def set_exempt(tx: Tx, org: OrgId, exempt: Collection[RunId]) -> None:
 
 
 async def is_exempt(tx: Tx, org: OrgId, run: RunId) -> bool:
-    """Returns whether a person let the run through closed periods."""
+    """Returns whether a person exempted the run from closed periods."""
     row = await tx.first(
         "SELECT exempt FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
     )
@@ -185,7 +185,7 @@ async def status(tx: Tx, org: OrgId, run: RunId) -> RunStatus | None:
 
 
 async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
-    """Returns the automation a run belongs to. Raises NotFound."""
+    """Returns the automation of a run. Raises NotFound."""
     row = await tx.first(
         "SELECT automation_id FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
     )
@@ -205,7 +205,7 @@ async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
 async def get_with_steps(
     tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int
 ) -> tuple[Row, Sequence[Row]]:
-    """Returns the run's row of `COLUMNS` with `has_changes`, and the rows of its steps as `steps.after` does.
+    """Returns the run's row of `COLUMNS` with `has_changes`, and its steps' rows as `steps.after` does.
 
     Raises NotFound.
     """
@@ -220,7 +220,7 @@ async def get_with_steps(
 
 
 async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:
-    """Stores what a running run does now; for display only, and may be lost."""
+    """Stores the current activity of a running run; for display only, and may be lost."""
     await tx.execute(
         "UPDATE runs SET current_step = :step"
         " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'",
@@ -229,7 +229,7 @@ async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: 
 
 
 def record(row: Row) -> Run:
-    """Returns the run of a row of `COLUMNS`."""
+    """Returns the run in a row of `COLUMNS`."""
     status = _STATUSES[row["status"]]
     event = (
         EventRef(row["event_id"], row["event_topic"], from_ms(row["event_received_at"]))
@@ -277,7 +277,7 @@ def record(row: Row) -> Run:
 
 
 async def set_payload(tx: Tx, org: OrgId, run: RunId, *, key_no: int, sealed: bytes) -> None:
-    """Stores the payload of a run that was started by hand, sealed."""
+    """Stores the sealed payload of a manually started run."""
     await tx.execute(
         "UPDATE runs SET payload = :payload, payload_key = :key WHERE org_id = :org AND id = :run",
         {"org": org, "run": run, "payload": sealed, "key": key_no},
@@ -294,7 +294,7 @@ async def payload(tx: Tx, org: OrgId, run: RunId) -> tuple[int, bytes] | None:
 
 
 async def set_versions(tx: Tx, org: OrgId, run: RunId, *, automation: int, template: int) -> None:
-    """Sets the versions a run starts with."""
+    """Sets the versions that a run starts with."""
     await tx.execute(
         "UPDATE runs SET automation_version = :automation, template_version = :template"
         " WHERE org_id = :org AND id = :run",

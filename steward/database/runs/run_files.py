@@ -29,9 +29,9 @@ async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[StoredFile]:
 
 
 async def insert(tx: Tx, org: OrgId, run: RunId, *, file: StoredFile, sealed: bytes) -> None:
-    """Inserts a file; `sealed` is its content where the database holds it, else empty.
+    """Inserts a file; `sealed` is its content if the database stores it, else empty.
 
-    Equal content that exists already stays as it is.
+    Existing equal content stays unchanged.
     """
     args = {"org": org, "run": run, "sha256": file.sha256, "size": file.size, "key_no": file.key_no}
     stored = await tx.execute(
@@ -54,7 +54,7 @@ async def insert(tx: Tx, org: OrgId, run: RunId, *, file: StoredFile, sealed: by
 
 
 async def sealed_content(tx: Tx, org: OrgId, run: RunId, *, sha256: str) -> bytes:
-    """Returns the sealed content of a file that lies in rows."""
+    """Returns the sealed content of a file that is stored in rows."""
     rows = await tx.all(
         "SELECT sealed FROM run_file_parts WHERE org_id = :org AND run_id = :run AND sha256 = :sha256"
         " ORDER BY part",
@@ -66,7 +66,7 @@ async def sealed_content(tx: Tx, org: OrgId, run: RunId, *, sha256: str) -> byte
 async def expired(
     tx: Tx, *, before: datetime, test_before: datetime, max_rows: int
 ) -> list[tuple[OrgId, RunId]]:
-    """Returns runs that finished before an instant and still have files; another one for test runs."""
+    """Returns runs that finished before an instant and still have files; test runs have another limit."""
     rows = await tx.all(
         PerEngine(
             "SELECT DISTINCT f.org_id, f.run_id AS id FROM run_files AS f"
@@ -81,7 +81,7 @@ async def expired(
 
 
 async def remove(tx: Tx, org: OrgId, runs: Sequence[RunId]) -> int:
-    """Removes the files of runs; returns how many."""
+    """Removes the files of runs. Returns their number."""
     return await tx.execute(
         "DELETE FROM run_files WHERE org_id = :org AND run_id IN (:runs)", {"org": org, "runs": list(runs)}
     )

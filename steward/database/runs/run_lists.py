@@ -1,4 +1,4 @@
-"""Lists of runs. A page costs the same however many runs there are, match, or come before it."""
+"""Lists of runs; a page costs the same however many runs there are, match, or precede it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class RunFilter:
     """The filters of a list of runs."""
 
     automation: AutomationId | None = None
-    store: IntegrationId | None = None  # not with an automation: no index has both
+    store: IntegrationId | None = None  # not combined with an automation: no index has both
     statuses: Sequence[RunStatus] = ()
     mode: Mode | None = None
     started_by: StartedBy | None = None
@@ -33,9 +33,9 @@ class RunFilter:
 async def find(
     tx: Tx, org: OrgId, run_filter: RunFilter, *, limit: int, after: tuple[datetime, RunId] | None
 ) -> list[Row]:
-    """Returns rows of `COLUMNS`, newest first, then id descending.
+    """Returns a page of rows of `COLUMNS`, newest first, then id descending.
 
-    Those after the key `after` of the page before.
+    These are the rows after the key `after`.
     """
     args = _args(org, run_filter) | {
         "after_at": after and after[0],
@@ -46,7 +46,7 @@ async def find(
 
 
 async def among(tx: Tx, org: OrgId, run_filter: RunFilter, runs: Sequence[RunId], *, limit: int) -> list[Row]:
-    """Returns rows of `COLUMNS` of those of `runs` that the filter lets through, newest id first."""
+    """Returns rows of `COLUMNS` for those `runs` that match the filter, newest id first."""
     conditions = f" AND {_UNDO_OF}" if run_filter.undo_of is not None else ""
     conditions += _conditions(run_filter) + " AND runs.kind IN (:kinds)"
     chosen = PerEngine(
@@ -61,7 +61,7 @@ async def among(tx: Tx, org: OrgId, run_filter: RunFilter, runs: Sequence[RunId]
 
 
 async def store_labels(tx: Tx, org: OrgId, runs: Sequence[RunId]) -> dict[RunId, str]:
-    """Returns the name of the store that each run was queued for; without one, its automation's label."""
+    """Returns the name of the store that each run was queued for; without a store, its automation's label."""
     if not runs:
         return {}
     rows = await tx.all(
@@ -103,7 +103,8 @@ def _statement(run_filter: RunFilter, *, is_first: bool) -> Sql:
     if run_filter.automation is None and run_filter.store is None and not of_some_kinds:
         return f"{_RUNS}{conditions} {_ORDER}"
     # Each kind is read from an index in the order of the list, and the kinds are merged. SQLite names the
-    # kinds and reads of each what the page takes; PostgreSQL, where planning costs, has one plan for all.
+    # kinds and reads from each what the page needs; PostgreSQL, where planning is expensive, has one plan for
+    # all.
     requested = kinds(run_filter.statuses, run_filter.mode, run_filter.started_by)
     parts = " UNION ALL ".join(f"{_KEYS} AND runs.kind = {kind}{conditions}" for kind in requested)
     return PerEngine(

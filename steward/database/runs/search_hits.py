@@ -8,7 +8,7 @@ from steward.database.engine.base import PerEngine, Row, Tx
 from steward.model.automation import facets
 from steward.model.ids import AutomationId, OrgId, RunId
 
-# Names that one search compares, in the order of the names.
+# The number of names that one search compares, in alphabetical order.
 _MAX_NAMES = 5_000
 _RUN = "runs.id, runs.automation_name, runs.status, runs.mode, runs.message, runs.queued_at"
 _NAMES = lists.walk(facets(), lists.Sort.NAME)
@@ -36,7 +36,7 @@ class NamedAutomation:
 
 
 async def automations_named(tx: Tx, org: OrgId, words: Sequence[str], *, limit: int) -> list[NamedAutomation]:
-    """Returns automations whose name holds each of `words` anywhere, by name."""
+    """Returns automations whose name contains each of `words`, in alphabetical order."""
     conditions, args = [], {}
     for number, word in enumerate(words):
         conditions.append(f"page.value LIKE :word_{number} ESCAPE '!'")
@@ -50,7 +50,7 @@ async def automations_named(tx: Tx, org: OrgId, words: Sequence[str], *, limit: 
 
 
 async def by_id(tx: Tx, org: OrgId, beginning: str, *, before: RunId | None, limit: int) -> list[RunId]:
-    """Returns the newest runs, before `before`, whose id begins so."""
+    """Returns the newest runs, before `before`, whose id starts with `beginning`."""
     end = beginning + "~"
     rows = await tx.all(
         "SELECT runs.id FROM runs WHERE runs.org_id = :org AND runs.id >= :first AND runs.id < :end"

@@ -1,4 +1,4 @@
-"""The words by which runs are searched for: written with changes, read by beginnings, newest runs first."""
+"""The search terms of runs: written with changes, read by their beginnings, newest runs first."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,12 +11,12 @@ from steward.database.engine.bulk import BulkInsert
 from steward.model.change import Change
 from steward.model.ids import OrgId, RunId
 
-# What a search reads at most: of each beginning so many terms, and of each term so many of the newest runs.
+# Limits of a search: the terms read for each beginning, and the newest runs read for each term.
 MAX_TERMS = 64
 MAX_RUNS = 200
-# Rows read first, the same number of each term: of many terms, few have more of the newest runs than these.
+# Rows to read first, the same number for each term: of many terms, few have more of the newest runs.
 _FIRST_ROWS = 1_024
-# Sorts after every text with the same beginning: no text holds a greater character.
+# Sorts after every text with the same beginning: no text contains a greater character.
 _LAST = "\U0010ffff"
 
 _INSERT = BulkInsert(
@@ -24,7 +24,7 @@ _INSERT = BulkInsert(
     {"org_id": "bigint", "term": "text", "run_id": "text", "seq": "bigint", "position": "bigint"},
     "ON CONFLICT DO NOTHING",
 )
-# One term after the other, by the index: a term that many runs share is one row of this.
+# Skips from term to term in the index: a term that many runs share is one row here.
 _TERMS = (
     "WITH RECURSIVE next(term, n) AS ("
     "SELECT (SELECT s.term FROM search_terms AS s WHERE s.org_id = :org AND s.term >= :first"
@@ -68,7 +68,7 @@ _CHANGES = PerEngine(
 
 
 class WordPlace(NamedTuple):
-    """A change by its run, step and position."""
+    """A change that contains a search word, by its run, step and position."""
 
     run: RunId
     seq: int
@@ -77,9 +77,9 @@ class WordPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunMatches:
-    """Runs that have all the words of a query, newest first, each with the places of the words.
+    """Runs that contain all the words of a query, newest first, each with the changes that contain them.
 
-    `read_to`: the search read no further back than this run; None when nothing is left before the last.
+    `read_to`: the search read no further back than this run; None when it read to the end.
     """
 
     places_by_run: Mapping[RunId, Sequence[WordPlace]]
@@ -89,13 +89,13 @@ class RunMatches:
 async def insert(
     tx: Tx, org: OrgId, run: RunId, terms_by_change: Iterable[tuple[Change, Iterable[str]]]
 ) -> None:
-    """Stores the terms of a run's changes, each once with the first change that has it."""
+    """Stores the terms of a run's changes, each once, with the first change that contains it."""
     first_changes: dict[str, Change] = {}
     for change, terms in terms_by_change:
         for term in terms:
             if term not in first_changes:
                 first_changes[term] = change
-    # In the order of the key.
+    # in the order of the key
     changes = ((term, first_changes[term]) for term in sorted(first_changes))
     await _INSERT.insert(tx, ((org, term, run, change.seq, change.position) for term, change in changes))
 
@@ -122,9 +122,10 @@ async def matches(
 async def _newest(
     tx: Tx, org: OrgId, terms: Sequence[str], before: RunId | None, limit: int
 ) -> tuple[Collection[Sequence[WordPlace]], RunId | None]:
-    """Returns the places of each term, newest first, and how far back all runs are known; None: to the end.
+    """Returns the places of each term, newest first, and the oldest run up to which they are complete.
 
-    The `limit` newest runs of all terms are known, or all there are.
+    The run is None when they are complete to the end. The `limit` newest runs of all terms are complete, or
+    all runs if there are fewer.
     """
     few = min(_FIRST_ROWS // max(len(terms), 1), limit)
     places_by_term = await _newest_of_each(tx, org, terms, before, few)
@@ -132,7 +133,7 @@ async def _newest(
     newest = sorted(
         {word_place.run for places in places_by_term.values() for word_place in places}, reverse=True
     )
-    # Only a term whose last read run is newer than this one can have another of the newest.
+    # Only a term whose last read run is newer than this one can have another of the newest runs.
     enough = newest[limit - 1] if len(newest) >= limit else ""
     if unfinished := [term for term, last in lasts.items() if last > enough]:
         again = await _newest_of_each(tx, org, unfinished, before, limit)
@@ -172,7 +173,7 @@ async def _rarest_first(tx: Tx, org: OrgId, words: Sequence[str]) -> list[str]:
 async def _with_word(
     tx: Tx, org: OrgId, runs: Sequence[RunId], word: str, places: Mapping[RunId, list[WordPlace]]
 ) -> list[RunId]:
-    """Returns those of `runs` in which a term begins with `word`, and notes its place."""
+    """Returns the `runs` that have a term that begins with `word`, and adds its places to `places`."""
     rows = await tx.all(_WITH_WORD, _range(org, word) | {"runs": list(runs)})
     having: set[RunId] = set()
     for row in rows:
@@ -187,7 +188,7 @@ def _range(org: OrgId, word: str) -> dict[str, object]:
 
 
 async def objects(tx: Tx, org: OrgId, places: Collection[WordPlace]) -> dict[WordPlace, tuple[str, str]]:
-    """Returns type and label of the object of each of these changes."""
+    """Returns type and label of each change's object."""
     args: dict[str, object] = {"org": org}
     if tx.dialect == "sqlite":
         args["rows"] = Json([list(word_place) for word_place in places])

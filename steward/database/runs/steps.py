@@ -1,4 +1,4 @@
-"""A run's journal: public step rows, append-only, and the values a resumed run continues from."""
+"""A run's journal: public, append-only step rows, and the values from which a resumed run continues."""
 
 import json
 import zlib
@@ -26,7 +26,7 @@ class ValueState(StrEnum):
 
 
 class StepRow(NamedTuple):
-    """A row of the log as written; `wire` is the API form of the step, without its changes."""
+    """A row of the journal as written; `wire` is the API form of the step, without its changes."""
 
     seq: int
     name: str
@@ -51,7 +51,7 @@ class StepValue:
 
     @property
     def visible_output(self) -> JsonValue:
-        """What later steps read; of a held execution what it will hand on when all its changes are made."""
+        """The output for later steps; for a held execution, the one that it has once all changes are made."""
         if self.state is not ValueState.HELD:
             return self.output
         assert isinstance(self.output, dict)
@@ -65,25 +65,25 @@ def execution_key(name: str, iteration: str) -> str:
 
 
 class TooMuchData(Exception):
-    """A step's output is over 8 MiB, or a run's over 64 MiB."""
+    """Raised when a step's output is over 8 MiB, or the outputs of a run over 64 MiB."""
 
 
-# Below this, compressing costs more than it saves. A plain value is told from a compressed one by its first
-# byte: no JSON text begins with 0x78.
+# Below this size, compressing costs more than it saves. A plain value is distinguished from a compressed one
+# by its first byte: no JSON text begins with 0x78.
 _PLAIN_BYTES = 1024
 _ZLIB = 0x78
 
 
 class NotJson(ValueError):
-    """An output that JSON would change, such as a time, a set, a tuple or NaN."""
+    """Raised for an output that JSON would change, such as a time, a set, a tuple or NaN."""
 
 
 def packed(value: JsonValue) -> bytes:
-    """Returns an output as stored. Raises TooMuchData, and NotJson naming the type of what is no JSON."""
+    """Returns an output as stored. Raises TooMuchData, and NotJson with the type of a non-JSON value."""
     text = msgspec.json.encode(value)
     if len(text) > OUTPUT_BYTES:
         raise TooMuchData
-    # This encoder turns times, sets and the like into texts and lists without an error, but no strict one
+    # This encoder turns times, sets and the like into texts and lists without an error, but no strict encoder
     # is as fast.
     if msgspec.json.decode(text) != value:
         raise NotJson(
@@ -93,9 +93,9 @@ def packed(value: JsonValue) -> bytes:
 
 
 def _not_json(value: object) -> str | None:
-    """Returns the type of the first value that is no JSON.
+    """Returns the type of the first value that is not JSON.
 
-    The value itself is a merchant's and never logged.
+    The value itself is the merchant's and never logged.
     """
     if isinstance(value, dict | list):
         items = value.values() if isinstance(value, dict) else value
@@ -108,7 +108,7 @@ def _not_json(value: object) -> str | None:
 
 
 def unpacked(packed_output: bytes) -> JsonValue:
-    """Returns a stored output as the step gave it."""
+    """Returns a stored output as the step returned it."""
     value: JsonValue = json.loads(
         zlib.decompress(packed_output) if packed_output[0] == _ZLIB else packed_output
     )
@@ -124,7 +124,7 @@ KEEP_VALUE = (
 )
 
 
-# SQLite alone: a short output lies in the row of its step, which is then all that a step writes.
+# Only SQLite: a short output is stored in the row of its step, which is then the only write of a step.
 INLINE_BYTES = _PLAIN_BYTES
 APPEND_WITH_OUTPUT = (
     "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total,"
@@ -143,7 +143,7 @@ _JOURNAL = PerEngine(
 
 
 async def save_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output: bytes) -> None:
-    """Saves the value of an execution, replacing the one it had while held."""
+    """Stores the value of an execution, replacing the value that it had while held."""
     await tx.execute(
         KEEP_VALUE,
         {
@@ -160,7 +160,7 @@ async def save_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output
 
 
 async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
-    """Returns the journal of a run, in the order its executions ended; of each its last value."""
+    """Returns the journal of a run in the order in which its executions ended, with their last values."""
     by_execution: dict[tuple[str, str], StepValue] = {}
     for row in await tx.all(_JOURNAL, {"org": org, "run": run}):
         execution = (row["name"], row["iteration"])
@@ -178,7 +178,7 @@ async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
 
 
 async def rows_of(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str]]:
-    """Returns iteration and answered row of every row of a run, in order."""
+    """Returns the iteration and API form of every row of a run, in order."""
     rows = await tx.all(
         "SELECT iteration, wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
         {"org": org, "run": run},

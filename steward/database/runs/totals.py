@@ -1,4 +1,4 @@
-"""The results of live runs, added up by quarters of an hour; see docs/design/web.md#overview."""
+"""The results of live runs, totalled by quarter of an hour; see docs/design/web.md#overview."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 _MAX_RUNS = 5_000  # of one pass
 KEPT_FOR = timedelta(days=32)
 
-_WHOLE = ""  # in place of an automation: the organization
+_WHOLE = ""  # stands for the organization in the column of automations
 _COLUMNS = "id, automation_id, queued_at, status, summary"
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.EXPIRED})
 _STOPPED = frozenset({RunStatus.REFUSED, RunStatus.CANCELLED})
@@ -47,7 +47,7 @@ _summary = msgspec.json.Decoder(_Summary).decode
 
 @dataclass(slots=True)
 class RunNumbers:
-    """Numbers of runs by how they ended, and of changes that were made or met another value."""
+    """Numbers of runs by how they ended, and of changes that were made or in conflict."""
 
     succeeded: int = 0
     failed: int = 0
@@ -73,12 +73,12 @@ class _Bucket:
 
 
 def quarter_of(instant: datetime) -> datetime:
-    """Returns the start of the quarter of an hour that an instant lies in."""
+    """Returns the start of the quarter of an hour that contains an instant."""
     return from_ms(ms(instant) // _QUARTER_MS * _QUARTER_MS)
 
 
 def _totals_of(row: Row) -> tuple[RunNumbers, bool]:
-    """Returns what one run adds, and whether that is final."""
+    """Returns the numbers of one run, and whether they are final."""
     status = RunStatus(row["status"])
     counted = _summary(row["summary"]).counts if row["summary"] else _Counted()
     totals = RunNumbers(applied=counted.applied, conflicts=counted.conflicts)
@@ -90,7 +90,7 @@ def _totals_of(row: Row) -> tuple[RunNumbers, bool]:
         totals.stopped = 1
     else:
         totals.waiting = 1
-    # Writes whose outcome is unknown are read back for a day after the end.
+    # Writes whose outcome is unknown are read back for a day after the end of the run.
     return totals, not totals.waiting and not counted.unknown
 
 
@@ -100,7 +100,7 @@ async def lock(tx: Tx, org: OrgId) -> None:
 
 
 async def counted_until(tx: Tx, org: OrgId) -> datetime | None:
-    """Returns the end of the last quarter that was added up; None when none was."""
+    """Returns the end of the last totalled quarter; None without one."""
     row = await tx.first(
         "SELECT max(starts_at) AS last FROM run_totals WHERE org_id = :org AND automation_id = :whole",
         {"org": org, "whole": _WHOLE},
@@ -109,7 +109,7 @@ async def counted_until(tx: Tx, org: OrgId) -> datetime | None:
 
 
 async def add_up(tx: Tx, org: OrgId, *, since: datetime, until: datetime) -> datetime:
-    """Adds up runs queued from `since`, at most _MAX_RUNS or one quarter, before `until`; returns the end.
+    """Totals runs queued in [since, until), at most _MAX_RUNS or one quarter; returns the end reached.
 
     Both instants are starts of quarters. The last quarter always gets a row, from which the next pass
     continues.
@@ -159,7 +159,7 @@ async def _write(tx: Tx, org: OrgId, buckets: Mapping[tuple[str, int], _Bucket])
 
 
 async def close_open(tx: Tx, org: OrgId, *, max_quarters: int = 500) -> None:
-    """Moves runs that have ended since from the open ones into the numbers, oldest quarters first."""
+    """Adds open runs that have ended since to the numbers, oldest quarters first."""
     rows = await tx.all(
         "SELECT starts_at, open FROM run_totals WHERE org_id = :org AND open IS NOT NULL"
         " ORDER BY starts_at LIMIT :limit",
@@ -167,7 +167,7 @@ async def close_open(tx: Tx, org: OrgId, *, max_quarters: int = 500) -> None:
     )
     ids = [run for row in rows for run in msgspec.json.decode(row["open"])]
     buckets = _buckets(await _runs(tx, org, ids))
-    # A quarter whose runs have all ended, or are gone, has an empty bucket: it loses its open ones.
+    # A quarter whose runs have all ended, or are gone, has an empty bucket: it loses its open runs.
     for row in rows:
         buckets[_WHOLE, row["starts_at"]]
     await _write(tx, org, buckets)
@@ -182,14 +182,14 @@ async def _runs(tx: Tx, org: OrgId, ids: Sequence[str]) -> list[Row]:
 
 
 async def forget(tx: Tx, org: OrgId, *, before: datetime) -> None:
-    """Removes the numbers of times before an instant."""
+    """Removes the numbers of quarters before an instant."""
     await tx.execute(
         "DELETE FROM run_totals WHERE org_id = :org AND starts_at < :before", {"org": org, "before": before}
     )
 
 
 async def _uncounted(tx: Tx, org: OrgId, since: datetime) -> list[Row]:
-    """Returns the runs whose end is not in the numbers: open ones, and those of the present quarters."""
+    """Returns the runs whose end is not in the numbers: open ones, and those of the current quarters."""
     start = max(since, await counted_until(tx, org) or since)
     recent = await tx.all(
         f"SELECT {_COLUMNS} FROM runs WHERE org_id = :org AND mode = 'live' AND queued_at >= :since",
@@ -203,7 +203,7 @@ async def _uncounted(tx: Tx, org: OrgId, since: datetime) -> list[Row]:
 
 
 async def by_days(tx: Tx, org: OrgId, bounds: Sequence[datetime]) -> list[RunNumbers]:
-    """Returns the numbers of each stretch between neighbouring bounds, which are starts of quarters."""
+    """Returns the numbers between each two neighbouring bounds, which are starts of quarters."""
     starts = [ms(bound) for bound in bounds]
     days = [RunNumbers() for _ in starts[1:]]
 
@@ -233,7 +233,7 @@ async def by_days(tx: Tx, org: OrgId, bounds: Sequence[datetime]) -> list[RunNum
 async def changes_made(
     tx: Tx, org: OrgId, automations: Collection[AutomationId], *, since: datetime
 ) -> dict[AutomationId, int]:
-    """Returns how many changes each automation made in runs queued since the start of a day of UTC."""
+    """Returns how many changes each automation made in runs queued since the start of a UTC day."""
     changes_by_automation: dict[AutomationId, int] = dict.fromkeys(automations, 0)
     rows = await tx.all(
         "SELECT automation_id, sum(applied) AS applied FROM run_totals WHERE org_id = :org"

@@ -1,4 +1,4 @@
-"""A run's moves between queue, workers and its end, each guarded by status, epoch or both."""
+"""The transitions of a run between queue, workers and its end, each guarded by status, epoch or both."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The run's own row, as workers need it."""
+    """The run's own row with the fields that workers need."""
 
     automation: AutomationId
     mode: Mode
@@ -48,7 +48,7 @@ class RunState:
 _LOSSES_APART = timedelta(hours=1)
 _text = json.JSONEncoder(
     ensure_ascii=False
-).encode  # made once: `json.dumps` would make an encoder at every call
+).encode  # created once: `json.dumps` would create an encoder at every call
 _FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
 
 
@@ -68,7 +68,7 @@ class Claim:
 async def claim(
     tx: Tx, worker: WorkerId, *, free: int, full: Sequence[OrgId], first_vt: int = 0
 ) -> Claim | None:
-    """Leases up to `free` ready runs stamped `first_vt` or more, none of the organizations `full`.
+    """Leases up to `free` ready runs stamped `first_vt` or more, none of the organizations in `full`.
 
     Returns None when there is none. On PostgreSQL the claim also advances the fairness clock.
     """
@@ -99,7 +99,7 @@ async def claim(
 
 
 async def full(tx: Tx, cap: int) -> list[OrgId]:
-    """Returns the organizations with `cap` or more leased runs, where the workers can hold that many."""
+    """Returns the organizations with `cap` or more leased runs; none if workers have fewer slots."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id FROM runs WHERE queue = 'leased' GROUP BY org_id HAVING count(*) >= :cap",
@@ -122,7 +122,7 @@ async def read_state(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> R
 
 
 def state_of_row(row: Row) -> RunState:
-    """Returns the state of a run's row."""
+    """Returns the state in a run's row."""
     return RunState(
         automation=AutomationId(row["automation_id"]),
         mode=Mode(row["mode"]),
@@ -143,7 +143,7 @@ def state_of_row(row: Row) -> RunState:
 
 
 async def start(tx: Tx, lease: Lease) -> bool:
-    """Makes a checked run running; returns False when it was cancelled or lost meanwhile."""
+    """Begins a checked run; returns False when it was cancelled or lost meanwhile."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'running', started_at = coalesce(started_at, {now})"
         + _FENCE
@@ -196,8 +196,8 @@ async def sleep(
 ) -> bool:
     """Puts the run to sleep until an instant, still active in its queue; returns False when it was lost.
 
-    A run that was asked to cancel becomes ready at once instead, unless it `settles`: an open write has to be
-    looked up at its time in any case. `held` is the closed period it waits for, by name and end.
+    A run that is to be cancelled becomes ready at once instead, unless it `settles`: an open write has to
+    be looked up at its time in any case. `held` is the closed period that it waits for, by name and end.
     """
     stays = "cancel_at IS NULL OR CAST(:settles AS boolean)"
     touched = await tx.execute(
@@ -231,10 +231,10 @@ async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
 
 
 async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunStatus) -> bool:
-    """Ends a run no worker writes to; returns False when its status is no longer `since`.
+    """Ends a run that no worker writes to; returns False when its status is no longer `since`.
 
-    A leased but unstarted run may end too: the raised epoch fences its worker. One that has started and is
-    queued again is ended by the worker that claims it, which settles its open writes first.
+    A leased but unstarted run may end too: the raised epoch fences its worker. A run that has started and
+    is queued again is ended by the worker that claims it, which settles its open writes first.
     """
     touched = await tx.execute(
         "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, wake_at = NULL,"
@@ -283,11 +283,11 @@ async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: in
 async def requeue(
     tx: Tx, org: OrgId, run: RunId, *, epoch: int, worker: WorkerId, vt: int, lost: bool
 ) -> bool:
-    """Takes a run from a worker that holds it under this epoch and makes it ready.
+    """Takes a run from the worker that holds it under this epoch, and makes it ready.
 
     `lost` uses up an attempt; a release does not. Attempts are counted again when the previous loss is more
-    than an hour old: the run then continues at its second attempt, because writes that were begun have to be
-    settled.
+    than an hour old: the run then continues at its second attempt, because writes that were begun have to
+    be settled.
     """
     touched = await tx.execute(
         "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
@@ -314,7 +314,7 @@ async def forget_losses(tx: Tx, lease: Lease) -> None:
 
 
 async def to_wake(tx: Tx, limit: int = 500) -> list[tuple[OrgId, RunId]]:
-    """Returns sleeping runs whose time has come, of every organization, without deferred ones."""
+    """Returns sleeping runs that are due, of all organizations, without deferred ones."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
@@ -336,7 +336,7 @@ async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
 
 
 async def unstarted(tx: Tx, limit: timedelta, row_limit: int = 200) -> list[tuple[OrgId, RunId]]:
-    """Returns runs no worker has started within `limit` by the database's clock, without deferred ones."""
+    """Returns runs that no worker has started within `limit`, by the database's clock; none deferred."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
@@ -361,7 +361,7 @@ async def set_outcome(
     summary: JsonObject | None = None,
     result: JsonObject | None = None,
 ) -> None:
-    """Stores why and how a run ended or waits; a summary or result that is None stays as it was."""
+    """Stores why and how a run ended or waits; a summary or result of None stays unchanged."""
     await tx.execute(
         "UPDATE runs SET code = :code, message = :message, current_step = NULL,"
         " summary = coalesce(CAST(:summary AS text), summary),"
@@ -386,9 +386,9 @@ def json_text(value: JsonObject | None) -> str | None:
 async def ids_of(
     tx: Tx, org: OrgId, automation: AutomationId, status: RunStatus
 ) -> list[tuple[RunId, str, Queue]]:
-    """Returns the automation's runs of one status with what started them, oldest first.
+    """Returns the automation's runs with this status and their triggers, oldest first.
 
-    Undo runs are left out: no change of their automation ends them.
+    Leaves out undo runs: no change of their automation ends them.
     """
     rows = await tx.all(
         "SELECT id, started_by, queue FROM runs"

@@ -1,4 +1,4 @@
-"""Undo runs: which run each puts back, what that run wrote, and what was put back already."""
+"""Undo runs: which run each one undoes, what that run wrote, and what was already undone."""
 
 import json
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ _DONE = (
     "EXISTS (SELECT 1 FROM write_ledger AS e WHERE e.org_id = c.org_id AND e.change_id = c.id"
     " AND e.state = 'done')"
 )
-# What was written, wholly or in part, or may have been.
+# Outcomes of changes that were written, wholly or in part, or may have been.
 _WRITTEN = f"(c.outcome IN ('applied', 'unknown') OR (c.outcome = 'failed' AND {_DONE}))"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredUndo:
-    """The run that an undo run puts back, and the chosen changes; None: all that can be undone."""
+    """The run that an undo run undoes, and the chosen changes; None: all that can be undone."""
 
     of_run: RunId
     chosen: tuple[ChangeId, ...] | None
@@ -30,7 +30,7 @@ class StoredUndo:
 
 @dataclass(frozen=True, slots=True)
 class UndoRuns:
-    """The live undo runs of a run, newest first, and the one of them that has not ended."""
+    """The live undo runs of a run, newest first, and the one that has not ended."""
 
     runs: tuple[RunId, ...]
     open_run: RunId | None
@@ -38,7 +38,7 @@ class UndoRuns:
 
 @dataclass(frozen=True, slots=True)
 class UndoCounts:
-    """The numbers of a run's changes, of those that can be undone, and of those that were."""
+    """The numbers of a run's changes, of those that can be undone, and of those that were undone."""
 
     changes: int
     undoable: int
@@ -46,7 +46,7 @@ class UndoCounts:
 
 
 async def insert(tx: Tx, org: OrgId, run: RunId, *, of_run: RunId, chosen: Sequence[ChangeId] | None) -> None:
-    """Stores what a new undo run puts back."""
+    """Stores which changes a new undo run undoes."""
     await tx.execute(
         "INSERT INTO undos (org_id, run_id, of_run_id, chosen) VALUES (:org, :run, :of, :chosen)",
         {"org": org, "run": run, "of": of_run, "chosen": None if chosen is None else Json(list(chosen))},
@@ -54,7 +54,7 @@ async def insert(tx: Tx, org: OrgId, run: RunId, *, of_run: RunId, chosen: Seque
 
 
 async def get(tx: Tx, org: OrgId, run: RunId) -> StoredUndo:
-    """Returns what an undo run puts back."""
+    """Returns which changes an undo run undoes."""
     row = await tx.first(
         "SELECT of_run_id, chosen FROM undos WHERE org_id = :org AND run_id = :run", {"org": org, "run": run}
     )
@@ -99,7 +99,7 @@ async def counts(tx: Tx, org: OrgId, run: RunId, undo_runs: Sequence[RunId]) -> 
 
 
 async def settles_until(tx: Tx, org: OrgId, run: RunId, *, quiet: timedelta) -> datetime | None:
-    """Returns until when a write of the run may still take effect; None when none can."""
+    """Returns until when a write of the run may still take effect; None when no write can."""
     row = await tx.first(
         "SELECT max(call_deadline_at) AS deadline FROM write_ledger"
         " WHERE org_id = :org AND run_id = :run AND state IN ('intent', 'unknown')",
@@ -112,7 +112,7 @@ async def settles_until(tx: Tx, org: OrgId, run: RunId, *, quiet: timedelta) -> 
 
 
 async def cannot(tx: Tx, org: OrgId, run: RunId) -> int:
-    """Returns how many changes of a run were made and cannot be undone."""
+    """Counts the changes of a run that were made and cannot be undone."""
     row = await tx.first(
         "SELECT count(*) AS n FROM changes AS c"
         f" WHERE c.org_id = :org AND c.run_id = :run AND NOT c.undoable AND {_WRITTEN}",
@@ -145,7 +145,7 @@ async def partly_made(tx: Tx, org: OrgId, run: RunId) -> list[ChangeId]:
 async def integrations(
     tx: Tx, org: OrgId, run: RunId, chosen: Sequence[ChangeId] | None
 ) -> list[IntegrationId]:
-    """Returns the connections of the changes that an undo of the run puts back."""
+    """Returns the connections of the changes that an undo of the run undoes."""
     named = "" if chosen is None else " AND c.id IN (:chosen)"
     rows = await tx.all(
         "SELECT DISTINCT c.integration_id FROM changes AS c"
@@ -161,7 +161,7 @@ async def written_changes(
 ) -> list[Change]:
     """Returns the next changes of a run that can be undone, in order; at most `PAGE` after `after`.
 
-    Includes those that turned out later not to have been written, since a plan may have counted on them.
+    Includes changes that later turned out not to have been written, since a plan may have counted on them.
     """
     rows = await tx.all(
         f"SELECT {', '.join(f'c.{name}' for name in changes.COLUMN_NAMES)} FROM changes AS c"
@@ -174,7 +174,7 @@ async def written_changes(
 
 
 async def written_parts(tx: Tx, org: OrgId, run: RunId) -> dict[ChangeId, list[int]]:
-    """Returns the numbers of the parts of each change that were or may have been written."""
+    """Returns the numbers of each change's parts that were or may have been written."""
     rows = await tx.all(
         "SELECT change_id, part FROM write_ledger"
         " WHERE org_id = :org AND run_id = :run AND state IN ('done', 'unknown', 'intent')"

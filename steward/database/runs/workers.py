@@ -1,4 +1,4 @@
-"""Worker rows: the lease belongs to the worker."""
+"""Rows of workers, to which leases belong."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ async def register(tx: Tx, name: str, *, version: str, slots: int, lease_ms: int
 
 
 async def heartbeat(tx: Tx, worker: WorkerId, lease_ms: int) -> bool:
-    """Extends the lease; False when the worker was declared dead."""
+    """Extends the lease; returns False when the worker was declared dead."""
     touched = await tx.execute(
         "UPDATE workers SET lease_until = {now} + :lease"
         " WHERE worker_id = :worker AND state IN ('alive', 'stopping')",
@@ -36,7 +36,7 @@ async def heartbeat(tx: Tx, worker: WorkerId, lease_ms: int) -> bool:
 
 
 async def stopping(tx: Tx, worker: WorkerId) -> None:
-    """Marks a worker that claims nothing more."""
+    """Marks a worker that claims no more runs."""
     await tx.execute(
         "UPDATE workers SET state = 'stopping' WHERE worker_id = :worker AND state = 'alive'",
         {"worker": worker},
@@ -44,17 +44,17 @@ async def stopping(tx: Tx, worker: WorkerId) -> None:
 
 
 async def remove(tx: Tx, worker: WorkerId) -> None:
-    """Deletes the row of a worker without runs."""
+    """Deletes the row of a worker that holds no runs."""
     await tx.execute("DELETE FROM workers WHERE worker_id = :worker", {"worker": worker})
 
 
 async def remove_dead(tx: Tx) -> int:
-    """Deletes rows dead for a day: their runs were requeued when they were declared dead."""
+    """Deletes rows of workers dead for a day, whose runs were requeued when they were declared dead."""
     return await tx.execute("DELETE FROM workers WHERE state = 'dead' AND lease_until < {now} - 86400000")
 
 
 async def others(tx: Tx, own_id: WorkerId | None) -> list[WorkerRow]:
-    """Returns every other worker that is not known to be dead."""
+    """Returns all other workers that are not known to be dead."""
     rows = await tx.all(
         "SELECT worker_id, name FROM workers"
         " WHERE worker_id <> :own AND state IN ('alive', 'stopping') ORDER BY worker_id",
@@ -72,7 +72,7 @@ async def living(tx: Tx) -> list[str]:
 
 
 async def is_other_release_alive(tx: Tx, release: str) -> bool:
-    """Returns whether a worker of another release than `release` holds its lease."""
+    """Returns whether a worker of a release other than `release` holds its lease."""
     row = await tx.first(
         "SELECT 1 AS alive FROM workers"
         " WHERE state IN ('alive', 'stopping') AND lease_until >= {now} AND version <> :release LIMIT 1",
@@ -104,7 +104,7 @@ async def expire_now(tx: Tx, worker: WorkerId) -> None:
 async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
     """Declares a worker dead if its lease is still expired.
 
-    Returns False when another did or it came back.
+    Returns False when another process did so first or the worker came back.
     """
     touched = await tx.execute(
         "UPDATE workers SET state = 'dead'"
@@ -116,7 +116,7 @@ async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
-    """A run leased to a worker; the epoch distinguishes this lease from a later one."""
+    """A leased run; the epoch distinguishes this lease from a later one."""
 
     org: OrgId
     id: RunId
@@ -124,7 +124,7 @@ class HeldRun:
 
 
 async def runs_of(tx: Tx, worker: WorkerId, limit: int = 1000) -> list[HeldRun]:
-    """Returns the runs a worker has leased, of every organization."""
+    """Returns the runs that a worker has leased, of all organizations."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id, epoch FROM runs WHERE queue = 'leased' AND worker_id = :worker"

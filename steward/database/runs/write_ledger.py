@@ -31,7 +31,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The write of one part, as recorded."""
+    """The recorded write of one part."""
 
     key: str
     run: RunId
@@ -50,7 +50,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The write that is about to be sent for one part."""
+    """A write of one part that is about to be sent."""
 
     key: str
     change: ChangeId
@@ -103,7 +103,7 @@ _SETTLE = (
     " WHERE org_id = :org AND write_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
 )
 _SETTLE_ALL = PerEngine(
-    # Without the list of keys SQLite would walk all effects of the organization.
+    # Without the list of keys, SQLite would scan all effects of the organization.
     sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
     + " AND write_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
@@ -111,9 +111,9 @@ _SETTLE_ALL = PerEngine(
 
 
 async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequence[Intent]) -> set[str]:
-    """Stores intents, or the next attempt of those that were not sent; returns the keys of those stored.
+    """Stores intents, or the next attempt of unsent ones; returns the keys of those stored.
 
-    An effect that is settled or open is never intended again, nor one after its fifth attempt, nor one whose
+    An effect that is settled or open is never intended again, nor after its fifth attempt, nor when its
     request differs: the caller has to handle each key that is not returned.
     """
     rows = [
@@ -135,7 +135,7 @@ async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequenc
 
 
 async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: str) -> int:
-    """Stores the outcomes of open effects; returns how many were still open."""
+    """Stores the outcomes of open effects. Returns how many were still open."""
     rows = [[outcome.key, outcome.state, outcome.message] for outcome in outcomes]
     return await tx.execute(_SETTLE_ALL, {"org": org, "by": by, "rows": Json(rows)})
 
@@ -161,7 +161,7 @@ async def keep_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: byte
 
 
 async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]) -> list[SealedAnswer]:
-    """Returns the answers to the writes of some of a run's changes, in the order of their parts."""
+    """Returns the answers to the writes of these changes, in the order of their parts."""
     if not changes:
         return []
     rows = await tx.all(
@@ -201,7 +201,7 @@ async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
 
 
 async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
-    """Returns the effects of a change, one for each of its parts that was begun."""
+    """Returns the effects of a change, one for each part whose write was begun."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM write_ledger WHERE org_id = :org AND change_id = :change ORDER BY part",
         {"org": org, "change": change},
@@ -210,7 +210,7 @@ async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
 
 
 async def in_flight(tx: Tx, org: OrgId, *, integration: IntegrationId | None) -> int:
-    """Counts writes that were handed over and have no outcome, to one connection or to all."""
+    """Counts writes without an outcome yet, to one connection or to all."""
     narrowed = "" if integration is None else " AND integration_id = :integration"
     row = await tx.first(
         f"SELECT count(*) AS writes FROM write_ledger WHERE org_id = :org AND state = 'intent'{narrowed}",
@@ -220,7 +220,7 @@ async def in_flight(tx: Tx, org: OrgId, *, integration: IntegrationId | None) ->
 
 
 async def to_settle(tx: Tx, limit: int = 100) -> list[tuple[OrgId, RunId]]:
-    """Returns finished runs with open effects that are due to be looked up, without deferred ones."""
+    """Returns finished runs with open effects that are due for a look-up, without deferred ones."""
     rows = await tx.all(
         PerEngine(
             "SELECT DISTINCT org_id, run_id FROM write_ledger AS e"
