@@ -1,11 +1,12 @@
-"""Every template the service offers; one file a template, found by name in this folder."""
+"""Every template that the service offers: one file per template, found by name in this folder."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
 from steward.templates.base import Template
 
-# In the order of their ids: a template's file is named after its id. The rest of the folder is shared.
+# In the order of their ids: a template's file is named after its id. All other files of the folder are
+# shared.
 ALL: list[Template] = [
     import_module(f"{__name__}.{name}").TEMPLATE
     for name in sorted(module.name for module in iter_modules(__path__) if not module.ispkg)

@@ -1,4 +1,4 @@
-"""Archive finished orders: closes orders fulfilled and paid some days ago."""
+"""Archive finished orders: closes orders that were fulfilled and paid some days ago."""
 
 from datetime import datetime
 
@@ -28,7 +28,7 @@ class _ArchiveInputs(JsonRecord, frozen=True):
 
 
 class _FinishedOrders(StepOutput, frozen=True):
-    """The open orders: how many, and those that are finished."""
+    """The number of open orders, and the finished ones among them."""
 
     checked: int = 0
     not_finished: int = 0
@@ -67,7 +67,7 @@ async def pick_old(context: StepContext) -> StepResult:
 
 
 async def _archive_orders(context: StepContext) -> StepResult:
-    """Proposes to close them. Raises TooManyChanges."""
+    """Proposes to close the old orders. Raises TooManyChanges."""
     orders = list(context.output(PICK, _OldOrders).archive)
     context.check_limit(len(orders))
     days = [day_words(local_day(_finished_at(order, context), context.zone)) for order in orders]
@@ -97,7 +97,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def _is_finished(order: Order) -> bool:
-    """Returns whether an order is paid or refunded and all sent, without open returns or holds."""
+    """Returns whether an order is paid or refunded and sent in full, without open returns or holds."""
     settled = order.paid or order.payment is Payment.REFUNDED
     sent = order.fulfilment is Fulfilment.FULFILLED or all(line.open_quantity == 0 for line in order.lines)
     held = order.fulfilment is Fulfilment.ON_HOLD or any(
@@ -107,12 +107,12 @@ def _is_finished(order: Order) -> bool:
 
 
 def _finished_at(order: Order, context: StepContext) -> datetime:
-    """Returns the later of payment and sending; a full refund settles an order as a payment does."""
+    """Returns the later of payment and sending; a full refund counts as a payment."""
     times = [order.paid_at, order.fulfilled_at]
     if order.payment is Payment.REFUNDED:
         times += [refund.created_at for refund in order.refunds]
     recorded = [time for time in times if time is not None]
-    # An order that records neither was finished by the time it was last changed.
+    # An order that records neither was finished by the time of its last change.
     return max(recorded) if recorded else order.modified_at or context.now
 
 

@@ -49,7 +49,7 @@ class ConnectionUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionNeed:
-    """A connection beside the automation's own store; `kind` `store` is any store platform."""
+    """A connection needed beside the automation's own store; `kind` `store` is any store platform."""
 
     kind: str
     use: ConnectionUse
@@ -58,13 +58,13 @@ class ConnectionNeed:
 
     @property
     def required(self) -> bool:
-        """Whether at least one must be connected."""
+        """Whether at least one such connection is required."""
         return self.min > 0
 
 
 TEAMS = ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1)
 OPTIONAL_TEAMS = ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1)
-# Of a report's connections the inputs name at least one.
+# Report connections, of which the inputs must name at least one.
 REPORT_NEEDS = (ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1), OPTIONAL_TEAMS)
 SHEET_TO_READ = ConnectionNeed("spreadsheet", ConnectionUse.READ, 1, 1)
 STORES_TO_READ = ConnectionNeed("store", ConnectionUse.READ, 2, 10)
@@ -81,7 +81,7 @@ class StepFacts:
 
 @dataclass(frozen=True, slots=True)
 class TemplateStep:
-    """A step with the function that does it."""
+    """A step with its function."""
 
     kind: StepKind
     name: str
@@ -126,7 +126,7 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class TemplateFacts:
-    """The template record of the public interface, but for its readiness."""
+    """The template record of the public interface, without its readiness."""
 
     template_id: str
     template_version: int
@@ -146,7 +146,7 @@ class TemplateFacts:
     example_result: JsonObject
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """Returns the record as the API answers it, without `readiness`."""
+        """Returns the record in its API form, without `readiness`."""
         return {
             "template_id": self.template_id,
             "template_version": self.template_version,
@@ -185,7 +185,7 @@ class TemplateFacts:
 
 @dataclass(frozen=True, slots=True)
 class NamedConnection:
-    """A connection the inputs name: the dotted path of its id, and its required kind; `store`: any store."""
+    """A connection that the inputs name: the path and value of its id, and its kind; `store`: any store."""
 
     path: str
     integration_id: IntegrationId
@@ -196,8 +196,8 @@ class NamedConnection:
 class SetupContext:
     """The context of input checks.
 
-    It holds the chosen store, the organization's connections by id, and the automations that the inputs name,
-    archived ones included.
+    It holds the chosen store, the organization's connections by id, and the automations that the inputs
+    name, including archived ones.
     """
 
     store: Connection | None
@@ -205,7 +205,7 @@ class SetupContext:
     automations: Mapping[AutomationId, Automation] = field(default_factory=dict)
 
 
-# What became of changes that were not applied, in words.
+# Outcomes of changes that were not applied, in words.
 OTHER_OUTCOMES = {
     Outcome.UNCHANGED: "already up to date",
     Outcome.DECLINED: "left out",
@@ -222,8 +222,8 @@ _ALL_CHANGES = slice(None)
 class EndedRun:
     """A run that waits for approval or has ended, for its summary and result.
 
-    Steps that did not run are absent from `outputs`. `outcomes` holds those of the changes each step
-    proposed, in their order. `counts` is the whole run's.
+    Steps that did not run are absent from `outputs`. `outcomes` holds the outcomes of the changes that each
+    step proposed, in their order. `counts` is for the whole run.
     """
 
     mode: Mode
@@ -237,20 +237,20 @@ class EndedRun:
         return kind.from_json(self.outputs.get(step, {}))
 
     def ran(self, step: str) -> bool:
-        """Returns whether the step ended, so that what it did not propose needed no change."""
+        """Returns whether the step ended, so that objects without a proposal needed no change."""
         return step in self.outputs
 
     def applied(self, step: str, changes: slice = _ALL_CHANGES) -> int:
-        """Returns how many of the step's changes were applied; in a test run, would have been."""
+        """Counts the step's applied changes; in a test run, those that would have been applied."""
         return sum(outcome in self.success for outcome in self._outcomes(step, changes))
 
     def applied_rows(self, step: str, rows: Iterable[T]) -> list[T]:
-        """Returns those of `rows`, one for each change of the step, whose change was applied."""
+        """Returns the `rows`, one for each change of the step, whose change was applied."""
         outcomes = self.outcomes.get(step, ())
         return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.success]
 
     def other_outcomes(self, step: str, changes: slice = _ALL_CHANGES) -> str:
-        """Returns what became of the step's other changes, such as `, 2 left out, 1 unknown`."""
+        """Returns the outcomes of the step's other changes in words, such as `, 2 left out, 1 unknown`."""
         tally = Counter(self._outcomes(step, changes))
         return "".join(
             f", {tally[outcome]} {words}" for outcome, words in OTHER_OUTCOMES.items() if tally[outcome]
@@ -259,9 +259,9 @@ class EndedRun:
     def changes_sentence(
         self, step: str, noun: str, done: str, *, none: str = "", changes: slice = _ALL_CHANGES
     ) -> str:
-        """Returns what the step changed, such as `11 of 12 prices changed, 1 unknown.`
+        """Returns a sentence about the step's changes, such as `11 of 12 prices changed, 1 unknown.`
 
-        `done` is the verb as in `changed` and `would be changed`; `none` the sentence for no proposal.
+        `done` is the verb as in `changed` and `would be changed`; `none` is the sentence for no proposal.
         """
         outcomes = self._outcomes(step, changes)
         if not outcomes:
@@ -272,7 +272,7 @@ class EndedRun:
         return f"{self.applied(step, changes)} of {number} {done}{self.other_outcomes(step, changes)}."
 
     def message_sentence(self, step: str, *, position: int = 0) -> str:
-        """Returns what became of the message that the step posts, or that there was none to post."""
+        """Returns a sentence about the outcome of the step's message, or that there was none to send."""
         sent = tuple(self.outcomes.get(step, ()))[position:][:1]
         if not sent:
             return "Nothing to tell, so no message was sent." if self.ran(step) else "No message was sent."
@@ -286,13 +286,13 @@ class EndedRun:
         return f"No message was sent to {platform}."
 
     def _platform(self, step: str) -> str:
-        """Returns the platform that a step's message goes to; a run of an earlier release names none."""
+        """Returns the platform of a step's message; Teams for runs of releases that did not store it."""
         output = self.outputs.get(step)
         platform = output.get("platform") if isinstance(output, Mapping) else None
         return platform if isinstance(platform, str) else "Teams"
 
     def report_sentence(self, step: str) -> str:
-        """Returns what became of a report's list and message, each only where the inputs ask for it."""
+        """Returns sentences about the outcome of a report's list and message, if the inputs name them."""
         output = self.outputs.get(step)
         calls = output.get("sheet") if isinstance(output, Mapping) else 0
         sheet_calls = calls if isinstance(calls, int) else 0
@@ -361,7 +361,7 @@ def _no_automations(_: JsonObject) -> tuple[AutomationId, ...]:
 class Template:
     """A template: `steps` has a function for every step of the facts; `finish` reports on a run.
 
-    `check_setup` judges what a schema cannot say, by what the last check of each connection found.
+    `check_setup` checks what a schema cannot express, against the last check of each connection.
     `automations_of` returns the other automations that checked inputs name.
     """
 
@@ -370,7 +370,7 @@ class Template:
     finish: Callable[[EndedRun], RunSummary]
     check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = _no_errors
     automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = _no_automations
-    plan: Plan = field(init=False, repr=False, compare=False)  # its steps one after the other
+    plan: Plan = field(init=False, repr=False, compare=False)  # the steps in sequence
 
     def __post_init__(self) -> None:
         steps = (
@@ -385,7 +385,7 @@ class Template:
         return self.facts.template_id
 
     def check_inputs(self, inputs: JsonValue) -> CheckedInputs:
-        """Returns the inputs with defaults filled in, or all faults at once by dotted path."""
+        """Returns the inputs with their defaults, or all faults at once by dotted path."""
         return check(self.facts.inputs_schema, inputs)
 
     def connections_of(self, inputs: JsonObject) -> tuple[NamedConnection, ...]:
@@ -396,9 +396,9 @@ class Template:
         )
 
     def check_connections(self, inputs: JsonObject, setup: SetupContext) -> FieldErrors:
-        """Returns what is wrong with the connections that checked inputs name.
+        """Returns the faults of the connections that checked inputs name, by path.
 
-        Whether they are connected is for the caller to check: that has a code of its own (`not_connected`).
+        The caller checks whether they are connected: that has a code of its own (`not_connected`).
         """
         errors: dict[str, list[str]] = {}
         for named in self.connections_of(inputs):
@@ -418,7 +418,7 @@ class Template:
         return errors
 
     def readiness(self, connected: Mapping[str, int]) -> Readiness:
-        """Returns what must still be connected; `connected` counts stores and accounts by kind."""
+        """Returns which connections are missing; `connected` counts stores and accounts by kind."""
         counts = {
             need.kind: sum(connected.get(kind, 0) for kind in accepted_kinds(need.kind))
             for need in self.facts.connections
@@ -434,12 +434,12 @@ class Template:
         return Readiness(ready=has_store and not missing, missing=missing)
 
     def _minimum(self, need: ConnectionNeed) -> int:
-        # A store the template reads is another store than the one it runs on.
+        # A store that the template reads is not the store on which it runs.
         runs_on_store = need.kind == "store" and bool(self.facts.platforms)
         return need.min + 1 if need.min and runs_on_store else need.min
 
     def _alternatives(self) -> tuple[ConnectionNeed, ...]:
-        """Returns the connections from which the inputs must name at least one."""
+        """Returns the connections of which the inputs must name at least one."""
         if self.facts.inputs_schema.get("anyOf") != SHEET_OR_TEAMS["anyOf"]:
             return ()
         return tuple(need for need in self.facts.connections if need.min == 0)
@@ -491,7 +491,7 @@ def define(
 def _target_errors(
     named: NamedConnection, connection: Connection, inputs: JsonObject
 ) -> dict[str, list[str]]:
-    """Checks the spreadsheet or channel that an input names beside its connection."""
+    """Checks the spreadsheet or channel that an input names together with its connection."""
     target = inputs[named.path.split(".")[1]]
     if not isinstance(target, Mapping):
         return {}
@@ -506,7 +506,7 @@ def _target_errors(
 
 
 def sheet_errors(path: str, connection: Connection, target: JsonObject) -> dict[str, list[str]]:
-    """Checks that inputs name a spreadsheet exactly when the connection reaches several."""
+    """Checks that inputs name a spreadsheet if, and only if, the connection reaches several."""
     spreadsheet_id = target.get("spreadsheet_id")
     if connection.auth is Auth.USER_SIGN_IN:
         several = "Name the spreadsheet: this sign-in reaches several."
@@ -517,7 +517,7 @@ def sheet_errors(path: str, connection: Connection, target: JsonObject) -> dict[
 
 
 def vendor_errors(inputs: JsonObject, setup: SetupContext) -> FieldErrors:
-    """Refuses a filter by vendor on a platform whose products have none."""
+    """Rejects a filter by vendor on a platform whose products have none."""
     products = inputs.get("products")
     vendors = isinstance(products, Mapping) and products.get("vendors")
     if vendors and setup.store is not None and setup.store.kind == "woocommerce":
@@ -531,16 +531,16 @@ def counted(number: int, noun: str) -> str:
 
 
 def verb(number: int, singular: str, plural: str) -> str:
-    """Returns the form of a verb that fits the number, such as `is` and `are`."""
+    """Returns the form of a verb that agrees with the number, such as `is` and `are`."""
     return singular if number == 1 else plural
 
 
 def if_any(number: int, sentence: str) -> str | None:
-    """Returns the sentence when there is something to count, for `sentences`."""
+    """Returns the sentence when the number is not 0, for `sentences`."""
     return sentence if number else None
 
 
 def sentences(*words: str | None) -> str:
-    """Returns sentences as one text of at most 500 characters; absent ones are left out."""
+    """Joins sentences into one text of at most 500 characters; leaves out absent ones."""
     text = " ".join(word for word in words if word)
     return text if len(text) <= _SUMMARY_LENGTH else text[: _SUMMARY_LENGTH - 1].rstrip() + "…"

@@ -22,7 +22,7 @@ from steward.templates.parts.orders import read_orders, total_text
 from steward.templates.parts.stored_orders import OrderTable
 
 READ, PICK, CANCEL = "read-unpaid", "pick-old", "cancel-orders"
-# The payment state that a platform does not have.
+# The payment state that one platform lacks.
 _FOREIGN_STATUS = {"shopify": "on_hold", "woocommerce": "authorized"}
 
 
@@ -74,7 +74,7 @@ async def _read_unpaid(context: StepContext) -> StepResult:
 
 
 async def pick_old(context: StepContext) -> StepResult:
-    """Picks the orders unpaid for too long, and leaves out those that are never cancelled."""
+    """Picks the orders that have been unpaid for too long, except orders that are never cancelled."""
     options = _CancelInputs.from_json(context.inputs)
     orders = list(context.output(READ, _UnpaidOrders).orders)
     old = _placed_before(orders, context.now - timedelta(hours=options.older_than_hours))
@@ -141,7 +141,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Refuses payment states that the store's platform does not have."""
+    """Rejects payment states that the store's platform does not have."""
     foreign = _FOREIGN_STATUS.get(setup.store.kind if setup.store is not None else "")
     if foreign in _CancelInputs.from_json(values).statuses:
         return {"inputs.statuses": [f"A store of this kind has no payment state {foreign}."]}
@@ -149,7 +149,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 
 def _is_begun(order: Order) -> bool:
-    """Returns whether money or goods have moved: such an order is never cancelled."""
+    """Returns whether money or goods have moved, so that the order is never cancelled."""
     return (
         order.payment is Payment.PARTLY_PAID
         or order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL)

@@ -30,7 +30,7 @@ class _DailySalesInputs(JsonRecord, frozen=True):
 
 
 class _SalesDay(StepOutput, frozen=True):
-    """The orders of a day, the titles of its best products, and the day compared with."""
+    """The orders of a day, the titles of its top products, and the orders of the day to compare with."""
 
     day: str
     sold: sales.SalesWindow
@@ -39,7 +39,7 @@ class _SalesDay(StepOutput, frozen=True):
 
 
 class _TopProduct(JsonRecord, frozen=True):
-    """One of the best products, as the result lists it."""
+    """A top product, as the result lists it."""
 
     label: str
     quantity: int
@@ -47,7 +47,7 @@ class _TopProduct(JsonRecord, frozen=True):
 
 
 class _DayFigures(StepOutput, frozen=True):
-    """The figures of a day; `change` is in percent of the day compared with."""
+    """The figures of a day; `change` is in percent of the day to compare with."""
 
     day: str = ""
     orders: int = 0
@@ -61,7 +61,7 @@ class _DayFigures(StepOutput, frozen=True):
 
 
 async def read_orders(context: StepContext) -> StepResult:
-    """Reads yesterday's orders and refunds, and the orders of the day compared with."""
+    """Reads yesterday's orders and refunds, and the orders of the day to compare with."""
     options = _DailySalesInputs.from_json(context.inputs)
     store, day = context.home, context.day - timedelta(days=1)
     sold = await sales.read_window(store, *day_window(day, context.zone))
@@ -77,7 +77,7 @@ async def read_orders(context: StepContext) -> StepResult:
 
 
 async def add_them_up(context: StepContext) -> StepResult:
-    """Adds up the day's figures, and ranks its best products."""
+    """Adds up the day's figures and ranks its top products."""
     read = context.output(READ, _SalesDay)
     sums = sales.add_up(read.sold)
     currency = sums.currency
@@ -101,7 +101,7 @@ async def add_them_up(context: StepContext) -> StepResult:
 
 
 async def send_summary(context: StepContext) -> StepResult:
-    """Posts one message; a day without orders is reported as well."""
+    """Posts one message, even about a day without orders."""
     options = _DailySalesInputs.from_json(context.inputs)
     figures = context.output(ADD, _DayFigures)
     unit = f" {figures.currency}" if options.currency_note else ""
@@ -138,7 +138,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def _currency_note(context: StepContext, other_currencies: Mapping[str, int]) -> str:
-    """Returns how other currencies were counted."""
+    """Returns a note on orders in other currencies."""
     if other_currencies:
         counts = ", ".join(f"{number} in {currency}" for currency, number in sorted(other_currencies.items()))
         return f"Orders in other currencies are counted and not in the sums: {counts}."

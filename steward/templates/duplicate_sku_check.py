@@ -18,7 +18,7 @@ from steward.templates.parts.stock import is_on_sale
 
 READ, FIND, SEND = "read-variants", "find-duplicates", "send-report"
 _FIELDS = {"sku": "SKU", "barcode": "Barcode"}
-# How many variants are named in a cell of the sheet, and beside a value in the message.
+# The number of variants named in a cell of the sheet, and beside a value in the message.
 NAMES_IN_CELL, NAMES_IN_MESSAGE = 50, 3
 
 
@@ -31,7 +31,7 @@ class _DuplicateInputs(JsonRecord, frozen=True):
 
 
 class _NamedValues(JsonRecord, frozen=True):
-    """A variant's name without its SKU, and its values of the checked fields as the store has them."""
+    """A variant's name without its SKU, and its values of the checked fields as the store stores them."""
 
     name: str
     values: tuple[str, ...]
@@ -44,7 +44,7 @@ class _VariantValues(StepOutput, frozen=True):
 
 
 class _DuplicateGroup(JsonRecord, frozen=True):
-    """A value that several variants have, in its first spelling; `note` says in what others differ."""
+    """A value that several variants have, in its first spelling; `note` describes other spellings."""
 
     field: str
     value: str
@@ -63,7 +63,7 @@ class _DuplicateGroup(JsonRecord, frozen=True):
 
 
 class _Duplicates(StepOutput, frozen=True):
-    """The values used more than once."""
+    """The values that are used more than once."""
 
     checked: int = 0
     without_value: int = 0
@@ -71,7 +71,7 @@ class _Duplicates(StepOutput, frozen=True):
 
 
 async def read_variants(context: StepContext) -> StepResult:
-    """Reads every variant with its values of the checked fields."""
+    """Reads the checked fields of every variant."""
     options = _DuplicateInputs.from_json(context.inputs)
     variants: dict[str, Variant] = {}
     query = ProductsQuery(published_only=not options.across_drafts)
@@ -87,7 +87,7 @@ async def read_variants(context: StepContext) -> StepResult:
 
 
 async def _find_duplicates(context: StepContext) -> StepResult:
-    """Finds the values that more than one variant has; empty ones are counted and are no duplicates."""
+    """Finds the values that more than one variant has; counts empty values, which are not duplicates."""
     options = _DuplicateInputs.from_json(context.inputs)
     variants = context.output(READ, _VariantValues).variants
     groups: list[_DuplicateGroup] = []
@@ -106,7 +106,7 @@ async def _find_duplicates(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the list to the sheet and to Teams, also when it is empty."""
+    """Sends the list to the sheet and to Teams, even if it is empty."""
     groups, store = context.output(FIND, _Duplicates).groups, context.home.connection.name
     rows = [
         (_FIELDS[group.field], group.value, Decimal(group.count), "; ".join(group.names), group.note)

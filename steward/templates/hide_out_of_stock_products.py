@@ -16,15 +16,15 @@ from steward.templates.parts.stored_products import ProductTable
 from steward.templates.parts.visibility import VisibilityInputs, is_shown
 
 READ, PICK, HIDE = "read-stock", "pick-sold-out", "hide-products"
-# Memory space: the platform's word for a product's visibility before it was hidden; also read by the
-# template that shows products again.
+# Memory space: the platform's visibility value of a product before it was hidden; also read by the template
+# that shows products again.
 _VISIBILITY = "visibility"
-# Memory space: products whose hiding may have stopped between visibility and marker; the next run finishes.
+# Memory space: products that may be hidden but not marked yet; the next run finishes them.
 _HALF_DONE = "half_done"
 
 
 class _ProductStock(StepOutput, frozen=True):
-    """The chosen products, the tags the store has, and the ids of the channels."""
+    """The chosen products, the store's tags, and the ids of the channels."""
 
     products: ProductTable
     tags: dict[str, str]
@@ -97,7 +97,7 @@ async def _pick_sold_out(context: StepContext) -> StepResult:
 
 
 async def _hide_products(context: StepContext) -> StepResult:
-    """Proposes visibility and marker as one change each. Raises TooManyChanges."""
+    """Proposes one change per product that sets visibility and marker. Raises TooManyChanges."""
     picked, read = context.output(PICK, _SoldOutProducts), context.output(READ, _ProductStock)
     context.check_limit(len(picked.stock))
     proposals: list[Proposal] = []
@@ -132,14 +132,14 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Refuses vendors and channels the store does not have."""
+    """Rejects vendors and channels that the store does not have."""
     return {**base.vendor_errors(values, setup), **visibility.channel_errors(values, setup.store)}
 
 
 def _is_hidden_already(
     context: StepContext, product: Product, read: _ProductStock, half_done: JsonObject
 ) -> bool:
-    """Returns whether the product was hidden before, or by hand: neither is marked again."""
+    """Returns whether the product was hidden before, or by hand: in both cases it is not marked again."""
     is_half_done = context.memory_key(product.id) in half_done
     return not is_shown(product, read.channels) and (_is_marked(context, product) or not is_half_done)
 
@@ -151,7 +151,7 @@ def _is_marked(context: StepContext, product: Product) -> bool:
 def _settled(
     context: StepContext, products: Sequence[Product], read: _ProductStock, half_done: JsonObject
 ) -> list[MemoryWrite]:
-    """Forgets half-done products that are shown again or marked by now."""
+    """Returns writes that remove half-done products from memory which are shown or marked by now."""
     settled = {
         context.memory_key(product.id)
         for product in products
@@ -163,7 +163,7 @@ def _settled(
 def _memory(
     context: StepContext, product: Product, position: int, *, has_channels: bool
 ) -> Iterator[MemoryWrite]:
-    """Yields what is remembered of a hidden product, by what becomes of its change."""
+    """Yields the memory writes for a hidden product, depending on the outcome of its change."""
     key = context.memory_key(product.id)
     unsure = (Outcome.FAILED, Outcome.UNKNOWN)
     if product.visible and not has_channels:
@@ -173,7 +173,7 @@ def _memory(
 
 
 def _proposal(context: StepContext, product: Product, number: int, read: _ProductStock) -> Proposal | None:
-    """Returns visibility and marker as one change; None when the store would refuse one of them."""
+    """Returns visibility and marker as one change; None when there is none or the store would refuse it."""
     tags = with_tag(context.home, product, str(context.inputs["marker"]), read.tags)
     hidden = visibility.plan_visible(context.home, product, read.channels, visible=False)
     tagged = plan_tags(context.home, product, tags, tag_ids=read.tags)

@@ -20,7 +20,7 @@ from steward.templates.parts.orders import total_text
 from steward.templates.parts.stored_orders import OrderTable
 
 READ, DECIDE, HOLD, SEND = "read-orders", "decide-risk", "hold-orders", "tell-teams"
-# Memory space: orders whose risk was not assessed yet when they were looked at.
+# Memory space: orders whose risk was not assessed yet when they were read.
 PENDING = "not_assessed"
 _ASSESSED_WITHIN = timedelta(hours=24)
 _LEVELS = {"high": (Risk.HIGH,), "medium_and_high": (Risk.MEDIUM, Risk.HIGH)}
@@ -38,7 +38,7 @@ class _HoldInputs(JsonRecord, frozen=True):
 
 
 class _OrdersWithRisk(StepOutput, frozen=True):
-    """The orders to judge, and the ids of pending ones that no longer exist."""
+    """The orders to check, and the ids of pending ones that no longer exist."""
 
     until: str | None
     orders: OrderTable
@@ -68,8 +68,8 @@ class _RiskyOrders(StepOutput, frozen=True):
 async def _read_risk(context: StepContext) -> StepResult:
     """Reads the orders changed since the last run, and those whose risk was not assessed then.
 
-    A run started by an event reads its order and the pending ones too: otherwise an automation on events
-    would never come back to an order that is assessed late.
+    A run started by an event reads its order and also the pending ones: otherwise an automation on events
+    would never check an order that is assessed late.
     """
     by_id = await orders.read_changed_orders(context)
     pending = await context.memory.all(PENDING)
@@ -80,7 +80,7 @@ async def _read_risk(context: StepContext) -> StepResult:
 
 
 async def _decide_risk(context: StepContext) -> StepResult:
-    """Decides which orders are risky, and what is left to do about those."""
+    """Decides which orders are risky, and what remains to be done about them."""
     read = context.output(READ, _OrdersWithRisk)
     pending = await context.memory.all(PENDING)
     memory = [MemoryWrite(PENDING, order_id, None) for order_id in read.gone]
@@ -101,7 +101,7 @@ async def _decide_risk(context: StepContext) -> StepResult:
 
 
 async def _hold_orders(context: StepContext) -> StepResult:
-    """Proposes hold and tag as one change of each order. Raises TooManyChanges."""
+    """Proposes one change per order that holds and tags it. Raises TooManyChanges."""
     decided = context.output(DECIDE, _RiskyOrders)
     context.check_limit(len(decided.orders))
     planned = [
@@ -113,9 +113,9 @@ async def _hold_orders(context: StepContext) -> StepResult:
 
 
 async def tell_teams(context: StepContext) -> StepResult:
-    """Posts one message that names what is held now, when something is and a channel is named."""
+    """Posts one message that names the orders held by this run, if there are any and a channel is named."""
     decided = context.output(DECIDE, _RiskyOrders)
-    # What failed is looked at again, so the stretch of time that was read stays open.
+    # Orders whose change failed are read again, so the end of the period read is not remembered.
     failed = {Outcome.FAILED, Outcome.UNKNOWN} & set(context.outcomes.get(HOLD, ()))
     until = None if failed else context.output(READ, _OrdersWithRisk).until
     remember = tuple(orders.remember_read(until))
@@ -183,7 +183,7 @@ def _is_recent(order: Order, context: StepContext) -> bool:
 
 
 def _reasons(order: Order, context: StepContext) -> str:
-    """Returns why an order is risky, in words; empty when it is not. Its total alone is no reason."""
+    """Returns why an order is risky, in words; empty when it is not. The total alone is not a reason."""
     options = _HoldInputs.from_json(context.inputs)
     minimum = options.min_total
     if minimum is not None and (
@@ -199,7 +199,7 @@ def _reasons(order: Order, context: StepContext) -> str:
 
 
 def _countries_differ(order: Order) -> bool:
-    # Without a shipping address `country` is the billing one, so the two are alike.
+    # Without a shipping address, `country` is the billing country, so the two are equal.
     return None not in (order.country, order.billing_country) and order.country != order.billing_country
 
 
@@ -208,14 +208,14 @@ def _is_held(order: Order) -> bool:
 
 
 def _open_parts(order: Order) -> list[FulfilmentOrder]:
-    """Returns what can still be held; nothing of an order that is cancelled or sent."""
+    """Returns the parts that can still be held; none for an order that is cancelled or sent."""
     if order.cancelled_at is not None or order.fulfilled:
         return []
     return [part for part in order.fulfilment_orders if part.status in _HOLDABLE]
 
 
 def _proposal(context: StepContext, order: Order, reasons: str) -> Proposal | None:
-    """Returns a hold of all open parts with the missing tag; None when nothing is left to do."""
+    """Returns a change that holds all open parts and adds the missing tag; None when nothing remains."""
     tag = str(context.inputs["tag"])
     message = f"Total {total_text(order)} {order.currency}. Reasons: {reasons}."
     holds = [
@@ -233,7 +233,7 @@ def _proposal(context: StepContext, order: Order, reasons: str) -> Proposal | No
 
 
 def _fulfilment(held: Sequence[Proposal]) -> FieldChange:
-    """Returns one field for all parts of an order that are held."""
+    """Returns one field for all parts of an order to hold."""
     before = sorted({str(field.before) for proposal in held for field in proposal.fields})
     return FieldChange("fulfilment", "Fulfilment", ", ".join(before), "on_hold", FieldKind.TEXT)
 

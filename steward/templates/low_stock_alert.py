@@ -1,4 +1,4 @@
-"""Low stock alert: reports to a Teams channel which variants are at or under a level."""
+"""Low stock alert: reports variants at or below a level to a Teams channel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ from steward.templates.parts.messages import no_message, post_card
 from steward.templates.parts.stock import StockUnit
 
 READ, PICK, SEND = "read-stock", "pick-low", "send-alert"
-# Memory space: what the last message listed, by stock number: `low` or `untracked`.
+# Memory space: the stock numbers of the last message, each with `low` or `untracked`.
 _REPORTED = "told"
 
 
@@ -35,7 +35,7 @@ class _ReadUnits(StepOutput, frozen=True):
 
 
 class _LowStock(StepOutput, frozen=True):
-    """The stock numbers at or under the level; `report` of them go into the message."""
+    """The stock numbers at or below the level; `report` are those for the message."""
 
     checked: int = 0
     low: int = 0
@@ -47,7 +47,7 @@ class _LowStock(StepOutput, frozen=True):
 
 
 async def read_stock(context: StepContext) -> StepResult:
-    """Reads every stock number of the chosen products; after an event, only the one it is about."""
+    """Reads every stock number of the chosen products; after an event, only the event's."""
     product_filter = stock.ProductFilter(context.inputs.get("products"))
     products = await stock.read_products(context, published_only=not product_filter.all)
     sellable = [product for product in products if product.sellable]
@@ -66,7 +66,7 @@ async def read_stock(context: StepContext) -> StepResult:
 
 
 async def _pick_low(context: StepContext) -> StepResult:
-    """Picks the variants at or under the level, and those of them that were above it at the last run."""
+    """Picks the variants at or below the level, and which of them are new since the last message."""
     options = _LowStockInputs.from_json(context.inputs)
     units = context.output(READ, _ReadUnits).units
     reported = await context.memory.all(_REPORTED)
@@ -93,11 +93,11 @@ async def _pick_low(context: StepContext) -> StepResult:
 
 
 async def send_alert(context: StepContext) -> StepResult:
-    """Posts one message, when there is something to report."""
+    """Posts one message if there is anything to report."""
     picked = context.output(PICK, _LowStock)
     if not picked.report:
         return no_message()
-    # Written only once the message is sent: after a lost one the variants are new again.
+    # Written only once the message is sent: if it was lost, the variants are new again.
     remember = [MemoryWrite(_REPORTED, key, kind, position=0) for key, kind in picked.remember.items()]
     return post_card(context, _card(context, picked), remember=remember)
 
@@ -162,7 +162,7 @@ def _low_units(units: Sequence[StockUnit], threshold: int) -> list[StockUnit]:
 def _listed(
     low: Sequence[StockUnit], untracked: Sequence[StockUnit], options: _LowStockInputs
 ) -> dict[str, str]:
-    """Returns the ids of what the inputs ask to report, each with the reason that is remembered."""
+    """Returns the ids that the inputs ask to report, each with the reason to remember."""
     listed = {unit.id: "low" for unit in low}
     if options.include_untracked:
         listed |= {unit.id: "untracked" for unit in untracked}
@@ -177,7 +177,7 @@ def _unreported(context: StepContext, listed: Mapping[str, str], reported: JsonO
 def _recovered(
     context: StepContext, units: Sequence[StockUnit], listed: Mapping[str, str], reported: JsonObject
 ) -> Iterator[MemoryWrite]:
-    """Forgets what was reported before and is not listed now; after an event only what was read."""
+    """Yields writes that forget reported ids which are no longer listed; after an event, only read ones."""
     read = {context.memory_key(unit.id) for unit in units}
     listed_keys = {context.memory_key(unit_id) for unit_id in listed}
     for key in sorted(reported.keys() - listed_keys):

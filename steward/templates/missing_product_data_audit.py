@@ -34,13 +34,13 @@ class _AuditedProduct(JsonRecord, frozen=True):
 
 
 class _AuditedProducts(StepOutput, frozen=True):
-    """The products with what each lacks; their texts are not stored."""
+    """The products with the data that each lacks; their texts are not stored."""
 
     products: tuple[_AuditedProduct, ...]
 
 
 class _GapRow(JsonRecord, frozen=True):
-    """A product with what it lacks in words."""
+    """A product and its gaps in words."""
 
     label: str
     missing: str
@@ -55,7 +55,7 @@ class _CheckRow(JsonRecord, frozen=True):
 
 
 class _Gaps(StepOutput, frozen=True):
-    """The products with gaps, and how many have each."""
+    """The products with gaps, and the number of products with each gap."""
 
     checked: int = 0
     by_check: tuple[_CheckRow, ...] = ()
@@ -63,7 +63,7 @@ class _Gaps(StepOutput, frozen=True):
 
 
 async def _read_audited(context: StepContext) -> StepResult:
-    """Reads every product with what it lacks of the checked data. Raises StepFailed `field_missing`."""
+    """Reads which of the checked data every product lacks. Raises StepFailed `field_missing`."""
     options = _AuditInputs.from_json(context.inputs)
     unsupported = UNSUPPORTED.get(context.home.platform, frozenset()).intersection(options.checks)
     if unsupported:
@@ -98,7 +98,7 @@ async def _find_gaps(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the list to the sheet and the counts to Teams, also when nothing is missing."""
+    """Sends the list to the sheet and the counts to Teams, even when nothing is missing."""
     output = context.output(FIND, _Gaps)
     rows = [(product.label, product.missing, product.url) for product in output.products]
     report = SheetReport(("Product", "Missing", "Link"), rows, "Nothing is missing.")
@@ -131,7 +131,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Refuses checks that the store's platform has no field for."""
+    """Rejects checks for which the store's platform has no field."""
     platform = setup.store.kind if setup.store is not None else ""
     unsupported = UNSUPPORTED.get(platform, frozenset())
     return {

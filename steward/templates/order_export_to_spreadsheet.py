@@ -1,4 +1,4 @@
-"""Orders to a spreadsheet: appends new orders to a sheet, each once."""
+"""Orders to a spreadsheet: appends each new order to a sheet once."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from steward.templates.parts.order_sheet import LINE_ID, ORDER_ID, OrderTab
 
 READ, SHEET, PICK, APPEND = "read-orders", "read-sheet", "pick-new", "append-rows"
 _ROWS_PER_CALL = 500
-# A step's output is stored, and has its limit.
+# A step's output is stored, and limited in size.
 _ROWS_PER_RUN = 10_000
 _STATUSES = ("pending", "paid", "fulfilled", "cancelled", "refunded")
 
@@ -38,7 +38,7 @@ class _ExportInputs(JsonRecord, frozen=True):
 
 
 class _ReadRows(StepOutput, frozen=True):
-    """The rows of the orders read; `in_sheet` counts orders left out since the sheet has them."""
+    """The rows of the orders read; `in_sheet` counts orders that were left out because the sheet has them."""
 
     until: str | None = None
     read: int = 0
@@ -67,7 +67,7 @@ class _AppendArguments(JsonRecord, frozen=True):
 
 
 class _AppendPlan(StepOutput, frozen=True):
-    """The planned appends; `header_calls` come before them."""
+    """The planned appends, after `header_calls` calls that write the header."""
 
     header_calls: int = 0
     first_row: int | None = None
@@ -77,8 +77,8 @@ class _AppendPlan(StepOutput, frozen=True):
 async def _read_new(context: StepContext) -> StepResult:
     """Reads the orders in one of the statuses that changed since the last successful live run.
 
-    The first run into a sheet, or with other statuses, reads all of them: none is left out for its age.
-    Where that is more than 10,000 rows the sheet does not have, the next runs append the rest.
+    The first run into a sheet, or with other statuses, reads all orders, however old. If the sheet lacks
+    more than 10,000 rows, the next runs append the rest.
     """
     options = _ExportInputs.from_json(context.inputs)
     until = await orders.read_until(context, _memory_key(context))
@@ -92,7 +92,7 @@ async def _read_new(context: StepContext) -> StepResult:
             continue
         read += 1
         if len(rows) >= _ROWS_PER_RUN and exported is None:
-            # Rows the sheet already has make room, else the rest would never be appended.
+            # Rows that the sheet already has do not count, or the rest would never be appended.
             exported = (await _read_tab(context)).ids
             in_sheet = _order_ids(rows) & exported
             rows = _without(rows, exported)
@@ -115,7 +115,7 @@ async def _read_new(context: StepContext) -> StepResult:
 
 
 async def read_sheet(context: StepContext) -> StepResult:
-    """Reads which orders the tab holds. Raises `tab_missing`, `wrong_header`, `column_repeated`."""
+    """Reads which orders the tab contains. Raises `tab_missing`, `wrong_header`, `column_repeated`."""
     tab = await _read_tab(context)
     return tab.as_result(f"Read which of them the tab {tab.title} has", read=len(tab.ids))
 
@@ -131,7 +131,7 @@ async def _pick_new(context: StepContext) -> StepResult:
 
 
 async def _append_rows(context: StepContext) -> StepResult:
-    """Appends them in blocks of 500 rows; writes a missing header first."""
+    """Appends the new rows in blocks of 500; writes a missing header first."""
     remember = orders.remember_read(context.output(READ, _ReadRows).until, _memory_key(context))
     rows = [[cell_from_json(cell) for cell in row] for row in context.output(PICK, _NewRows).rows]
     if not rows:
@@ -188,14 +188,14 @@ async def _read_tab(context: StepContext) -> OrderTab:
 
 
 def _memory_key(context: StepContext) -> str:
-    """Returns a key that separates what was read for one sheet and choice of orders from another."""
+    """Returns a memory key that is specific to one sheet and choice of orders."""
     statuses = sorted(_ExportInputs.from_json(context.inputs).statuses)
     scope: list[JsonValue] = [context.inputs["sheet"], statuses]
     return hashlib.sha256(json.dumps(scope, sort_keys=True).encode("utf-8")).hexdigest()
 
 
 def _key_name(header: Sequence[str], *, lines: bool) -> str:
-    """Returns the column that an interrupted append is looked up by: the id of the order or its line."""
+    """Returns the column by which an interrupted append is looked up: the id of the order or its line."""
     name = (LINE_ID if lines else ORDER_ID).casefold()
     return next(column for column in header if column.casefold() == name)
 
@@ -215,7 +215,7 @@ def _without(rows: Sequence[list[Cell]], order_ids: Set[str]) -> list[list[Cell]
 def _arranged_blocks(
     rows: Sequence[list[Cell]], names: Sequence[str], header: Sequence[str], *, with_header: bool
 ) -> list[list[tuple[Cell, ...]]]:
-    """Returns the blocks to append, their cells in the order of the tab's header."""
+    """Returns the blocks to append, with their cells in the order of the tab's header."""
     blocks = [[order_sheet.arrange(row, names, header) for row in block] for block in _blocks(rows)]
     if with_header:
         blocks[0].insert(0, tuple(names))
@@ -223,7 +223,7 @@ def _arranged_blocks(
 
 
 def _blocks(rows: Sequence[list[Cell]]) -> Iterator[list[list[Cell]]]:
-    """Yields at most 500 rows each; an order's rows stay together unless they are more than that."""
+    """Yields blocks of at most 500 rows; an order's rows stay together unless there are more than that."""
     block: list[list[Cell]] = []
     for _, group in groupby(rows, key=lambda row: row[0]):
         order_rows = list(group)
@@ -239,7 +239,7 @@ def _blocks(rows: Sequence[list[Cell]]) -> Iterator[list[list[Cell]]]:
 
 
 def _header_proposals(context: StepContext, tab: OrderTab, names: Sequence[str]) -> Sequence[Proposal]:
-    """Proposes the columns the header misses, at its right end."""
+    """Proposes to add the columns that the header lacks at its right end."""
     missing = tab.missing(names)
     if not missing:
         return []

@@ -19,7 +19,7 @@ READ, COMPARE, SEND = "read-stores", "compare-prices", "send-report"
 
 
 class _StoredPrice(JsonRecord, frozen=True):
-    """A variant's price as its store has it."""
+    """A variant's price as its store returns it."""
 
     currency: str
     price: str | None
@@ -61,7 +61,7 @@ class _ComparedPrices(StepOutput, frozen=True):
 
 
 async def read_stores(context: StepContext) -> StepResult:
-    """Reads the prices of each store's published variants by their key."""
+    """Reads the prices of each store's published variants by key."""
     read = await keyed_variants(context, published_only=True, value_of=_price_of)
     without = read.without_key
     message = f"{counted(without, 'variant')} without a {key_name(context.inputs['match'])} left out."
@@ -73,7 +73,7 @@ async def read_stores(context: StepContext) -> StepResult:
 
 
 async def compare_prices(context: StepContext) -> StepResult:
-    """Finds the keys that differ within a currency, and those with two prices in one store."""
+    """Finds the keys whose prices differ within a currency, and those with two prices in one store."""
     read = context.output(READ, _StorePrices)
     tolerance = Decimal(str(context.inputs["tolerance"]))
     names, joined = read.names(), read.by_key()
@@ -101,7 +101,7 @@ async def compare_prices(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the list to the sheet and to Teams; without a difference, no message."""
+    """Sends the list to the sheet and to Teams; without a difference, sends no message."""
     compared = context.output(COMPARE, _ComparedPrices)
     name = key_name(context.inputs["match"])
     labels = [f"Price: {label}" for label in compared.labels]
@@ -165,7 +165,7 @@ def _price_of(variant: Variant) -> _StoredPrice:
 
 
 def _prices(stored: Sequence[_StoredPrice]) -> dict[str, set[Decimal]]:
-    """Returns the prices of one store by currency, without absent ones and what is no amount."""
+    """Returns the prices of one store by currency, without missing and invalid amounts."""
     prices: dict[str, set[Decimal]] = defaultdict(set)
     for price in stored:
         amount = amount_of(price.price)
@@ -180,7 +180,7 @@ def _several_words(store: Mapping[str, set[Decimal]]) -> str | None:
 
 
 def _by_currency(stores: Sequence[Mapping[str, set[Decimal]]]) -> dict[str, dict[int, Decimal]]:
-    """Returns the one price of each store, by currency and the store's index."""
+    """Returns each store's one price, by currency and the store's index."""
     by_currency: dict[str, dict[int, Decimal]] = defaultdict(dict)
     for index, store in enumerate(stores):
         for currency, prices in store.items():
@@ -194,7 +194,7 @@ def _differing(
     """Yields a row for each currency in which the prices differ by more percent than `tolerance`."""
     for currency, prices in sorted(by_currency.items()):
         low, high = min(prices.values()), max(prices.values())
-        # From a lowest price of 0 any difference counts.
+        # From a lowest price of 0, any difference counts.
         if low == high or (low != 0 and change_percent(low, high) <= tolerance):
             continue
         percent = percent_text(change_percent(low, high)) if low else None

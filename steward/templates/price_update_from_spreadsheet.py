@@ -34,19 +34,19 @@ class _PriceSheetInputs(JsonRecord, frozen=True):
 
 
 class _PriceRows(StepOutput, frozen=True):
-    """The rows of the sheet that hold something."""
+    """The rows of the sheet that are not empty."""
 
     rows: tuple[PriceRow, ...]
 
 
 class _MatchableVariants(StepOutput, frozen=True):
-    """The variants that a SKU of the sheet could mean."""
+    """The variants that a SKU of the sheet may refer to."""
 
     variants: VariantTable
 
 
 class _NewPrice(JsonRecord, frozen=True):
-    """A price to set. `compare_at` is empty to leave it alone, or one value; null removes it."""
+    """A price to set; `compare_at` is empty to leave it unchanged, or one value, where null removes it."""
 
     price: str
     compare_at: tuple[str | None, ...]
@@ -59,7 +59,7 @@ class _NewPrice(JsonRecord, frozen=True):
 
 
 class _ComparedRows(StepOutput, frozen=True):
-    """The usable rows that change something, and the refused ones."""
+    """The usable rows with a change, and the refused rows."""
 
     rows: int = 0
     matched: int = 0
@@ -77,7 +77,7 @@ class _ComparedRows(StepOutput, frozen=True):
 
 
 async def read_sheet(context: StepContext) -> StepResult:
-    """Reads the rows that hold something, and of them the named columns."""
+    """Reads the named columns of the rows that are not empty."""
     options = _PriceSheetInputs.from_json(context.inputs)
     sheet = options.sheet
     table = await read_table(sheet.account(context), sheet.tab, sheet.spreadsheet_id)
@@ -87,7 +87,7 @@ async def read_sheet(context: StepContext) -> StepResult:
 
 
 async def read_variants(context: StepContext) -> StepResult:
-    """Reads every variant of the store, and keeps those that a SKU of the sheet could mean."""
+    """Reads every variant of the store, and keeps those that a SKU of the sheet may refer to."""
     keys = {row.key.casefold() for row in context.output(SHEET, _PriceRows).rows} - {""}
     seen: set[str] = set()
     matchable: list[Variant] = []
@@ -109,7 +109,7 @@ async def read_variants(context: StepContext) -> StepResult:
 
 
 async def compare_prices(context: StepContext) -> StepResult:
-    """Decides which rows can be used, and which of those change something."""
+    """Decides which rows are usable, and which of them have a change."""
     options = _PriceSheetInputs.from_json(context.inputs)
     rows = context.output(SHEET, _PriceRows).rows
     rules = PriceRules(

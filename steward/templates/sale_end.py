@@ -1,4 +1,4 @@
-"""End a sale: puts back the prices a sale changed."""
+"""End a sale: restores the prices that a sale changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from steward.templates.parts.numbers import amount_of
 from steward.templates.parts.stored_products import ProductTable
 
 READ_SALE, READ, COMPARE, RESTORE = "read-sale", "read-variants", "compare-prices", "restore-prices"
-# Memory space: which of the sale's variants this automation put back.
+# Memory space: the sale's variants that this automation restored.
 _RESTORED = "restored"
 
 
@@ -39,7 +39,7 @@ class _PresentProducts(StepOutput, frozen=True):
 
 
 class _LeftRow(JsonRecord, frozen=True):
-    """A variant left alone, as the result lists it."""
+    """A variant left unchanged, as the result lists it."""
 
     sku: str | None
     label: str
@@ -47,7 +47,7 @@ class _LeftRow(JsonRecord, frozen=True):
 
 
 class _ComparedSale(StepOutput, frozen=True):
-    """The products to restore with only the variants concerned, and those to untag."""
+    """The products to restore with only the variants to change, and the products to untag."""
 
     remembered: int = 0
     changed_since: int = 0
@@ -59,7 +59,7 @@ class _ComparedSale(StepOutput, frozen=True):
 
 
 async def _read_sale(context: StepContext) -> StepResult:
-    """Reads what the sale remembers of this store, by variant."""
+    """Reads the sale's memory of this store, by variant."""
     prefix = context.memory_key("")
     remembered = await context.memory.of(_sale_automation(context.inputs), SALE)
     prices = {
@@ -75,7 +75,7 @@ async def _read_sale(context: StepContext) -> StepResult:
 
 
 async def read_variants(context: StepContext) -> StepResult:
-    """Reads the products of the remembered variants as they are now."""
+    """Reads the current products of the remembered variants."""
     sale = context.output(READ_SALE, _RememberedSale).prices
     ids = sorted({price.product for price in sale.values()}, key=lambda product: (len(product), product))
     products: dict[str, Product] = {}
@@ -88,7 +88,7 @@ async def read_variants(context: StepContext) -> StepResult:
 
 
 async def compare_prices(context: StepContext) -> StepResult:
-    """Finds the prices that still are the sale's; lists those changed since, and leaves their tag."""
+    """Finds the prices that the sale set and that still hold; lists the others, which keep their tag."""
     sale = context.output(READ_SALE, _RememberedSale).prices
     products = {product.id: product for product in context.output(READ, _PresentProducts).products}
     variants = {variant.id: variant for product in products.values() for variant in product.variants}
@@ -195,7 +195,7 @@ class _Comparison:
             self.leave(price, problem)
 
     def leave(self, price: SalePrice, why: str) -> None:
-        """Lists a variant that is left alone."""
+        """Adds a variant that is left unchanged."""
         self.left_rows.append(_LeftRow(price.sku, price.label, why))
 
 
@@ -216,7 +216,7 @@ def _compared(
             problems = _priced(context, [variant], sale).problems
             comparison.add(variant, price, problems[0].message if problems else None)
         elif is_restored and amount_of(variant.price) == amount_of(price.old):
-            comparison.untag.add(price.product)  # restored by an earlier run whose tag may have failed
+            comparison.untag.add(price.product)  # restored by an earlier run, whose untagging may have failed
         else:
             comparison.keep_tag.add(price.product)
             comparison.leave(price, "price changed since the sale began")
@@ -230,7 +230,7 @@ def _sale_automation(values: JsonObject) -> AutomationId:
 def _priced(
     context: StepContext, variants: Sequence[Variant], sale: Mapping[str, SalePrice]
 ) -> PlannedChanges:
-    """Plans the prices before the sale, with compare-at as it was, also none."""
+    """Plans the prices before the sale, with the former compare-at price, even if there was none."""
     commands = [
         SetPrice(variant, sale[variant.id].old, _compare_at(variant, sale[variant.id]))
         for variant in variants
@@ -239,7 +239,7 @@ def _priced(
 
 
 def _compare_at(variant: Variant, price: SalePrice) -> str | Keep | None:
-    """Returns the former compare-at price; none where it was not above the price and cannot be set."""
+    """Returns the former compare-at price; none if it was not above the price and cannot be set."""
     former = amount_of(price.compare_at)
     if former is not None and former == amount_of(variant.compare_at):
         return Keep.KEEP

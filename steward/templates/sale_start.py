@@ -1,4 +1,4 @@
-"""Start a sale: marks prices down and remembers the old ones."""
+"""Start a sale: marks prices down and stores the old ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ from steward.templates.parts.stock import ProductFilter, read_products, skipped_
 from steward.templates.parts.stored_products import ProductTable
 
 READ, WORK_OUT, CHANGE = "read-variants", "work-out-prices", "change-prices"
-# A change that was approved and not applied, in the words of a refused row.
+# A change that was approved but not applied, worded as a refused row.
 _NOT_APPLIED = {
     Outcome.FAILED: "The store did not take the new price.",
     Outcome.CONFLICT: "It was changed in the meantime and was left unchanged.",
@@ -45,14 +45,14 @@ class _SaleStartInputs(MarkdownInputs, frozen=True):
 
 
 class _SaleProducts(StepOutput, frozen=True):
-    """The chosen products, and the tags the store has."""
+    """The chosen products, and the store's tags."""
 
     products: ProductTable
     tags: dict[str, str]
 
 
 class _SalePrices(StepOutput, frozen=True):
-    """The products to change with only the variants marked down, and each one's new price and key."""
+    """The products to change with only the variants to mark down, and the new price and key of each."""
 
     checked: int = 0
     already_on_sale: int = 0
@@ -64,7 +64,7 @@ class _SalePrices(StepOutput, frozen=True):
 
 
 async def read_variants(context: StepContext) -> StepResult:
-    """Reads the chosen products with their variants, and the tags the store has."""
+    """Reads the chosen products with their variants, and the store's tags."""
     product_filter = ProductFilter(context.inputs["products"])
     chosen = [
         product
@@ -81,7 +81,7 @@ async def read_variants(context: StepContext) -> StepResult:
 
 
 async def _work_out_prices(context: StepContext) -> StepResult:
-    """Works out the new prices; leaves alone what is on sale, and refuses what has no sensible price."""
+    """Computes the new prices; skips what is on sale, and refuses what has no sensible price."""
     read = context.output(READ, _SaleProducts)
     products = list(read.products)
     sale = _PricedSale()
@@ -93,7 +93,7 @@ async def _work_out_prices(context: StepContext) -> StepResult:
             continue
         problems = _tagged(context, product, read.tags).problems
         priced = _price_variants(context, due, problems, sale)
-        # A product that the last run marked down but could not tag is tagged by this one.
+        # A product that the last run marked down but could not tag is tagged by this run.
         if priced or (not problems and _is_half_done(context, product, sold)):
             sale.change.append(replace(product, variants=tuple(priced)))
     refused = sale.refused
@@ -127,7 +127,7 @@ async def change_prices(context: StepContext) -> StepResult:
         title=f"Change {counted(len(priced), 'price')} and tag {counted(len(tagged), 'product')}",
         proposals=(*priced, *tagged),
         memory=tuple(
-            # A price that may have been written is remembered too: the sale's end checks it first.
+            # A price that may have been written is stored too: the end of the sale checks it first.
             MemoryWrite(
                 SALE,
                 context.memory_key(variant.id),
@@ -141,7 +141,7 @@ async def change_prices(context: StepContext) -> StepResult:
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Reports on the run, and names what was approved and not applied."""
+    """Reports on the run, and names changes that were approved but not applied."""
     output = ended.output(WORK_OUT, _SalePrices)
     prices, tags = slice(len(output.keys)), slice(len(output.keys), None)
     outcomes = tuple(ended.outcomes.get(CHANGE, ()))[prices]
@@ -185,7 +185,7 @@ def _price_variants(
     priced: list[Variant] = []
     for variant in due:
         if not amount_of(variant.price):
-            continue  # price 0 or none: left alone
+            continue  # price 0 or none: left unchanged
         try:
             if problems:
                 raise RowRefused(problems[0].code, problems[0].message)
@@ -201,7 +201,7 @@ def _is_half_done(context: StepContext, product: Product, sold: JsonObject) -> b
 
 
 def _unsold(context: StepContext, product: Product, sold: JsonObject) -> list[Variant]:
-    """Returns the variants that are not on sale yet; none of a product with the sale's tag."""
+    """Returns the variants that are not on sale yet; none for a product with the sale's tag."""
     if has_tag(context.home, product, str(context.inputs["sale_tag"])):
         return []
     return [
@@ -212,7 +212,7 @@ def _unsold(context: StepContext, product: Product, sold: JsonObject) -> list[Va
 
 
 def _new_price(context: StepContext, variant: Variant) -> str:
-    """Raises RowRefused."""
+    """Returns the variant's sale price. Raises RowRefused."""
     price = marked_down(variant, _SaleStartInputs.from_json(context.inputs))
     problems = _priced(context, [(variant, price)]).problems
     if problems:
@@ -236,7 +236,7 @@ def _tagged(context: StepContext, product: Product, tag_ids: Mapping[str, str]) 
 
 
 def _is_marked_down(context: StepContext, sold: JsonObject, variant: Variant) -> bool:
-    """Returns whether the variant still has the price this automation gave it."""
+    """Returns whether the variant still has the price that this automation set."""
     remembered = sold.get(context.memory_key(variant.id))
     if remembered is None:
         return False

@@ -1,4 +1,4 @@
-"""Sales across stores: posts yesterday's sales of each store and together."""
+"""Sales across stores: posts yesterday's sales of each store and their total."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
@@ -49,7 +49,7 @@ class _StoreFigures(JsonRecord, frozen=True):
 
     @property
     def words(self) -> str:
-        """The figures in words, refunds only where there are any."""
+        """The figures in words, with refunds only if there are any."""
         message = f"{counted(self.orders, 'order')}, sales {f'{self.sales} {self.currency}'.rstrip()}"
         if self.refunds.strip("0.") == "":
             return message
@@ -57,7 +57,7 @@ class _StoreFigures(JsonRecord, frozen=True):
 
 
 class _SummedSales(StepOutput, frozen=True):
-    """Each store's figures and their sum; `without_rate` are the stores that are not in it."""
+    """Each store's figures and their sum; `without_rate` are the stores that are not part of the sum."""
 
     day: str = ""
     total: str = "0"
@@ -68,7 +68,7 @@ class _SummedSales(StepOutput, frozen=True):
 
 
 async def read_stores(context: StepContext) -> StepResult:
-    """Reads yesterday's orders and refunds of each store, the day being the automation's."""
+    """Reads yesterday's orders and refunds of each store; the day is in the automation's time zone."""
     day = context.day - timedelta(days=1)
     accounts = stores_of(context)
     labels = labels_of(accounts)
@@ -84,7 +84,7 @@ async def read_stores(context: StepContext) -> StepResult:
 
 
 async def add_them_up(context: StepContext) -> StepResult:
-    """Adds up each store in its own currency, and those with a rate together."""
+    """Adds up each store in its own currency, and all stores with a rate together."""
     options = _SalesAcrossInputs.from_json(context.inputs)
     read = context.output(READ, _StoreSales)
     rates_by_currency = {**options.rates, options.currency: "1"}
@@ -105,14 +105,14 @@ async def add_them_up(context: StepContext) -> StepResult:
 def _with_rates(
     stores: Sequence[sales.SalesSums], rates_by_currency: Mapping[str, str]
 ) -> list[tuple[sales.SalesSums, str]]:
-    """Returns the stores whose currency has a rate, each with it."""
+    """Returns the stores whose currency has a rate, each with the rate."""
     return [
         (store, rates_by_currency[store.currency]) for store in stores if store.currency in rates_by_currency
     ]
 
 
 async def send_summary(context: StepContext) -> StepResult:
-    """Posts one message; a day without orders is reported as well."""
+    """Posts one message, even about a day without orders."""
     summed = context.output(ADD, _SummedSales)
     currency = _SalesAcrossInputs.from_json(context.inputs).currency
     facts = [(store.label, store.words) for store in summed.stores]
@@ -158,7 +158,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
-    """Refuses a rate other than 1 for the currency of the sum."""
+    """Rejects a rate other than 1 for the currency of the sum."""
     options = _SalesAcrossInputs.from_json(values)
     currency, rate = options.currency, options.rates.get(options.currency)
     if rate is not None and Decimal(rate) != 1:

@@ -1,4 +1,4 @@
-"""Show products back in stock: puts back what the hiding template took off sale."""
+"""Show products back in stock: restores products that the hiding template took off sale."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from steward.templates.parts.stored_products import ProductTable
 from steward.templates.parts.visibility import VisibilityInputs
 
 READ, PICK, SHOW = "read-marked", "pick-in-stock", "show-products"
-# Where the hiding automations remember what a product's visibility was.
+# The memory space in which the hiding automations store a product's earlier visibility.
 HIDING, VISIBILITY = "hide-out-of-stock-products", "visibility"
 
 
@@ -28,7 +28,7 @@ class _MarkedProducts(StepOutput, frozen=True):
 
 
 class _ProductsInStock(StepOutput, frozen=True):
-    """The marked products to show: with their stock, their former visibility and their labels."""
+    """The marked products to show, with their stock, their former visibility and their labels."""
 
     checked: int = 0
     still_out: int = 0
@@ -54,7 +54,7 @@ async def _read_marked(context: StepContext) -> StepResult:
 
 
 async def _pick_in_stock(context: StepContext) -> StepResult:
-    """Picks the products with stock again; leaves alone and names what is no longer for sale."""
+    """Picks the products that have stock again; skips and names those that are no longer for sale."""
     threshold = VisibilityInputs.from_json(context.inputs).threshold
     products = list(context.output(READ, _MarkedProducts).products)
     before = await context.memory.of_template(HIDING, VISIBILITY) if products else {}
@@ -81,13 +81,13 @@ async def _pick_in_stock(context: StepContext) -> StepResult:
 
 
 def _visibility_before(context: StepContext, product: Product, before: JsonObject) -> str | None:
-    """Returns the product's visibility before it was hidden, where that is remembered."""
+    """Returns the product's visibility before it was hidden, if stored."""
     visibility_before = before.get(context.memory_key(product.id))
     return visibility_before if isinstance(visibility_before, str) else None
 
 
 def _left_out_message(products: Sequence[Product], untracked: int) -> str | None:
-    """Returns which products are no longer for sale, and how many have no stock number; None for neither."""
+    """Names products no longer for sale and counts those without a stock number; None if there are none."""
     unfit = ", ".join([product.label for product in products if not stock.is_live(product)][:10])
     message = sentences(
         f"Left alone, since they are archived or drafts: {unfit}." if unfit else None,
@@ -99,7 +99,7 @@ def _left_out_message(products: Sequence[Product], untracked: int) -> str | None
 
 
 async def _show_products(context: StepContext) -> StepResult:
-    """Proposes visibility and the removal of the marker as one change each. Raises TooManyChanges."""
+    """Proposes one change per product that sets visibility and removes the marker. Raises TooManyChanges."""
     picked, read = context.output(PICK, _ProductsInStock), context.output(READ, _MarkedProducts)
     context.check_limit(len(picked.stock))
     proposals = tuple(
@@ -134,17 +134,17 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Refuses channels the store does not have."""
+    """Rejects channels that the store does not have."""
     return visibility.channel_errors(values, setup.store)
 
 
 def _proposal(
     context: StepContext, product: Product, number: int, restore: str | None, read: _MarkedProducts
 ) -> Proposal:
-    """Returns visibility and marker as one change; a product already shown only loses the marker."""
+    """Returns visibility and marker as one change; a product that is shown already only loses the marker."""
     tags = without_tag(context.home, product, str(context.inputs["marker"]))
     visible = visibility.plan_visible(context.home, product, read.channels, visible=True, restore=restore)
-    untagged = plan_tags(context.home, product, tags, tag_ids={})  # the remaining tags carry their ids
+    untagged = plan_tags(context.home, product, tags, tag_ids={})  # the remaining tags have their ids
     message = visibility.change_message(context, number)
     return one_change([*visible.proposals, *untagged.proposals], action=Action.PUBLISH, message=message)
 

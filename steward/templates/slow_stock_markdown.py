@@ -1,4 +1,4 @@
-"""Mark down slow stock: marks down what has not sold for some days."""
+"""Mark down slow stock: reduces the prices of variants that have not sold for some days."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ from steward.templates.parts.stored_products import VariantTable
 READ, PICK, CHANGE, SEND = "read-sales", "pick-slow", "change-prices", "tell-teams"
 # Memory space: the markdowns of each variant.
 MARKDOWNS = "markdowns"
-# Reading orders older than this needs a wider permission.
+# Reading older orders than this needs a wider permission.
 ORDER_DAYS, WIDER_PERMISSION = 60, "read_all_orders"
 
 
@@ -50,7 +50,7 @@ class _RememberedMarkdown(JsonRecord, frozen=True):
 
 
 class _UnsoldVariants(StepOutput, frozen=True):
-    """The unsold variants with enough stock, and when marked-down ones were last sold."""
+    """The unsold variants with enough stock, and the last sales of marked-down ones."""
 
     checked: int
     unsold: VariantTable
@@ -68,7 +68,7 @@ class _NewMarkdown(JsonRecord, frozen=True):
 
 
 class _SlowVariants(StepOutput, frozen=True):
-    """The variants to mark down, and how many of the others are left alone for each reason."""
+    """The variants to mark down, and the numbers of the others by the reason for leaving them unchanged."""
 
     checked: int = 0
     slow: int = 0
@@ -127,7 +127,7 @@ async def _read_sales(context: StepContext) -> StepResult:
 
 
 async def _pick_slow(context: StepContext) -> StepResult:
-    """Picks the slow variants with their new prices; counts the others by the reason they are left alone."""
+    """Picks the slow variants with their new prices; counts the others by the reason to leave them."""
     read = context.output(READ, _UnsoldVariants)
     markdowns, forgotten = _markdowns_since_sale(await context.memory.all(MARKDOWNS), read.sold)
     counts = dict.fromkeys(("at_floor", "without_cost", "too_new", "done_before"), 0)
@@ -188,7 +188,7 @@ async def change_prices(context: StepContext) -> StepResult:
 
 
 async def tell_teams(context: StepContext) -> StepResult:
-    """Posts one message that names the applied prices, when a channel is named."""
+    """Posts one message that names the applied prices, if a channel is named."""
     remember = tuple(orders.remember_read(context.output(READ, _UnsoldVariants).until))
     proposed = context.output(CHANGE, _ProposedPrices).prices
     rows = zip(proposed, context.applied(CHANGE), strict=False)
@@ -236,7 +236,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Refuses vendors the platform lacks, and more days of sales than the store's permission covers."""
+    """Rejects vendors that the platform lacks, and more days of sales than the store's permission covers."""
     errors = dict(base.vendor_errors(values, setup))
     days = _SlowStockInputs.from_json(values).no_sale_days
     store = setup.store
@@ -249,7 +249,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 
 def _start(context: StepContext) -> datetime:
-    """Returns the local midnight that many days before the run's day, since when nothing was sold."""
+    """Returns the local midnight `days` before the run's day, since when unsold variants had no sale."""
     days = _SlowStockInputs.from_json(context.inputs).no_sale_days
     return day_window(context.day - timedelta(days=days), context.zone)[0]
 
@@ -265,7 +265,7 @@ def _with_stock_number(variants: Iterable[Variant]) -> list[tuple[Variant, int]]
 def _markdowns_since_sale(
     remembered: JsonObject, sold: Mapping[str, datetime]
 ) -> tuple[dict[str, _RememberedMarkdown], list[str]]:
-    """Returns the markdowns made since the last sale, and the keys of the others: a sale resets the count."""
+    """Returns the markdowns since the last sale, which resets the count, and the keys of the others."""
     markdowns = {key: _RememberedMarkdown.from_json(value) for key, value in remembered.items()}
     forgotten = [key for key, sold_at in sold.items() if sold_at > markdowns[key].changed_at]
     for key in forgotten:
@@ -312,7 +312,7 @@ async def _chosen_variants(context: StepContext) -> list[Variant]:
 def _reason_left_alone(
     context: StepContext, variant: Variant, markdown: _RememberedMarkdown | None
 ) -> str | None:
-    """Returns the count a variant goes into when nothing is done about it."""
+    """Returns the counter of a variant that is left unchanged; None for a variant to mark down."""
     options, start = _SlowStockInputs.from_json(context.inputs), _start(context)
     if variant.created_at is not None and variant.created_at > start:
         return "too_new"
@@ -324,7 +324,7 @@ def _reason_left_alone(
 
 
 def _new_price(context: StepContext, variant: Variant) -> str | None:
-    """Returns the marked-down price, never under the cost; None when that is not below the present one.
+    """Returns the marked-down price, never below the cost; None when it is not below the current price.
 
     Raises RowRefused.
     """
@@ -339,7 +339,7 @@ def _new_price(context: StepContext, variant: Variant) -> str | None:
 
 
 def _first_price(variant: Variant, markdown: _RememberedMarkdown | None) -> str | None:
-    """Returns the price before the first markdown; a price raised above that since begins again."""
+    """Returns the price before the first markdown; a higher current price starts over."""
     first = markdown.first if markdown is not None else None
     former, present = amount_of(first), amount_of(variant.price)
     return first if former is not None and present is not None and former > present else variant.price

@@ -1,4 +1,4 @@
-"""Sheet to Teams: posts the rows of a sheet that match to Teams."""
+"""Sheet to Teams: posts the matching rows of a sheet to Teams."""
 
 import hashlib
 from collections import Counter
@@ -22,7 +22,7 @@ from steward.templates.parts.messages import no_message, post_card
 from steward.templates.parts.row_filter import ORDERED, CellCondition, date_of, number_of
 
 READ, PICK, SEND = "read-sheet", "pick-rows", "send-digest"
-# Memory spaces: a hash of each row's value by a hash of its key; and that a first run took place.
+# Memory spaces: a hash of each row's value by a hash of its key; and a mark that a first run took place.
 VALUES, BEGUN = "values", "begun"
 _MAX_SHOWN = 50
 
@@ -67,26 +67,26 @@ class _StoredRow(JsonRecord, frozen=True):
 
     @property
     def key(self) -> str:
-        """What identifies the row."""
+        """The text that identifies the row."""
         return key_of(cell_from_json(self.key_cell))
 
 
 class _SheetRows(StepOutput, frozen=True):
-    """The rows that hold something."""
+    """The rows that are not empty."""
 
     sheet: str
     rows: tuple[_StoredRow, ...]
 
 
 class _PickedRow(JsonRecord, frozen=True):
-    """A row that matches, with its shown cells as text."""
+    """A matching row, with its shown cells as text."""
 
     number: int
     cells: tuple[str, ...]
 
 
 class _PickedRows(StepOutput, frozen=True):
-    """The rows that match; `remember` are their hashes once the message is sent."""
+    """The matching rows; `remember` are hashes to store once the message is sent."""
 
     rows: int = 0
     matched: int = 0
@@ -96,7 +96,7 @@ class _PickedRows(StepOutput, frozen=True):
 
 
 async def read_sheet(context: StepContext) -> StepResult:
-    """Reads the rows that hold something, and of them the named columns."""
+    """Reads the named columns of the rows that are not empty."""
     options = _DigestInputs.from_json(context.inputs)
     account = _sheet(context)
     table = await read_table(account, options.place.tab, options.place.spreadsheet_id)
@@ -106,7 +106,7 @@ async def read_sheet(context: StepContext) -> StepResult:
 
 
 async def _pick_rows(context: StepContext) -> StepResult:
-    """Picks the rows that match; refuses those that cannot be judged."""
+    """Picks the matching rows; refuses rows that cannot be compared."""
     where = _DigestInputs.from_json(context.inputs).where
     rows = context.output(READ, _SheetRows).rows
     selection = await _changed(context, rows) if where.op == "changed" else _matching(context, rows)
@@ -128,7 +128,7 @@ async def _pick_rows(context: StepContext) -> StepResult:
 
 
 async def _send_digest(context: StepContext) -> StepResult:
-    """Posts one message with the rows, when there are any."""
+    """Posts one message with the rows, if there are any."""
     output = context.output(PICK, _PickedRows)
     if not output.picked:
         return no_message()
@@ -158,7 +158,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Checks the spreadsheet of the connection read, and what lt and gt compare with."""
+    """Checks the connection's spreadsheet, and the values that lt and gt compare with."""
     options = _DigestInputs.from_json(values)
     where = options.where
     errors: dict[str, list[str]] = {}
@@ -173,7 +173,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """The rows that match, the numbers of refused ones, and what to remember: now, and once sent."""
+    """The matching rows, the numbers of refused ones, and what to store: now, and after sending."""
 
     rows: Sequence[_StoredRow]
     refused: Sequence[int]
@@ -201,10 +201,10 @@ def _matching(context: StepContext, rows: Sequence[_StoredRow]) -> _Selection:
 
 
 async def _changed(context: StepContext, rows: Sequence[_StoredRow]) -> _Selection:
-    """Finds rows whose value differs from the last live run; the first run only remembers values.
+    """Finds rows whose value differs from the last live run; the first run only stores values.
 
-    A new row counts as changed when it holds something. Rows without a key, and rows that share one, are
-    refused.
+    A new row counts as changed if its value is not empty. Rows without a key, and rows that share a key,
+    are refused.
     """
     unique, refused = _rows_by_uniqueness(rows)
     remembered = await context.memory.all(VALUES)
@@ -223,7 +223,7 @@ async def _changed(context: StepContext, rows: Sequence[_StoredRow]) -> _Selecti
 
 
 def _rows_by_uniqueness(rows: Sequence[_StoredRow]) -> tuple[list[_StoredRow], list[int]]:
-    """Returns the rows with a key of their own, and the numbers of the others."""
+    """Returns the rows with a unique key, and the numbers of the others."""
     frequency = Counter(row.key for row in rows)
     unique = [row for row in rows if frequency[row.key] == 1 and row.key]
     return unique, [row.number for row in rows if frequency[row.key] > 1 or not row.key]
@@ -236,7 +236,7 @@ def _changed_keys(values: dict[str, str], remembered: JsonObject) -> set[str]:
 def _silent_writes(
     values: dict[str, str], remembered: JsonObject, changed: set[str], present: set[str]
 ) -> list[MemoryWrite]:
-    """Returns what is remembered without a message: new empty values, and rows that are gone."""
+    """Returns memory writes that need no message: new empty values, and rows that no longer exist."""
     fresh = {
         key: value for key, value in values.items() if key not in changed and remembered.get(key) != value
     }
@@ -256,13 +256,13 @@ def _picked(row: _StoredRow) -> _PickedRow:
 
 
 def _row_words(columns: Sequence[str], cells: Sequence[str]) -> str:
-    """Returns the cells of a row that hold something, each with its column."""
+    """Returns the non-empty cells of a row, each with its column."""
     filled = [f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True) if cell]
     return ", ".join(filled) or "nothing in the columns shown"
 
 
 def _hash(text: str) -> str:
-    """Returns what stands for a text in the memory, which holds no cells of people's sheets."""
+    """Returns the hash that represents a text in memory, which stores no cells of people's sheets."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
 
 

@@ -26,7 +26,7 @@ class _StockReportInputs(JsonRecord, frozen=True):
 
 
 class _StoredStock(JsonRecord, frozen=True):
-    """A stock number and what it is a number of; null where stock is not counted."""
+    """A stock number and the name of its variant; null when stock is not counted."""
 
     target: str
     stock: int | None
@@ -37,7 +37,7 @@ class _StoreStock(StoreVariants[_StoredStock], frozen=True):
 
 
 class _StockRow(JsonRecord, frozen=True):
-    """A key with a cell for each store, null where the store has no such key."""
+    """A key with a cell for each store, null for a store without the key."""
 
     key: str
     name: str
@@ -46,7 +46,7 @@ class _StockRow(JsonRecord, frozen=True):
 
 
 class _JoinedStock(StepOutput, frozen=True):
-    """The table, and the rows for the message: the cells at or under the level, in words."""
+    """The table, and the rows for the message: the cells at or below the level, in words."""
 
     labels: tuple[str, ...] = ()
     skus: int = 0
@@ -57,7 +57,7 @@ class _JoinedStock(StepOutput, frozen=True):
 
 
 async def read_stores(context: StepContext) -> StepResult:
-    """Reads the stock of each store's variants by their key; drafts hold stock too."""
+    """Reads the stock of each store's variants by key, drafts included."""
     read = await keyed_variants(context, published_only=False, value_of=_stock_of)
     without = read.without_key
     message = f"{counted(without, 'variant')} without a {key_name(context.inputs['match'])} left out."
@@ -95,7 +95,7 @@ async def _join_stock(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the table to the sheet, and the low numbers to Teams; without any, no message."""
+    """Sends the table to the sheet, and low numbers, if any, to Teams."""
     options = _StockReportInputs.from_json(context.inputs)
     joined = context.output(JOIN, _JoinedStock)
     name, threshold = key_name(options.match), options.threshold
@@ -140,12 +140,12 @@ def _stock_of(variant: Variant) -> _StoredStock:
 
 
 def _numbers(stock: Sequence[_StoredStock]) -> list[int | None]:
-    """Returns the numbers under a key in one store; one that several variants share counts once."""
+    """Returns the stock numbers of a key in one store; counts a number that several variants share once."""
     return list({number.target: number.stock for number in stock}.values())
 
 
 def _sum(stock: Sequence[_StoredStock]) -> int | None:
-    """Returns the stock; adds up several numbers with a negative one as 0. None when there is no number."""
+    """Returns the stock, as the sum of several numbers with negative ones as 0; None without a number."""
     numbers = [number for number in _numbers(stock) if number is not None]
     if len(_numbers(stock)) == 1 or not numbers:
         return numbers[0] if numbers else None
@@ -172,7 +172,7 @@ def _note(spellings_of_key: Sequence[str] | None) -> str | None:
 
 
 def _cell(stock: Sequence[_StoredStock]) -> int | str | None:
-    """Returns a number, words for a sum or no number, or null where the store has no such key."""
+    """Returns a number, words for a sum or no number, or null for a store without the key."""
     if not stock:
         return None
     number = _sum(stock)

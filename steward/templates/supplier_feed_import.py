@@ -1,4 +1,4 @@
-"""Supplier file: sets stock and price from a supplier's file."""
+"""Supplier file: sets stock and prices from a supplier's file."""
 
 import hashlib
 import json
@@ -34,9 +34,9 @@ from steward.templates.parts.supplier_rows import (
 
 FILE, STORE, COMPARE, CHANGE = "read-file", "read-variants", "compare-rows", "change-variants"
 # Memory spaces: variants that a live run matched; the file and inputs of the last successful live run; the
-# SKUs of that file which the store did not have, by a short hash, with the file's digest.
+# SKUs of that file that the store did not have, by a short hash, with the file's digest.
 SUPPLIED, IMPORTED, NOT_FOUND = "supplied", "file", "not_found"
-# Up to this many SKUs are read by name; more are looked for among all variants.
+# The maximum number of SKUs that are read by name; for more, all variants are read.
 _MAX_NAMED = 500
 
 
@@ -74,7 +74,7 @@ class _FeedInputs(JsonRecord, frozen=True):
 
 
 class _FeedFile(StepOutput, frozen=True):
-    """The file's rows. `is_repeated`: it was imported already; only SKUs not found then are read again."""
+    """The file's rows. `is_repeated`: it was imported before; only SKUs not found then are read again."""
 
     date: str = ""
     digest: str = ""
@@ -85,24 +85,24 @@ class _FeedFile(StepOutput, frozen=True):
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing of a repeated file is left to import."""
+        """Whether nothing of a repeated file remains to be imported."""
         return self.is_repeated and not self.rows
 
     @property
     def keys(self) -> frozenset[str]:
-        """Every SKU the file names; also of rows that cannot be used, since those are not missing."""
+        """Every SKU in the file, including unusable rows, which do not count as missing."""
         named = [row.key for row in self.rows] + [key_of(row.key) for row in self.broken]
         return frozenset(key.casefold() for key in named) - {""}
 
 
 class _FeedVariants(StepOutput, frozen=True):
-    """The variants that a SKU of the file could mean, and those the supplier had before."""
+    """The variants that a SKU of the file may refer to, and the supplier's earlier variants."""
 
     variants: VariantTable
 
 
 class _UpdateValues(JsonRecord, frozen=True):
-    """The values of an update, whose variants are in a table."""
+    """The values of an update; its variant is in a table."""
 
     row: int | None
     stock: int | None
@@ -111,7 +111,7 @@ class _UpdateValues(JsonRecord, frozen=True):
 
 
 class _ComparedFeed(StepOutput, frozen=True):
-    """The usable rows that change something, the refused ones, and the SKUs not found, hashed."""
+    """The usable rows with a change, the refused ones, and hashes of the SKUs that were not found."""
 
     rows: int = 0
     matched: int = 0
@@ -132,7 +132,7 @@ class _ComparedFeed(StepOutput, frozen=True):
 async def read(context: StepContext) -> StepResult:
     """Reads the rows of the file; of a repeated one, only those whose SKUs the store did not have.
 
-    The others were applied, and their stock may have changed since by sales.
+    The other rows were applied, and sales may have changed their stock since.
     """
     options = _FeedInputs.from_json(context.inputs)
     account = context.accounts[IntegrationId(options.file.integration_id)]
@@ -175,7 +175,7 @@ async def _read_again(context: StepContext, body: bytes, date: str, digest: str)
 
 
 async def read_variants(context: StepContext) -> StepResult:
-    """Reads the variants that a SKU of the file could mean, and those the supplier had before."""
+    """Reads the variants that a SKU of the file may refer to, and the supplier's earlier variants."""
     file = context.output(FILE, _FeedFile)
     writes_stock = _FeedInputs.from_json(context.inputs).writes_stock
     location = location_of(context) if writes_stock else None
@@ -197,13 +197,13 @@ async def read_variants(context: StepContext) -> StepResult:
 
 
 def _skus_to_read(file: _FeedFile) -> tuple[str, ...] | None:
-    """Returns the SKUs of a repeated file, when they are few enough to name; None to read all variants."""
+    """Returns the SKUs of a repeated file if they are few enough to name; None to read all variants."""
     skus = tuple(dict.fromkeys(row.key for row in file.rows)) if file.is_repeated else ()
     return skus if 0 < len(skus) <= _MAX_NAMED else None
 
 
 async def _compare_rows(context: StepContext) -> StepResult:
-    """Decides which rows can be used, what the file no longer names, and what changes something.
+    """Decides which rows are usable, which variants the file no longer names, and which have a change.
 
     Raises StepFailed `too_many_missing`.
     """
@@ -303,7 +303,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Checks the location to write at, when stock is written."""
+    """Checks the location at which stock is written, if it is written."""
     return location_errors(values, setup.store) if _FeedInputs.from_json(values).writes_stock else {}
 
 
@@ -318,13 +318,13 @@ def _columns(options: _FeedInputs) -> list[str | None]:
 
 
 def _digest(values: JsonObject, file: str) -> str:
-    """Returns a digest of the file and the inputs: with other inputs, the file is read again."""
+    """Returns a digest of the file and the inputs; with other inputs, the file is read again."""
     options = json.dumps(values, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(f"{file}\n{options}".encode()).hexdigest()
 
 
 def _short_hash(key: str) -> str:
-    """Returns a SKU as it is remembered: the memory's keys are short, and SKUs may be long."""
+    """Returns the short hash that represents a SKU in memory, whose keys are short."""
     return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
@@ -342,7 +342,7 @@ def _rules(context: StepContext) -> FeedRules:
 def _missing(
     context: StepContext, variants: list[Variant], supplied: JsonObject, file: _FeedFile
 ) -> list[Variant]:
-    """Returns the supplier's variants the file no longer names; none for a repeated file.
+    """Returns the supplier's variants that the file no longer names; none for a repeated file.
 
     Raises StepFailed `too_many_missing`.
     """
@@ -358,7 +358,7 @@ def _missing(
 
 
 def _zeroed(context: StepContext, missing: list[Variant]) -> list[VariantUpdate]:
-    """Returns a stock of 0 for the missing variants with a stock number, where the inputs ask for it."""
+    """Returns updates to stock 0 for missing variants with a stock number, if the inputs request it."""
     if _FeedInputs.from_json(context.inputs).missing != "set_zero":
         return []
     return [

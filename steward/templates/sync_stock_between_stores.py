@@ -1,4 +1,4 @@
-"""Stock from another store: sets this store's stock by SKU from another store."""
+"""Stock from another store: copies stock by SKU from another store to this one."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ from steward.templates.parts.stock_pairs import PairRules, SourceRow, match_key,
 from steward.templates.parts.stored_products import VariantTable
 
 SOURCE, TARGET, COMPARE, SET = "read-source", "read-target", "compare-stock", "set-stock"
-# Memory space: how many variants each source had when it was last read completely.
+# Memory space: the number of variants of each source when it was last read completely.
 _SOURCE_SIZE = "source"
 
 
@@ -43,8 +43,11 @@ class _SyncInputs(JsonRecord, frozen=True):
 
 
 class _SourceStock(StepOutput, frozen=True):
-    """The source's stock by key. After an event `only` are the target's variants it is about, and `skus`
-    what both stores are asked for."""
+    """The source's stock by key.
+
+    After an event, `only` are the target's variants of the event, and `skus` the SKUs to read in both
+    stores.
+    """
 
     read: int
     rows: tuple[SourceRow, ...]
@@ -53,14 +56,14 @@ class _SourceStock(StepOutput, frozen=True):
 
     @property
     def needs_target(self) -> bool:
-        """Whether there is anything to read of the target."""
+        """Whether any of the target's variants have to be read."""
         if self.only is None:
             return self.skus is None
         return bool(self.only) and self.skus != ()
 
 
 class _TargetVariants(StepOutput, frozen=True):
-    """The target's variants that a key of the source could mean."""
+    """The target's variants that a key of the source may refer to."""
 
     variants: VariantTable
     not_in_source: int
@@ -74,7 +77,7 @@ class _StockToSet(JsonRecord, frozen=True, array_like=True):
 
 
 class _ComparedStock(StepOutput, frozen=True):
-    """The variants to give another number, and those left alone."""
+    """The variants that get another number, and those left unchanged."""
 
     source_variants: int = 0
     matched: int = 0
@@ -87,7 +90,7 @@ class _ComparedStock(StepOutput, frozen=True):
 
 
 async def _read_source(context: StepContext) -> StepResult:
-    """Reads keys and numbers of the source; after an event only of the variants it is about.
+    """Reads keys and numbers of the source; after an event, only of the event's variants.
 
     Raises StepFailed `source_too_small`.
     """
@@ -112,7 +115,7 @@ async def _read_source(context: StepContext) -> StepResult:
 
 
 async def _read_target(context: StepContext) -> StepResult:
-    """Reads the variants of this store that a key of the source could mean, at the location written to."""
+    """Reads this store's variants that a key of the source may refer to, at the location to write."""
     source = context.output(SOURCE, _SourceStock)
     match = str(context.inputs["match"])
     query = ProductsQuery(skus=source.skus, location=location_of(context))
@@ -140,7 +143,7 @@ async def _read_target(context: StepContext) -> StepResult:
 
 
 async def _compare_stock(context: StepContext) -> StepResult:
-    """Decides which variants get another number, and which are left alone."""
+    """Decides which variants get another number, and which are left unchanged."""
     options = _SyncInputs.from_json(context.inputs)
     source, target = context.output(SOURCE, _SourceStock), context.output(TARGET, _TargetVariants)
     rules = PairRules(options.match, options.buffer, options.mode == "only_lower")
@@ -206,7 +209,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Requires a source other than the automation's own store, and one location to write at."""
+    """Requires a source other than the automation's own store, and one location to write."""
     errors = dict(location_errors(values, setup.store))
     if setup.store is not None and values["source_integration_id"] == setup.store.integration_id:
         errors["inputs.source_integration_id"] = ["Name another store than the one it runs on."]
@@ -214,7 +217,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 
 async def _event_variants(context: StepContext) -> list[Variant] | None:
-    """Returns the variants the run's event is about; None for a run without an event."""
+    """Returns the variants of the run's event; None for a run without an event."""
     event = context.event
     if event is None:
         return None
@@ -227,14 +230,14 @@ async def _event_variants(context: StepContext) -> list[Variant] | None:
 
 
 def _skus(event_variants: Sequence[Variant] | None, match: str) -> tuple[str, ...] | None:
-    """Returns the SKUs to ask both stores for; barcodes cannot be asked for, so everything is read."""
+    """Returns the SKUs to read in both stores; None to read everything, as barcodes cannot be searched."""
     if event_variants is None or match != "sku":
         return None
     return tuple(sorted({variant.sku for variant in event_variants if match_key(variant, match)}))
 
 
 async def _checked_size(context: StepContext, source: AccountAccess, count: int) -> MemoryWrite:
-    """Checks that the source is not empty, nor under half of what the last live run read."""
+    """Checks that the source is neither empty nor less than half the size that the last live run read."""
     key = str(source.connection.integration_id)
     remembered = (await context.memory.all(_SOURCE_SIZE)).get(key)
     before = remembered if isinstance(remembered, int) else 0

@@ -1,4 +1,4 @@
-"""Tag customers by spend: keeps spend-tier tags right."""
+"""Tag customers by spend: keeps customers' spend-tier tags up to date."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class _SpendTier(JsonRecord, frozen=True):
 
     @property
     def minimum(self) -> Decimal:
-        """From which spend on a customer reaches the tier."""
+        """The spend from which on a customer reaches the tier."""
         return Decimal(self.min_spend)
 
 
@@ -49,7 +49,7 @@ class _SpendInputs(JsonRecord, frozen=True):
 
 
 class _Spender(JsonRecord, frozen=True):
-    """A customer with what they spent."""
+    """A customer with the amount they spent."""
 
     id: str
     label: str
@@ -59,14 +59,14 @@ class _Spender(JsonRecord, frozen=True):
 
 
 class _Spenders(StepOutput, frozen=True):
-    """The customers who reach a tier or have the tag of one."""
+    """The customers who reach a tier or have a tier's tag."""
 
     checked: int = 0
     customers: tuple[_Spender, ...] = ()
 
 
 class _TagChange(JsonRecord, frozen=True):
-    """A customer whose tags have to change, with the tier they reach."""
+    """A customer whose tags have to change, with the tier that they reach."""
 
     customer: _Spender
     tags: tuple[str, ...]
@@ -74,7 +74,7 @@ class _TagChange(JsonRecord, frozen=True):
 
 
 class _TierRow(JsonRecord, frozen=True):
-    """The number of customers that reach a tier, as the result lists it."""
+    """The number of customers who reach a tier, as the result lists it."""
 
     tag: str
     customers: int
@@ -89,9 +89,9 @@ class _DecidedTiers(StepOutput, frozen=True):
 
 
 async def _read_customers(context: StepContext) -> StepResult:
-    """Reads the customers with what they spent; after an event, the one whose order was paid.
+    """Reads the customers with the amounts they spent; after an event, the customer whose order was paid.
 
-    With `window_days`, orders count that were placed today or on that many local days before.
+    With `window_days`, only orders count that were placed today or on that many local days before.
     """
     options = _SpendInputs.from_json(context.inputs)
     days = options.window_days
@@ -102,7 +102,7 @@ async def _read_customers(context: StepContext) -> StepResult:
     customers: list[_Spender] = []
     async for customer, spent in read_spend(context, start):
         checked += 1
-        # A customer who reaches no tier and has no tag of one needs no change.
+        # A customer who reaches no tier and has no tier's tag needs no change.
         if spent >= lowest or has_any_tag(customer.tags, tags):
             row = _Spender(customer.id, customer.label, tuple(customer.tags), customer.url, str(spent))
             customers.append(row)
@@ -159,7 +159,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
-    """Refuses the later of two tiers with the same tag or minimum."""
+    """Rejects the later of two tiers with the same tag or minimum."""
     errors: dict[str, list[str]] = {}
     tags: set[str] = set()
     minimums: set[Decimal] = set()
@@ -180,14 +180,14 @@ def _tier_reached(spent: Decimal, highest_first: Sequence[_SpendTier]) -> _Spend
 def _plannable(
     context: StepContext, differing: Sequence[_TagChange]
 ) -> tuple[tuple[_TagChange, ...], list[str]]:
-    """Returns the changes the store would accept, and the labels of the other customers."""
+    """Returns the changes that the store would accept, and the labels of the other customers."""
     plannable = {proposal.object.id for proposal in _plan(context, differing).proposals}
     change = tuple(row for row in differing if row.customer.id in plannable)
     return change, [row.customer.label for row in differing if row.customer.id not in plannable]
 
 
 def _tags_for(tags: Sequence[str], tier: _SpendTier | None, tiers: Sequence[_SpendTier]) -> tuple[str, ...]:
-    """Returns the customer's tags with only the reached one of the tiers' tags; others stay."""
+    """Returns the customer's tags with only the reached tier's tag; tags that belong to no tier stay."""
     rest = without_tags(tags, [other.tag for other in tiers if other is not tier])
     return with_tag(rest, tier.tag) if tier is not None else rest
 

@@ -20,9 +20,9 @@ from steward.templates.parts.numbers import money_text
 from steward.templates.parts.stored_orders import OrderTable
 
 READ, MATCH, CHANGE = "read-orders", "match-orders", "change-tags"
-# Memory space: orders this automation tagged, each with the tag as it was written.
+# Memory space: the orders that this automation tagged, with the tag as written.
 _TAGGED = "tagged"
-# Memory space: the rules of the last live run; other rules judge the tagged orders again.
+# Memory space: the rules of the last live run; when they change, the tagged orders are checked again.
 RULES = "rules"
 _NO_MATCH = "no longer matches"
 _RULES = ("min_total", "countries", "discount_code", "skus")
@@ -40,7 +40,7 @@ class _OrderRuleInputs(JsonRecord, frozen=True):
 
 
 class ChangedOrders(StepOutput, frozen=True):
-    """The orders to judge."""
+    """The orders to check."""
 
     until: str | None
     orders: OrderTable
@@ -57,7 +57,7 @@ class _MatchedOrders(StepOutput, frozen=True):
 
 
 async def _tagged_ids(context: StepContext) -> frozenset[str]:
-    """Returns the orders this automation gave the present tag; none when it removes no tags."""
+    """Returns the orders that this automation gave the current tag; none when it removes no tags."""
     options = _OrderRuleInputs.from_json(context.inputs)
     if not options.remove_when_not:
         return frozenset()
@@ -69,7 +69,7 @@ async def _tagged_ids(context: StepContext) -> frozenset[str]:
 async def _read_orders_changed(context: StepContext) -> StepResult:
     """Reads the orders changed since the last run, or the event's order, without cancelled ones.
 
-    When the rules changed, the orders tagged before are read as well.
+    When the rules have changed, the orders tagged before are read as well.
     """
     by_id = await orders.read_changed_orders(context)
     if context.event is None:
@@ -82,7 +82,7 @@ async def _read_orders_changed(context: StepContext) -> StepResult:
 
 
 async def _match_orders(context: StepContext) -> StepResult:
-    """Decides which orders match every rule, and which of those tagged before no longer do."""
+    """Decides which orders match every rule, and which tagged ones no longer do."""
     read = list(context.output(READ, ChangedOrders).orders)
     tag = str(context.inputs["tag"])
     tagged_before = await _tagged_ids(context)
@@ -157,7 +157,7 @@ def _changes(
 
 
 def _untagged_since(read: Sequence[Order], tag: str, tagged_before: Set[str]) -> Iterator[MemoryWrite]:
-    """Forgets the orders tagged before whose tag somebody removed."""
+    """Yields writes that forget tagged orders whose tag somebody removed."""
     for order in read:
         if order.id in tagged_before and not has_any_tag(order.tags, [tag]):
             yield MemoryWrite(_TAGGED, order.id, None)
@@ -166,14 +166,14 @@ def _untagged_since(read: Sequence[Order], tag: str, tagged_before: Set[str]) ->
 def _plannable(
     context: StepContext, change: Sequence[tuple[Order, str]], tag: str
 ) -> tuple[list[tuple[Order, str]], list[str]]:
-    """Returns the changes the store would accept, and the numbers of the other orders."""
+    """Returns the changes that the store would accept, and the numbers of the other orders."""
     plannable = {proposal.object.id for proposal in _plan(context, change, tag).proposals}
     chosen = [(order, rule) for order, rule in change if order.id in plannable]
     return chosen, [order.number for order, _ in change if order.id not in plannable]
 
 
 def _matching(order: Order, context: StepContext) -> str | None:
-    """Returns the rules in words with what fits them; None when one of them does not match."""
+    """Returns the rules in words with the values that match them; None when one of them does not match."""
     words = list(_rule_words(order, context))
     matching = [rule for rule in words if rule is not None]
     return "; ".join(matching) if len(matching) == len(words) else None

@@ -25,7 +25,7 @@ READ, MATCH, CHANGE = "read-products", "match-products", "change-tags"
 
 
 class _ProductRuleInputs(JsonRecord, frozen=True):
-    """The automation's inputs; each rule has its own of the fields from `days` on."""
+    """The automation's inputs; each rule uses some of the fields from `days` on."""
 
     tag: str
     when: str
@@ -43,7 +43,7 @@ class _ProductRuleInputs(JsonRecord, frozen=True):
 
 
 class _RuleProducts(StepOutput, frozen=True):
-    """The products, and the tags the store has."""
+    """The products, and the store's tags."""
 
     products: ProductTable
     tags: dict[str, str]
@@ -59,7 +59,7 @@ class _MatchedProducts(StepOutput, frozen=True):
 
 
 async def read(context: StepContext) -> StepResult:
-    """Reads the products, after an event only its own, and the tags the store has."""
+    """Reads the products (after an event, only the event's) and the store's tags."""
     everything = await read_products(context, published_only=False)
     products = [product for product in everything if product.sellable]
     skipped = len(everything) - len(products)
@@ -71,7 +71,7 @@ async def read(context: StepContext) -> StepResult:
 
 
 async def match(context: StepContext) -> StepResult:
-    """Decides which products match, and which of those need another tag."""
+    """Decides which products match, and which of them need another tag."""
     output, options = context.output(READ, _RuleProducts), _ProductRuleInputs.from_json(context.inputs)
     matches = _RULES[options.when].matcher(context, options)
     change: list[tuple[Product, bool]] = []
@@ -132,7 +132,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
-    """Refuses what the platform does not report, and a price range the wrong way round."""
+    """Rejects conditions on data that the platform does not report, and an inverted price range."""
     options = _ProductRuleInputs.from_json(values)
     errors: dict[str, list[str]] = {}
     low, high = options.price_range
@@ -168,7 +168,7 @@ class _Rule:
     fields: tuple[str, ...] = ()
 
     def condition(self, when: str) -> JsonObject:
-        """Returns the schema's condition: the rule needs its own fields, and no other rule takes them."""
+        """Returns the schema's condition: the rule requires its own fields, which no other rule accepts."""
         needs: list[JsonObject] = [{"required": [name]} for name in self.fields]
         need: JsonObject = needs[0] if len(needs) == 1 else {"anyOf": needs}
         return {"if": {"properties": {"when": {"const": when}}}, "then": need, "else": {"not": need}}

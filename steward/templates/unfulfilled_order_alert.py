@@ -1,4 +1,4 @@
-"""Unfulfilled orders: reports to Teams which paid orders have not been sent after some days."""
+"""Unfulfilled orders: reports paid orders that have not been sent after some days to Teams."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -52,7 +52,7 @@ class _WaitingOrder(JsonRecord, frozen=True):
 
     @property
     def state(self) -> str:
-        """How long it waits, over how much, and how far it is."""
+        """How long the order has waited, its total, and its state."""
         message = f"{counted(self.days, 'day')}, {self.total} {self.currency}"
         if self.on_hold:
             return f"{message}, on hold"
@@ -60,7 +60,7 @@ class _WaitingOrder(JsonRecord, frozen=True):
 
 
 class _WaitingOrders(StepOutput, frozen=True):
-    """The orders that have waited too long, the oldest first, those on hold last."""
+    """The orders that have waited too long, oldest first, with those on hold last."""
 
     checked: int = 0
     waiting: tuple[_WaitingOrder, ...] = ()
@@ -92,7 +92,7 @@ async def pick_old(context: StepContext) -> StepResult:
 
 
 async def send_alert(context: StepContext) -> StepResult:
-    """Posts one message, when an order waits."""
+    """Posts one message if an order waits too long."""
     waiting = context.output(PICK, _WaitingOrders).waiting
     return post_card(context, _card(context, waiting)) if waiting else no_message()
 

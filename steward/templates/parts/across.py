@@ -17,7 +17,7 @@ _REMOVED = ("archived", "trash")
 
 
 class _KeyedVariant(JsonRecord, Generic[T], frozen=True):
-    """A variant under the key it is compared by, with what the report reads of it."""
+    """A variant with the key by which it is compared, and the value that the report reads."""
 
     key: str
     name: str
@@ -25,7 +25,7 @@ class _KeyedVariant(JsonRecord, Generic[T], frozen=True):
 
 
 class StoreVariants(StepOutput, Generic[T], frozen=True):
-    """The variants of each store, in the order of the stores' names; `without_key` were left out."""
+    """The variants of each store, in the order of `labels`; `without_key` counts variants left out."""
 
     labels: tuple[str, ...]
     stores: tuple[tuple[_KeyedVariant[T], ...], ...]
@@ -33,11 +33,11 @@ class StoreVariants(StepOutput, Generic[T], frozen=True):
 
     @property
     def count(self) -> int:
-        """How many variants have a key."""
+        """The number of variants that have a key."""
         return sum(map(len, self.stores))
 
     def by_key(self) -> Mapping[str, list[list[T]]]:
-        """Returns the values under each key, a list for each store; keys sorted."""
+        """Returns the values of each key in sorted order, as one list per store."""
         joined: dict[str, list[list[T]]] = {}
         for index, variants in enumerate(self.stores):
             for variant in variants:
@@ -45,7 +45,7 @@ class StoreVariants(StepOutput, Generic[T], frozen=True):
         return dict(sorted(joined.items()))
 
     def names(self) -> Mapping[str, str]:
-        """Returns what each key is called in the first store that has it."""
+        """Returns the name of each key in the first store that has it."""
         names: dict[str, str] = {}
         for variants in self.stores:
             for variant in variants:
@@ -54,13 +54,13 @@ class StoreVariants(StepOutput, Generic[T], frozen=True):
 
 
 def stores_of(context: StepContext) -> list[AccountAccess]:
-    """Returns the stores the automation reads, in the order of its `connections`."""
+    """Returns the stores that the automation reads, in the order of its `connections`."""
     accounts = [context.accounts[integration_id] for integration_id in context.reads]
     return [account for account in accounts if account.connection.is_store]
 
 
 def labels_of(accounts: Sequence[AccountAccess]) -> list[str]:
-    """Returns each account's name in a report; accounts of one name get their address or number too."""
+    """Returns each account's name in a report; accounts that share a name get their address or number too."""
     names = [account.connection.name for account in accounts]
     frequency = Counter(names)
     return [
@@ -73,7 +73,7 @@ def labels_of(accounts: Sequence[AccountAccess]) -> list[str]:
 
 @contextmanager
 def naming(label: str) -> Iterator[None]:
-    """Names the account in the failure of a call: with several, its words alone would be ambiguous."""
+    """Adds the account's name to a failed call's message, which would be ambiguous with several accounts."""
     try:
         yield
     except CallError as error:
@@ -86,7 +86,7 @@ async def keyed_variants(
 ) -> StoreVariants[T]:
     """Reads every store's variants under the SKU or barcode that the input `match` chooses.
 
-    Leaves out archived variants and those in the trash. Raises CallError naming the store.
+    Leaves out archived variants and those in the trash. Raises CallError that names the store.
     """
     accounts = stores_of(context)
     labels = labels_of(accounts)
@@ -114,12 +114,12 @@ async def _read_variants(account: AccountAccess, *, published_only: bool) -> lis
 
 
 def key_name(match: object) -> str:
-    """Returns what the input `match` compares by, as people call it."""
+    """Returns people's word for the field that the input `match` compares."""
     return {"sku": "SKU", "barcode": "Barcode"}[str(match)]
 
 
 def spellings(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Returns keys that differ in capitals alone, each with the others: they are not the same key."""
+    """Returns keys that differ only in capitals, each with the others: they count as different keys."""
     folded: dict[str, list[str]] = {}
     for key in keys:
         folded.setdefault(key.casefold(), []).append(key)

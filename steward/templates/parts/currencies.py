@@ -1,4 +1,4 @@
-"""Currency codes, and which currencies a sign can mean."""
+"""Currency codes, and the currencies that a sign can stand for."""
 
 # Every active code of ISO 4217.
 _ACTIVE = """
@@ -13,10 +13,10 @@ CODES = frozenset(_ACTIVE.split())
 
 _DOLLARS = (
     "USD AUD BBD BMD BND BSD BZD CAD FJD GYD HKD JMD KYD LRD NAD NZD SBD SGD SRD TTD TWD XCD"
-    " ARS CLP COP CUP DOP MXN UYU"  # pesos, which are written with the same sign
+    " ARS CLP COP CUP DOP MXN UYU"  # pesos, which share a sign
 )
 
-# A sign beside a number, in capitals, and the currencies it can mean.
+# A sign beside a number, in capitals, and the currencies that it can stand for.
 SIGNS = {
     sign: frozenset(codes.split())
     for sign, codes in {
@@ -73,7 +73,7 @@ SIGNS = {
 
 
 def currencies_of(sign: str) -> frozenset[str] | None:
-    """Returns the currencies a sign or code can mean; None for any other text."""
+    """Returns the currencies that a sign or code can stand for; None for any other text."""
     capital = sign.upper()
     if capital in CODES:
         return frozenset({capital})

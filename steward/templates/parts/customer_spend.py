@@ -1,4 +1,4 @@
-"""Computes what customers spent: the platform's own total, or the sum of their orders."""
+"""Computes how much customers spent: the platform's own total, or the sum of their orders."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StepContext
 from steward.templates.parts.orders import in_currency, net_of_refunds, order_of_event, read_orders
 
-# A read's lower limit excludes its own instant, and stores keep whole seconds.
+# A read's lower limit excludes its own instant, and stores store whole seconds.
 _EARLIER = timedelta(seconds=1)
 
 
@@ -19,7 +19,7 @@ async def read_spend(context: StepContext, start: datetime | None) -> AsyncItera
     """Yields each customer once with what they spent in the store's currency, at least 0.
 
     `start`: only orders placed from then on count; null: all orders. Guest orders have no customer. A run
-    started by an event yields the customer of its order alone. Raises CallError.
+    started by an event yields only the customer of its order. Raises CallError.
     """
     if context.event is not None:
         customer = await _customer_of(context, await order_of_event(context))
@@ -52,7 +52,7 @@ async def _customers(context: StepContext) -> AsyncIterator[Customer]:
 
 
 def _platform_total(customer: Customer, context: StepContext) -> Decimal | None:
-    """Returns the platform's own total, where it gives one in the store's currency."""
+    """Returns the platform's own total if it has one in the store's currency."""
     if customer.spent is None or customer.currency not in (None, context.home.connection.currency):
         return None
     return max(Decimal(customer.spent), Decimal(0))
@@ -61,7 +61,7 @@ def _platform_total(customer: Customer, context: StepContext) -> Decimal | None:
 async def _spend_by_customer(
     context: StepContext, start: datetime | None, customer_id: str | None = None
 ) -> dict[str, Decimal]:
-    """Returns paid orders less refunds by customer; reads orders page by page and keeps none."""
+    """Returns paid orders minus refunds by customer; reads orders page by page and keeps none in memory."""
     query = OrdersQuery(created_after=None if start is None else start - _EARLIER, customer_id=customer_id)
     sums: dict[str, Decimal] = defaultdict(Decimal)
     async for order in read_orders(context, query):

@@ -1,4 +1,4 @@
-"""Finds what a product lacks: which of its data are missing, and in how many variants."""
+"""Finds gaps in products: which data are missing, and in how many variants."""
 
 import html
 import re
@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from steward.connectors.base.records import Product, Variant
 from steward.steps.skus import key_of
 
-# Data a platform has no field for, or that its connector does not read.
+# Data for which a platform has no field, or that its connector does not read.
 UNSUPPORTED: Mapping[str, frozenset[str]] = {
     "woocommerce": frozenset(
         ("seo_title", "seo_description", "vendor", "cost", "country_of_origin", "hs_code")
@@ -32,7 +32,7 @@ WORDS = {
     "hs_code": "customs code",
 }
 _TAG = re.compile(r"<[^>]*>")
-# What is visible although it has no text.
+# Elements that are visible without text.
 _VISIBLE = re.compile(r"<\s*(img|video|audio|iframe|object|embed|picture|svg)\b", re.IGNORECASE)
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
@@ -45,7 +45,7 @@ def has_text(markup: str) -> bool:
 
 
 def missing_of(product: Product, checks: Sequence[str], variants: Sequence[Variant]) -> dict[str, int]:
-    """Returns the checks the product fails, with how many of `variants` fail each; 0: the product itself."""
+    """Returns the failed checks with the number of `variants` that fail; 0: the product itself fails."""
     failed: dict[str, int] = {}
     for check in checks:
         if check in _PRODUCT_CHECKS:
@@ -62,7 +62,7 @@ def gap_words(check: str, lacking: int, variants: int) -> str:
 
 
 def _no_weight(variant: Variant) -> bool:
-    """Returns whether a variant that is shipped has no weight above 0."""
+    """Returns whether a variant that needs shipping has no weight above 0."""
     if not variant.ships:
         return False
     try:

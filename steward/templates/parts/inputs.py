@@ -1,4 +1,4 @@
-"""Inputs of templates: the shared definitions, the check against a schema, and the filled-in defaults."""
+"""Inputs of templates: the shared definitions, the check against a schema, and the defaults."""
 
 import copy
 import functools
@@ -16,7 +16,7 @@ from steward.model.refusals import FieldErrors
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# The shared definitions by name; a schema carries those it uses.
+# The shared definitions by name; a schema contains those that it uses.
 DEFINITIONS: JsonObject = json.loads(
     r"""{
  "integration_id": {"type": "integer", "minimum": 1, "maximum": 9007199254740991},
@@ -55,13 +55,13 @@ DEFINITIONS: JsonObject = json.loads(
 }"""
 )
 
-# Definitions that name a connection, and of which kind.
+# Definitions that name a connection, and its kind.
 _ACCOUNTS = {"sheet": "spreadsheet", "teams": "teams", "file": "cloud_s3"}
-# A connection that is named by its id alone is another store.
+# A connection that is named only by its id is another store.
 _STORE = "integration_id"
 
 
-# For reports: the inputs name a sheet, a channel or both.
+# For reports: the inputs must name a sheet, a channel or both.
 SHEET_OR_TEAMS: JsonObject = {"anyOf": [{"required": ["sheet"]}, {"required": ["teams"]}]}
 LIMIT: JsonObject = {"$ref": "#/$defs/limit"}
 
@@ -69,7 +69,7 @@ LIMIT: JsonObject = {"$ref": "#/$defs/limit"}
 def inputs_schema(
     required: Sequence[str], properties: JsonObject, *, conditions: JsonObject | None = None
 ) -> JsonObject:
-    """Returns the schema of an inputs object, with the definitions it uses."""
+    """Returns the schema of an inputs object, with the definitions that it uses."""
     used: dict[str, JsonValue] = {}
     _gather([properties, conditions or {}], used)
     return {
@@ -129,17 +129,17 @@ def _definition_name(schema: Mapping[str, JsonValue]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CheckedInputs:
-    """Inputs with defaults filled in, and what is wrong with them by dotted path."""
+    """Inputs with their defaults, and their faults by dotted path."""
 
     inputs: JsonObject
     errors: FieldErrors
 
 
 def check(schema: JsonObject, inputs: JsonValue) -> CheckedInputs:
-    """Checks `inputs` and fills in the defaults of what is not required.
+    """Checks `inputs` and fills in the defaults of optional fields.
 
-    Reports all faults at once; with faults, `inputs` is returned as it was sent. A default that the schema
-    refuses beside the other inputs stays out, so the returned inputs always pass this check.
+    Reports all faults at once; with faults, `inputs` is returned as sent. A default that the schema rejects
+    in combination with the other inputs is left out, so the returned inputs always pass this check.
     """
     errors = _words_by_path(schema, inputs)
     if not isinstance(inputs, Mapping):
@@ -179,7 +179,7 @@ def named_accounts(schema: JsonObject, inputs: JsonObject) -> Iterator[tuple[str
 
 
 def _with_defaults(rule: JsonObject, value: JsonValue, root: JsonObject) -> JsonValue:
-    """Returns `value` with the defaults its rule gives, and whole numbers as integers (6.0 is 6)."""
+    """Returns `value` with the defaults of its rule, and whole numbers as integers (6.0 is 6)."""
     rule = _resolved(rule, root)
     if rule.get("type") == "integer" and isinstance(value, float):
         return int(value)
@@ -192,7 +192,7 @@ def _with_defaults(rule: JsonObject, value: JsonValue, root: JsonObject) -> Json
             continue
         member = _resolved(schema, root)
         if name not in filled and "default" in member:
-            # What is required is present: the check has passed.
+            # Required fields are present: the check has passed.
             filled[name] = copy.deepcopy(member["default"])
         if name in filled:
             filled[name] = _with_defaults(member, filled[name], root)
@@ -212,13 +212,13 @@ def _resolved(rule: JsonObject, root: JsonObject) -> JsonObject:
 
 
 def _pattern(_: JsonValue, pattern: str, value: JsonValue, __: JsonValue) -> Iterator[ValidationError]:
-    """Checks `pattern` in linear time, `$` being the end of the text."""
+    """Checks `pattern` in linear time, where `$` is the end of the text."""
     if isinstance(value, str) and not _matches(pattern, value):
         yield ValidationError(f"{value!r} does not match")
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """Returns whether the pattern is in the text; reads `^(?!A)B`, which RE2 cannot, as `^B` and not `^A`."""
+    """Returns whether a pattern matches; splits `^(?!A)B`, which RE2 cannot read, into `^B` and not `^A`."""
     if pattern.startswith("^(?!"):
         end = _closing(pattern, 1)
         if _expression(f"^{pattern[4:end]}").search(value) is not None:
@@ -228,7 +228,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def _closing(pattern: str, start: int) -> int:
-    """Returns where the bracket that opens at `start` closes; for our own patterns only."""
+    """Returns where the bracket that opens at `start` closes; only for our own patterns."""
     depth = 0
     for index in range(start, len(pattern)):
         depth += {"(": 1, ")": -1}.get(pattern[index], 0) if pattern[index - 1] != "\\" else 0
@@ -239,14 +239,14 @@ def _closing(pattern: str, start: int) -> int:
 
 @functools.cache
 def _expression(pattern: str) -> AnyJson:
-    # RE2 knows only the blanks of ASCII; a schema's \s, here always inside brackets, means every blank.
+    # RE2 only knows ASCII blanks; a schema's \s, here always inside brackets, means every blank.
     return re2.compile(pattern.replace(r"\s", r"\s\x0b\x{feff}\p{Z}"))
 
 
 _Validator: type[Validator] = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
-# By the schema's identity, with the schema itself so that the identity stays taken: a template's schema
+# By the schema's identity, together with the schema, so that the identity is not reused: a template's schema
 # lives permanently, and comparing or hashing its text took longer than most checks.
 _validators: dict[int, tuple[JsonObject, Validator]] = {}
 _MAX_VALIDATORS = 64
@@ -267,7 +267,7 @@ def _all_faults(schema: JsonObject, inputs: JsonValue) -> Iterator[tuple[str, st
 
 
 def _faults(fault: ValidationError) -> Iterator[tuple[str, str]]:
-    """Yields (dotted path, words) of one fault; a missing or extra field is named itself."""
+    """Yields (dotted path, message) of one fault; the path of a missing or extra field includes its name."""
     path = ".".join(["inputs", *(str(part) for part in fault.absolute_path)])
     rule: AnyJson = fault.validator_value
     fields = _faulty_fields(fault)
@@ -288,7 +288,7 @@ _FIELD_WORDS = {
 
 
 def _faulty_fields(fault: ValidationError) -> list[str] | None:
-    """Returns the fields that a fault of an object is about; None for a fault of the value itself."""
+    """Returns the fields that a fault of an object concerns; None for a fault of the value itself."""
     rule: AnyJson = fault.validator_value
     value: AnyJson = fault.instance
     if fault.validator == "required":
@@ -304,7 +304,7 @@ def _faulty_fields(fault: ValidationError) -> list[str] | None:
 def _alternative_faults(
     path: str, rule: AnyJson, faults: Sequence[ValidationError]
 ) -> Iterator[tuple[str, str]]:
-    """Yields why none of several alternatives fits."""
+    """Yields why none of several alternatives matches."""
     if all(fault.validator == "required" and not fault.path for fault in faults):
         yield path, f"Give at least one of {', '.join(_required_names(rule))}."
         return

@@ -1,4 +1,4 @@
-"""Finds the one location at which stock is written: a named one, or the only active one."""
+"""Finds the one location at which stock is written: the named one, or the only active one."""
 
 from steward.model.connection import Connection
 from steward.model.json import AnyJson, JsonObject, JsonValue
@@ -9,7 +9,7 @@ LOCATION_INPUT: JsonObject = {"type": ["string", "null"], "minLength": 1, "maxLe
 
 
 def location_errors(inputs: JsonObject, store: Connection | None) -> FieldErrors:
-    """Refuses a location the store does not have, by the last check of its connection."""
+    """Rejects a location that the store did not have at the last check of its connection."""
     if store is None or not _has_locations(store):
         return {}
     try:
@@ -20,7 +20,7 @@ def location_errors(inputs: JsonObject, store: Connection | None) -> FieldErrors
 
 
 def location_of(context: StepContext) -> str | None:
-    """Returns the id of the location; None where stock has none.
+    """Returns the id of the location; None on platforms without locations.
 
     Raises StepFailed `location_needed` when there are several and none is named, `location_missing`.
     """

@@ -1,4 +1,4 @@
-"""Prices marked down by a percentage, and what a sale remembers of each variant."""
+"""Prices marked down by a percentage, and what a sale stores about each variant."""
 
 from decimal import ROUND_FLOOR, Decimal
 from typing import Self
@@ -69,7 +69,7 @@ class SalePrice(JsonRecord, frozen=True):
 
     @classmethod
     def of(cls, variant: Variant, price: str, run_id: RunId) -> Self:
-        """Returns what to remember of a variant that gets `price`."""
+        """Returns the record of a variant that gets `price`."""
         return cls(
             product=variant.product_id,
             old=variant.price or "",

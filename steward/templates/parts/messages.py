@@ -11,7 +11,7 @@ from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess, JsonRecord, MemoryWrite, StepContext, StepOutput, StepResult
 
-# The kinds of connection an automation can run on.
+# The kinds of connection on which an automation can run.
 STORES = ("shopify", "woocommerce")
 
 
@@ -28,7 +28,7 @@ def accepted_kinds(need: str) -> tuple[str, ...]:
 
 
 def names_channel(connection: Connection) -> bool:
-    """Returns whether the connection determines the channel, so that messages need not name one."""
+    """Returns whether the connection has its own channel, so that messages need not name one."""
     return connection.facts.get(NAMES_CHANNEL) is not False
 
 
@@ -39,7 +39,7 @@ class TeamsInput(JsonRecord, frozen=True):
 
 
 class PostedMessage(StepOutput, frozen=True):
-    """The output of a step that posts a message: the platform's name in sentences."""
+    """The output of a step that posts a message: the platform's name for sentences."""
 
     platform: str
 
@@ -57,7 +57,7 @@ class SheetInput(JsonRecord, frozen=True):
 
 
 def post_card(context: StepContext, card: PostCard, *, remember: Iterable[MemoryWrite] = ()) -> StepResult:
-    """Proposes `card` for the channel of the input `teams`; remembers `remember` once it is sent."""
+    """Proposes `card` for the channel of the input `teams`; stores `remember` once it is sent."""
     teams = TeamsInput.from_json(context.inputs["teams"])
     account = context.accounts[IntegrationId(teams.integration_id)]
     operation = message_operation(account.changes)
@@ -67,5 +67,5 @@ def post_card(context: StepContext, card: PostCard, *, remember: Iterable[Memory
 
 
 def no_message(*, remember: Iterable[MemoryWrite] = ()) -> StepResult:
-    """Returns the result of the step when there is nothing to report."""
+    """Returns the step's result when there is nothing to report."""
     return StepResult({}, title="Nothing to tell, no message", memory=tuple(remember))

@@ -1,4 +1,4 @@
-"""Numbers of sheets and files, and amounts of money, in decimal arithmetic."""
+"""Numbers in sheets and files, and amounts of money, in decimal arithmetic."""
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
@@ -7,19 +7,19 @@ from steward.connectors.base.records import Cell, currency_decimals
 from steward.steps.skus import DISPLAY_LENGTH, RowRefused, display_text, key_of
 from steward.templates.parts.currencies import currencies_of
 
-# A currency sign or code before or after, a minus, and digits with their points and blanks.
+# A currency sign or code before or after, a minus, and digits with separators and blanks.
 _SHAPE = re.compile(
     r"(?P<minus>[-−]?)\s*(?P<before>[^\W\d_]+\.(?=\s)|[^\s\d.,'’+−-]*)\s*(?P<inner>[-−]?)\s*"
     r"(?P<digits>[0-9.,'’\s]+?)\s*(?P<after>[^\s\d.,'’+−-][^\s\d,'’+−-]*)?"
 )
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:(?P<group>.)[0-9]{3})(?:(?P=group)[0-9]{3})*", re.DOTALL)
-# For numbers that belong to no store: any currency fits.
+# For numbers that belong to no store: any currency is accepted.
 ANY = "any"
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
-    """Returns the number a cell holds.
+    """Returns the number in a cell.
 
     `form` is `auto`, `point` or `comma`; `currency` is the store's, or ANY. Raises RowRefused
     `not_a_number`, `number_ambiguous`, `currency_differs`.
@@ -38,7 +38,7 @@ def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
 
 
 def _shape_of(text: str) -> re.Match[str] | None:
-    """Returns the parts of a number; None for a text that has none, or a minus or a currency twice."""
+    """Returns the parts of a number; None for other text, and for two minus signs or two currencies."""
     shape = _SHAPE.fullmatch(text) if len(text) <= DISPLAY_LENGTH else None
     if shape is None or (shape["minus"] and shape["inner"]) or (shape["before"] and shape["after"]):
         return None
@@ -48,7 +48,7 @@ def _shape_of(text: str) -> re.Match[str] | None:
 def read_price(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     """Returns a price: a number that is not negative and has no more decimals than its currency.
 
-    Raises RowRefused as `read_number`, and `negative` and `too_many_decimals`. Zero passes.
+    Raises RowRefused as `read_number` does, and `negative` and `too_many_decimals`. Zero is allowed.
     """
     number = read_number(cell, form=form, currency=currency)
     if number < 0:
@@ -75,12 +75,12 @@ def round_to(number: Decimal, decimals: int) -> Decimal:
 
 
 def amount_of(text: str | None) -> Decimal | None:
-    """Returns a store's price; None for none, and for text that is no amount, which shops also accept."""
+    """Returns a store's price; None for a missing price, or for other text, which shops also accept."""
     return Decimal(text) if text and _AMOUNT.fullmatch(text) else None
 
 
 def change_percent(before: Decimal, after: Decimal) -> Decimal:
-    """Returns the change in percent of `before`, which is not 0, with its sign."""
+    """Returns the signed change in percent of `before`, which must not be 0."""
     return (after - before) / before * 100
 
 
@@ -99,7 +99,7 @@ def _check_currency(sign: str, text: str, currency: str | None) -> None:
 
 
 def _plain(digits: str, text: str, form: str) -> str:
-    """Returns the digits with a point as the only sign left."""
+    """Returns the digits with a point as the only separator."""
     whole, fraction = _split(digits, text, form)
     if re.fullmatch(r"[0-9]*", whole):
         if not whole and not fraction:
@@ -111,7 +111,7 @@ def _plain(digits: str, text: str, form: str) -> str:
 
 
 def _split(digits: str, text: str, form: str) -> tuple[str, str]:
-    """Returns what is before and after the decimal sign."""
+    """Returns the digits before and after the decimal separator."""
     last = max(digits.rfind("."), digits.rfind(","))
     if last < 0 or not _is_decimal(digits, last, text, form):
         return digits, ""
@@ -122,7 +122,7 @@ def _split(digits: str, text: str, form: str) -> tuple[str, str]:
 
 
 def _is_decimal(digits: str, last: int, text: str, form: str) -> bool:
-    """Returns whether the last point or comma is the decimal sign."""
+    """Returns whether the last point or comma is the decimal separator."""
     sign = digits[last]
     other = "," if sign == "." else "."
     if other in digits:

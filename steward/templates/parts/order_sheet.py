@@ -1,4 +1,4 @@
-"""The tab that orders are appended to: its header, the orders it holds, and rows for its columns."""
+"""The tab to which orders are appended: its header, its orders, and rows for its columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
@@ -27,13 +27,13 @@ HEADERS: Mapping[str, str] = {
     "country": "Country",
     "status": "Status",
 }
-# With a row for each line, the order's sums are in its first row only, so that adding up is right.
+# With one row per line, only the order's first row has its sums, so that column totals are right.
 _ONCE = ("net", "tax", "total")
 _CELL_CHARACTERS = 5_000
 
 
 class OrderTab(StepOutput, frozen=True):
-    """A tab: its header (empty: the tab holds nothing), its last used row, the order ids in it."""
+    """A tab: its header (empty for an empty tab), its last used row, and the order ids in it."""
 
     title: str
     spreadsheet_id: str
@@ -42,13 +42,13 @@ class OrderTab(StepOutput, frozen=True):
     ids: frozenset[str]
 
     def missing(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Returns the columns that the header does not name."""
+        """Returns the columns that the header lacks."""
         present = {key_of(name).casefold() for name in self.header}
         return tuple(name for name in columns if name.casefold() not in present)
 
 
 async def read_tab(account: AccountAccess, tab: str | None, spreadsheet_id: str | None) -> OrderTab:
-    """Reads the tab's first row and first column; of a tab that has both, nothing else.
+    """Reads the tab's first row and first column; when both are empty, also the other cells.
 
     Raises StepFailed `tab_missing`, `wrong_header`, `column_repeated`.
     """
@@ -119,13 +119,13 @@ def arrange(row: Sequence[Cell], names: Sequence[str], header: Sequence[str]) ->
 
 
 def _status_of(order: Order) -> str:
-    """Returns how far an order is, as an option of the input `statuses`."""
+    """Returns the state of an order, as an option of the input `statuses`."""
     states = states_of(order)
     return next((name for name in ("fulfilled", "paid") if name in states), next(iter(states), ""))
 
 
 def states_of(order: Order) -> frozenset[str]:
-    """Returns which of the input `statuses` an order is in; none when its payment failed."""
+    """Returns which of the input's `statuses` an order has; none when its payment failed."""
     if order.cancelled_at is not None:
         return frozenset({"cancelled"})
     if order.payment.value == "refunded":

@@ -1,4 +1,4 @@
-"""Reads the orders a template looks at: each once, without test orders, changed since the last run."""
+"""Reads a template's orders: each once, without test orders, changed since the last run."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import MemoryWrite, StepContext
 from steward.templates.parts.numbers import money_text
 
-# Memory space: until when the last successful live run read orders.
+# Memory space: the time up to which the last successful live run read orders.
 _READ_UNTIL = "orders_read"
 OVERLAP = timedelta(minutes=10)
 _BEFORE_SET_UP = timedelta(hours=24)
@@ -27,7 +27,7 @@ async def read_orders(context: StepContext, query: OrdersQuery) -> AsyncIterator
 
 
 async def order_of_event(context: StepContext) -> Order | None:
-    """Returns the present order of the run's event; None when it is gone or a test order."""
+    """Returns the current order of the run's event; None when it no longer exists or is a test order."""
     if context.event is None:
         return None
     try:
@@ -57,13 +57,13 @@ async def read_orders_by_id(context: StepContext, ids: Iterable[str]) -> dict[st
 
 
 async def read_until(context: StepContext, key: str = "until") -> datetime | None:
-    """Returns until when the last successful live run read; `key` separates several such times."""
+    """Returns the time up to which the last successful live run read; `key` separates several such times."""
     until = (await context.memory.all(_READ_UNTIL)).get(key)
     return datetime.fromisoformat(until) if isinstance(until, str) else None
 
 
 async def changed_since(context: StepContext) -> datetime:
-    """Returns since when orders are looked at: the last run, else 24 h before the automation was set up."""
+    """Returns the time from which on to read: the last run, or 24 h before the automation was set up."""
     until = await read_until(context)
     if until is not None:
         return until - OVERLAP
@@ -71,23 +71,23 @@ async def changed_since(context: StepContext) -> datetime:
 
 
 def remember_read(until: str | None, key: str = "until") -> Iterator[MemoryWrite]:
-    """Yields what the last step remembers of the `until` that the first one returned."""
+    """Yields the memory write of the last step for the `until` that the first step returned."""
     if until is not None:
         yield MemoryWrite(_READ_UNTIL, key, until)
 
 
 def until_of(context: StepContext) -> str | None:
-    """Returns the `until` of a read that begins now; a run started by an event reads no stretch of time."""
+    """Returns the `until` of a read that begins now; None for a run started by an event."""
     return context.now.isoformat() if context.event is None else None
 
 
 def in_currency(order: Order, context: StepContext) -> bool:
-    """Returns whether the order is in the store's currency; others are never compared or added up."""
+    """Returns whether the order is in the store's currency; other orders are never compared or added up."""
     return context.home.connection.currency in (None, order.currency)
 
 
 def net_of_refunds(order: Order) -> Decimal:
-    """Returns what was paid and not refunded, at least 0."""
+    """Returns the amount that was paid and not refunded, at least 0."""
     return max(Decimal(order.total) - Decimal(order.refunded), Decimal(0))
 
 

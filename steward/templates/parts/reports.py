@@ -1,6 +1,6 @@
 """Sends a report: a list that replaces the earlier one in a sheet, and a message.
 
-Only writes a tab that is empty, or holds an earlier list of the automation or one with the same header.
+Writes a tab only if it is empty, or contains an earlier list of the automation or one with the same header.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from steward.steps.rows import cell_to_json, is_blank, read_table
 from steward.steps.skus import key_of
 from steward.templates.parts.messages import PostedMessage, SheetInput, post_card
 
-# Memory space: the header of the list this automation wrote last, by its tab.
+# Memory space: the header of the last list that this automation wrote, by tab.
 _HEADER = "report_header"
-# One call takes at most 1 MiB, and the replaced cells are stored beside the new ones.
+# One call accepts at most 1 MiB, and the replaced cells are stored beside the new ones.
 _CALL_BYTES = 400_000
 _CALL_ROWS = 2_000
 _CELL_CHARACTERS = 50_000
@@ -26,7 +26,7 @@ _CELL_CHARACTERS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class SheetReport:
-    """A list with its header; `none` is the one line written when it has no rows."""
+    """A list with its header; `none` is the only line when it has no rows."""
 
     header: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
@@ -94,7 +94,7 @@ async def _replace(
 def _plan(
     account: AccountAccess, spreadsheet_id: str | None, table: SheetTable, lines: list[tuple[Cell, ...]]
 ) -> list[Proposal]:
-    """Plans the calls that make the tab hold exactly `lines`; appends what is below the tab's last row."""
+    """Plans the calls after which the tab contains exactly `lines`; appends lines below its last row."""
     before = {row.number: row.cells for row in table.rows}
     used = max(before, default=0)
     height = max(table.height or len(lines), used)
@@ -118,7 +118,7 @@ def _plan(
 
 
 def _blocks(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[int, list[tuple[Cell, ...]]]]:
-    """Yields rows in blocks that fit into a call each, with the number of each block's first row."""
+    """Yields rows in blocks that each fit into a call, with the number of each block's first row."""
     first, block, size = 1, list[tuple[Cell, ...]](), 0
     for number, row in enumerate(rows, start=1):
         length = len(json.dumps([cell_to_json(cell) for cell in row], ensure_ascii=False).encode("utf-8"))
@@ -132,7 +132,7 @@ def _blocks(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[int, list[tuple[
 
 
 def _header(table: SheetTable) -> list[str]:
-    """Returns the first row's texts; a header that nothing equals where data follows an empty first row."""
+    """Returns the texts of the first row; if it is empty above data, a header that equals no other."""
     rows = {row.number: row.cells for row in table.rows if any(not is_blank(cell) for cell in row.cells)}
     if rows and 1 not in rows:
         return ["\n"]

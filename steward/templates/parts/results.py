@@ -1,11 +1,11 @@
-"""The schemas of results: counts, money, texts and lists as every template writes them."""
+"""The schemas of results: counts, money, texts and lists as all templates write them."""
 
 from collections.abc import Mapping
 
 from steward.model.json import JsonObject, JsonValue
 from steward.templates.parts.inputs import DIALECT
 
-# A list of a result holds the first 200 entries.
+# A list in a result holds the first 200 entries.
 RESULT_ENTRIES = 200
 
 COUNT: JsonObject = {"type": "integer", "minimum": 0}
@@ -37,7 +37,7 @@ def result_schema(fields: Mapping[str, JsonObject]) -> JsonObject:
 
 
 def counts_schema(*counts: str, **fields: JsonObject) -> JsonObject:
-    """Returns the schema of a result with these counts, and then these other fields."""
+    """Returns the schema of a result with these counts, followed by the other fields."""
     return result_schema({**dict.fromkeys(counts, COUNT), **fields})
 
 

@@ -22,7 +22,7 @@ class CellCondition:
     number_format: str
 
     def fits(self, cell: Cell) -> bool:
-        """Returns whether a cell fits. Raises RowRefused `number_ambiguous`."""
+        """Returns whether a cell matches. Raises RowRefused `number_ambiguous`."""
         if self.op == "empty":
             return is_blank(cell)
         if self.op in ORDERED:
@@ -31,7 +31,7 @@ class CellCondition:
         return {"eq": text == value, "ne": text != value, "contains": value in text}[self.op]
 
     def _is_beyond(self, cell: Cell) -> bool:
-        """Compares numbers with numbers and dates with dates; other cells do not fit."""
+        """Compares numbers with numbers and dates with dates; other cells do not match."""
         bound_day, day = date_of(self.value), date_of(cell)
         if bound_day is not None:
             return day is not None and _BEYOND[self.op](day.toordinal(), bound_day.toordinal())
@@ -40,7 +40,7 @@ class CellCondition:
 
 
 def date_of(cell: Cell) -> date | None:
-    """Returns a date written `YYYY-MM-DD`."""
+    """Returns a cell's date, written as `YYYY-MM-DD`; None for other cells."""
     text = key_of(cell) if isinstance(cell, str) else ""
     try:
         return date.fromisoformat(text) if len(text) == 10 else None
@@ -49,7 +49,7 @@ def date_of(cell: Cell) -> date | None:
 
 
 def number_of(cell: Cell, number_format: str) -> Decimal | None:
-    """Returns the number in a cell, None when it holds none. Raises RowRefused `number_ambiguous`."""
+    """Returns the number in a cell; None when it has none. Raises RowRefused `number_ambiguous`."""
     try:
         return read_number(cell, form=number_format, currency=ANY)
     except RowRefused as refusal:
@@ -59,7 +59,7 @@ def number_of(cell: Cell, number_format: str) -> Decimal | None:
 
 
 def _folded(cell: Cell) -> str:
-    """Returns a cell's text as it is compared: without outer blanks and without regard to case."""
+    """Returns a cell's text in the form for comparison: without outer blanks and case-folded."""
     return key_of(cell).casefold()
 
 

@@ -1,6 +1,6 @@
-"""Sums what a store sold and refunded within some hours, and its best products.
+"""Adds up a store's sales and refunds in a period, and ranks its top products.
 
-Adds up money in the store's currency alone.
+Only adds up money in the store's currency.
 """
 
 from collections import Counter, defaultdict
@@ -20,14 +20,14 @@ from steward.connectors.base.queries import (
 from steward.connectors.base.records import Order, Payment, Refund
 from steward.steps.base import AccountAccess, JsonRecord
 
-# A read's limits exclude their own instant, and stores keep whole seconds.
+# A read's limits exclude their own instant, and stores store whole seconds.
 _EARLIER = timedelta(seconds=1)
-# Platforms never cut off fewer refunds than this in an order.
+# No platform returns fewer refunds with an order than this when it omits some.
 _CERTAINLY_ALL = 5
 
 
 class SoldLine(JsonRecord, frozen=True):
-    """A product and what was sold of it; `product_id` null where the line names none."""
+    """A product and its sales; `product_id` is null when the line names none."""
 
     product_id: str | None
     title: str
@@ -36,7 +36,7 @@ class SoldLine(JsonRecord, frozen=True):
 
 
 class PlacedOrder(JsonRecord, frozen=True):
-    """An order of the window."""
+    """An order of the period."""
 
     currency: str
     total: Decimal
@@ -44,7 +44,7 @@ class PlacedOrder(JsonRecord, frozen=True):
 
 
 class SalesWindow(JsonRecord, frozen=True):
-    """A store's orders and refunds within a window; `refunds` are amounts with their currencies."""
+    """A store's orders and refunds in a period; `refunds` are amounts with their currencies."""
 
     currency: str | None
     orders: tuple[PlacedOrder, ...] = ()
@@ -53,8 +53,10 @@ class SalesWindow(JsonRecord, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SalesSums:
-    """A store's figures: `sales` and `refunds` in `currency`; `other_currencies` counts the orders in
-    others, which are in `orders` and in no sum."""
+    """A store's figures: `sales` and `refunds` in `currency`.
+
+    `other_currencies` counts the orders in other currencies, which are in `orders` and in no sum.
+    """
 
     currency: str
     orders: int
@@ -65,7 +67,7 @@ class SalesSums:
 
 
 def counts_as_sale(order: Order) -> bool:
-    """Returns whether an order counts: no test, not cancelled, and its payment did not fail."""
+    """Returns whether an order counts as a sale: no test, not cancelled, and no failed payment."""
     return not order.test and order.cancelled_at is None and order.payment is not Payment.VOIDED
 
 
@@ -74,7 +76,7 @@ async def read_window(
 ) -> SalesWindow:
     """Reads the orders placed, and the refunds made on any order, from `start` on and before `end`.
 
-    A refund changes its order's time, so one read of what changed since finds both. Raises CallError.
+    A refund changes its order's time, so one read of changed orders finds both. Raises CallError.
     """
     query = OrdersQuery(created_after=start - _EARLIER, created_before=end)
     if refunds:
@@ -111,7 +113,7 @@ def _placed(order: Order) -> PlacedOrder:
 
 
 def add_up(window: SalesWindow) -> SalesSums:
-    """Returns the sums of a window."""
+    """Returns the sums of a period."""
     orders_by_currency = Counter(order.currency for order in window.orders)
     currency = window.currency or next(iter(orders_by_currency), "")
     del orders_by_currency[currency]
@@ -130,8 +132,8 @@ def add_up(window: SalesWindow) -> SalesSums:
 def best(lines: Sequence[SoldLine], titles: Mapping[str, str | None], limit: int) -> list[SoldLine]:
     """Returns the `limit` products with the highest sales, their variants added up.
 
-    `titles` are the products' own; a product that is null there no longer exists, and its lines count by
-    their name in the order.
+    `titles` are the products' own titles. A null title means that the product no longer exists, and its
+    lines are grouped by their name in the order.
     """
     quantity: dict[tuple[str | None, str], int] = defaultdict(int)
     sales: dict[tuple[str | None, str], Decimal] = defaultdict(Decimal)
@@ -151,9 +153,9 @@ def best(lines: Sequence[SoldLine], titles: Mapping[str, str | None], limit: int
 async def titles_of_best(
     account: AccountAccess, lines: Sequence[SoldLine], limit: int
 ) -> dict[str, str | None]:
-    """Reads the titles of the products `best` would name, null for one that no longer exists.
+    """Reads the titles of the products that `best` would name, null for products that no longer exist.
 
-    Where some are gone, reads those that move up as well. Raises CallError.
+    If some no longer exist, also reads those that take their places. Raises CallError.
     """
     titles: dict[str, str | None] = {}
     while True:
@@ -167,9 +169,9 @@ async def titles_of_best(
 
 
 async def _refunds_of(account: AccountAccess, order: Order) -> Sequence[Refund]:
-    """Returns the refunds of an order with their times, which some platforms list only separately.
+    """Returns the refunds of an order with their times, which some platforms only list separately.
 
-    An order with many refunds may hold only some of them; then all are read.
+    An order with many refunds may contain only some of them; then all are read.
     """
     if len(order.refunds) < _CERTAINLY_ALL and all(refund.created_at is not None for refund in order.refunds):
         return order.refunds

@@ -1,4 +1,4 @@
-"""Reads the prices that a row sets on its variant."""
+"""Reads the prices that a sheet's row sets on its variant."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,7 +12,7 @@ from steward.templates.parts.sku_rows import SkuRow
 
 
 class PriceRow(SkuRow, frozen=True):
-    """A row of prices; `compare_at` counts only with such a column."""
+    """A row of prices; `compare_at` only counts if the sheet has such a column."""
 
     price: StoredCell
     compare_at: StoredCell
@@ -20,7 +20,7 @@ class PriceRow(SkuRow, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PriceRules:
-    """The inputs that rows are read by."""
+    """The inputs that say how rows are read."""
 
     currency: str | None
     number_format: str
@@ -41,7 +41,7 @@ class PriceRules:
         return price, self._money(row.compare_at)
 
     def update(self, row: PriceRow, variant: Variant) -> "_PriceUpdate":
-        """Returns what the row asks of its variant. Raises RowRefused."""
+        """Returns the update that the row requests for its variant. Raises RowRefused."""
         price, compare_at = self.values(row)
         words = self._change_words(variant, Decimal(price))
         command = SetPrice(variant, price, compare_at, message=f"{words} Row {row.number} of the sheet.")
@@ -52,7 +52,7 @@ class PriceRules:
         return money_text(amount, self.currency)
 
     def _change_words(self, variant: Variant, price: Decimal) -> str:
-        """Raises RowRefused `change_too_large`."""
+        """Returns a note on the change of price. Raises RowRefused `change_too_large`."""
         present = amount_of(variant.price)
         if not present:
             former = "it had no price" if present is None else "its price was 0"
@@ -69,7 +69,7 @@ class PriceRules:
 
 @dataclass(frozen=True, slots=True)
 class _PriceUpdate:
-    """A usable row's number and command; the connector checks that compare-at is above the price."""
+    """The number and command of a usable row; the connector checks that compare-at is above the price."""
 
     row: int
     command: SetPrice

@@ -12,7 +12,7 @@ from steward.steps.base import JsonRecord
 from steward.steps.rows import StoredCell, cell_from_json
 from steward.steps.skus import RowRefused, Skus, display_text, key_of
 
-# What makes every row of a SKU unusable, not only the first of them.
+# Faults that make every row of a SKU unusable, not only the first one.
 _WHOLE_SKU = ("sku_repeated", "sku_ambiguous", "sku_case_differs")
 
 
@@ -24,12 +24,12 @@ class SkuRow(JsonRecord, frozen=True, array_like=True):
 
     @property
     def key(self) -> str:
-        """The SKU as it is compared."""
+        """The SKU in the form for comparison."""
         return key_of(cell_from_json(self.sku))
 
 
 class RefusedRow(JsonRecord, frozen=True):
-    """A row left alone, with the reason, as results list it."""
+    """A row left unchanged and the reason, as results list it."""
 
     row: int | None
     key: str | None
@@ -43,14 +43,14 @@ U = TypeVar("U")
 
 @dataclass(slots=True)
 class JoinedRows(Generic[U]):
-    """The updates of usable rows, refused rows, and the SKUs the store does not have."""
+    """The updates of usable rows, refused rows, and the SKUs that the store does not have."""
 
     updates: list[U] = field(default_factory=list)
     refused: list[RefusedRow] = field(default_factory=list)
     not_found: list[str] = field(default_factory=list)
 
     def refuse(self, row: int | None, key: str | None, code: str, message: str) -> None:
-        """Adds a row that is left alone."""
+        """Adds a row that is left unchanged."""
         self.refused.append(RefusedRow(row, key, code, message))
 
 
@@ -84,7 +84,7 @@ def join_rows(
 
 
 def _usable(rows: Sequence[K], values_of: Callable[[K], tuple[object, ...]]) -> K:
-    """Returns the row to use of those with one SKU: the first, when all have the same values."""
+    """Returns the row to use among those with one SKU: the first, when all have the same values."""
     if len({_values_or_code(row, values_of) for row in rows}) > 1:
         numbers = ", ".join(str(row.number) for row in rows[:10])
         message = f"Rows {numbers} name this SKU with different values. None of them was used."

@@ -1,4 +1,4 @@
-"""Stock as people mean it: what counts, what is left out, and which products are looked at."""
+"""Stock in people's terms: which numbers count, which are left out, and which products are read."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class StockUnit:
     """A stock number: a variant's own, or one that a product's variations share.
 
-    `stock` null: not tracked, or back-orderable; such a unit is left out of every decision.
+    `stock` null: not tracked, or back-orderable; every decision leaves such a unit out.
     """
 
     id: str
@@ -47,7 +47,7 @@ def units_of(product: Product, variants: Sequence[Variant] | None = None) -> lis
 
 
 def total_of(product: Product) -> int | None:
-    """Returns the product's stock, a negative number counted as 0; None when a unit has no number."""
+    """Returns the product's stock, with negative numbers as 0; None when a unit has no number."""
     units = units_of(product)
     numbers = [max(unit.stock, 0) for unit in units if unit.stock is not None]
     return sum(numbers) if units and len(numbers) == len(units) else None
@@ -59,7 +59,7 @@ def is_live(product: Product) -> bool:
 
 
 def is_on_sale(variant: Variant) -> bool:
-    """Returns whether the variant itself is published; a variation can be switched off on its own."""
+    """Returns whether the variant itself is published; a variation can be disabled on its own."""
     return variant.status in _LIVE
 
 
@@ -72,10 +72,10 @@ class _ProductsInput(JsonRecord, frozen=True):
 
 
 class ProductFilter:
-    """The filter of the products that a template looks at, from the input `products`.
+    """The filter of the products that a template reads, from the input `products`.
 
     Names are compared without regard to case and outer blanks. A type is the product type, or one of the
-    categories where the platform has those.
+    categories on platforms that have categories.
     """
 
     def __init__(self, products: JsonValue) -> None:
@@ -99,14 +99,14 @@ class ProductFilter:
 
 
 def skipped_message(products: int, kinds: str = "of kinds without stock of their own") -> str | None:
-    """Returns how many products a step left out, and why; None for none."""
+    """Returns how many products a step left out, and why; None when it left out none."""
     return f"{products} {'product' if products == 1 else 'products'} {kinds} left out." if products else None
 
 
 async def read_products(
     context: StepContext, *, published_only: bool, tagged: tuple[str, ...] | None = None
 ) -> list[Product]:
-    """Returns the store's products in the order of ids, each once; after an event, only its own.
+    """Returns the store's products in the order of ids, each once; after an event, only the event's.
 
     `tagged`: only products with one of these tags, except after an event. Raises CallError.
     """
@@ -126,7 +126,7 @@ async def read_products(
 
 
 async def read_each_once(pages: AsyncIterator[RecordPage[Variant]]) -> list[Variant]:
-    """Returns every variant of every page, those on two pages once."""
+    """Returns the variants of all pages, each once."""
     variants: dict[str, Variant] = {}
     async for variant in _records(pages):
         variants.setdefault(variant.id, variant)

@@ -1,4 +1,4 @@
-"""Pairs the variants of two stores by SKU or barcode, and works out the stock to set."""
+"""Pairs the variants of two stores by SKU or barcode, and determines the stock to set."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -13,7 +13,7 @@ from steward.templates.parts.sku_rows import RefusedRow
 
 
 class SourceRow(JsonRecord, frozen=True, array_like=True):
-    """A variant of the store stock is read from; `stock` null: it has no number that counts."""
+    """A variant of the source store; `stock` is null when it has no number that counts."""
 
     key: str
     stock: int | None
@@ -27,7 +27,7 @@ class SourceRow(JsonRecord, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class PairRules:
-    """The inputs that pairs are judged by."""
+    """The inputs that say how pairs are compared."""
 
     match: str
     buffer: int
@@ -44,12 +44,12 @@ class PairedStock:
     not_in_source: int = 0
 
     def refuse(self, key: str, code: str, message: str) -> None:
-        """Adds a variant that is left alone, with the reason."""
+        """Adds a variant that is left unchanged, with the reason."""
         self.refused.append(RefusedRow(None, display_text(key), code, message))
 
 
 def match_key(variant: Variant, match: str) -> str:
-    """Returns what the variant is compared by; empty when it has none."""
+    """Returns the value by which the variant is compared; empty when it has none."""
     return key_of(variant.barcode if match == "barcode" else variant.sku)
 
 
@@ -60,7 +60,7 @@ def pair(
     *,
     only: Collection[str] | None = None,
 ) -> PairedStock:
-    """Works out the stock to set on `target`; `only`: on these variants alone, compared with all others."""
+    """Returns the stock to set on `target`; `only` limits the changes, but not the comparison."""
     exact: dict[str, list[SourceRow]] = defaultdict(list)
     folded: dict[str, list[SourceRow]] = defaultdict(list)
     for source_row in source:
@@ -87,7 +87,7 @@ def pair(
 def _source_row(
     key: str, exact: dict[str, list[SourceRow]], folded: dict[str, list[SourceRow]]
 ) -> SourceRow | None:
-    """Raises RowRefused `sku_ambiguous` and `sku_case_differs`."""
+    """Returns the source's row for a key. Raises RowRefused `sku_ambiguous` and `sku_case_differs`."""
     rows = exact.get(key, [])
     if len(rows) > 1:
         message = f"{display_text(key)} stands on {len(rows)} variants of the source."
@@ -109,7 +109,7 @@ def _single(key: str, variants: Sequence[Variant]) -> Variant:
 
 
 def _judge(paired: PairedStock, variant: Variant, row: SourceRow, rules: PairRules) -> None:
-    """Raises RowRefused `untracked`."""
+    """Adds the decision on a variant. Raises RowRefused `untracked`."""
     if row.stock is None:
         raise RowRefused("untracked", "Its stock is not tracked in the source, or it can be back-ordered.")
     if not variant.tracked or variant.backorders_allowed:

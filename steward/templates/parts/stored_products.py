@@ -1,4 +1,4 @@
-"""Products and variants in a step's output: compact tables without descriptions, pictures and most times."""
+"""Products and variants in a step's output: compact tables without descriptions, images, most times."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ _VARIANT = (
     " sale_to cost location_id created_at"
 )
 _VARIANT_FIELDS = tuple(_VARIANT.split())
-# Within a product, what the product itself says is not repeated.
+# Values of the product itself are not repeated in its variants.
 _OF_PRODUCT = ("product_id", "product_title", "currency", "product_type", "url")
 _IN_PRODUCT = tuple(name for name in _VARIANT_FIELDS if name not in (*_OF_PRODUCT, "barcode", "created_at"))
 _PRODUCT = (

@@ -1,4 +1,4 @@
-"""Reads a supplier's file: its age and size, its text, its rows by named columns."""
+"""Reads a supplier's file: its age and size, its text, and its rows by named columns."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # the input already names the encoding
 
 @dataclass(slots=True)
 class _FeedTable:
-    """The readable rows, those whose cells do not fit the header, and how many rows there are."""
+    """The readable rows, the rows whose cells do not match the header, and the number of rows."""
 
     rows: tuple[NamedRow, ...] = ()
     broken: list[RefusedRow] = field(default_factory=list)
@@ -43,9 +43,9 @@ async def read_file(account: AccountAccess, path: str, *, max_age: timedelta, no
 
 
 def table_of(body: bytes, *, encoding: str, delimiter: str, columns: Sequence[str | None]) -> _FeedTable:
-    """Returns the rows below the header with the cells of `columns`, without wholly empty rows.
+    """Returns the rows below the header with the cells of `columns`, without empty rows.
 
-    Quoted cells may hold delimiters and line breaks. Raises StepFailed `file_unreadable`, `file_empty`,
+    Quoted cells may contain delimiters and line breaks. Raises StepFailed `file_unreadable`, `file_empty`,
     `column_missing`, `column_repeated`.
     """
     records = _records(body, encoding, delimiter)
@@ -91,7 +91,7 @@ def _check_age(file: CloudFile, max_age: timedelta, now: datetime) -> None:
 
 
 def _key_of_broken(cells: Sequence[str], header: Sequence[str], column: str | None) -> str | None:
-    """Returns the SKU of a row whose cells do not fit the header, where it has one at all."""
+    """Returns the SKU of a row whose cells do not match the header, if it has one."""
     heads = [key_of(head).casefold() for head in header]
     head = key_of(column).casefold()
     index = heads.index(head) if head in heads else len(cells)

@@ -1,4 +1,4 @@
-"""Reads what a supplier's rows set on variants: stock, and prices with a markup."""
+"""Reads the values that a supplier's rows set on variants: stock, and prices with a markup."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from steward.templates.parts.sku_rows import SkuRow
 
 
 class FeedRow(SkuRow, frozen=True):
-    """A row of the file; the cell of a column that the inputs do not name is not looked at."""
+    """A row of the file; cells of columns that the inputs do not name are ignored."""
 
     stock: StoredCell
     price: StoredCell
@@ -24,7 +24,7 @@ class FeedRow(SkuRow, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class VariantUpdate:
-    """The values to set on a variant; null: left alone. `row` null: the file no longer names it."""
+    """The values to set on a variant; null leaves one unchanged. `row` null: the file no longer names it."""
 
     row: int | None
     variant: Variant
@@ -34,7 +34,7 @@ class VariantUpdate:
 
     @property
     def needs_stock_command(self) -> bool:
-        """Whether to compare the stock: a negative number counts as 0 and is left alone."""
+        """Whether to compare the stock: a negative number that counts as 0 is left unchanged."""
         present = self.variant.stock
         is_zero_already = self.stock == 0 and present is not None and present <= 0
         return self.stock is not None and not is_zero_already
@@ -42,7 +42,7 @@ class VariantUpdate:
 
 @dataclass(frozen=True, slots=True)
 class FeedRules:
-    """The inputs that rows are read by."""
+    """The inputs that say how rows are read."""
 
     currency: str | None
     number_format: str
@@ -56,7 +56,7 @@ class FeedRules:
         return stock, self.price(row) if self.with_price else None, note
 
     def update(self, row: FeedRow, variant: Variant) -> VariantUpdate:
-        """Returns what the row asks of its variant. Raises RowRefused."""
+        """Returns the update that the row requests for its variant. Raises RowRefused."""
         stock, price, note = self.values(row)
         if stock is not None and (not variant.tracked or variant.backorders_allowed):
             raise RowRefused("untracked", "Its stock is not tracked here, or it can be back-ordered.")
@@ -94,17 +94,17 @@ class PlannedRows:
 
     @property
     def changing(self) -> list[VariantUpdate]:
-        """The updates that change something."""
+        """The updates that have a change."""
         return [update for update, _ in self.changes]
 
     @property
     def matched(self) -> list[VariantUpdate]:
-        """The updates that rows of the file asked for, without the refused ones."""
+        """The updates requested by rows of the file, without refused ones."""
         return [update for update in (*self.changing, *self.unchanged) if update.row is not None]
 
 
 def plan_rows(store: StoreAccess, updates: Sequence[VariantUpdate], *, source: str) -> PlannedRows:
-    """Plans stock and price of a variant as one change; a stock that variations share is written once."""
+    """Plans a variant's stock and price as one change; writes a stock that variations share only once."""
     priced, stocked = _plan_prices(store, updates), _plan_stocks(store, updates)
     problems = {problem.item: problem for problem in (*priced.problems, *stocked.problems)}
     price_changes = {proposal.object.id: proposal for proposal in priced.proposals}
@@ -138,7 +138,7 @@ def _plan_stocks(store: StoreAccess, updates: Iterable[VariantUpdate]) -> Planne
 def missing_variants(
     variants: Iterable[Variant], supplied: Mapping[str, object], keys: frozenset[str], *, prefix: str
 ) -> tuple[list[Variant], int]:
-    """Returns the supplier's variants that the file no longer names, and how many the supplier has."""
+    """Returns the supplier's variants that the file no longer names, and the number of all its variants."""
     of_supplier = [variant for variant in variants if f"{prefix}{variant.id}" in supplied]
     missing = [variant for variant in of_supplier if key_of(variant.sku).casefold() not in keys]
     return missing, len(of_supplier)

@@ -1,4 +1,4 @@
-"""Shows and hides products: by visibility in a shop, by sales channels where a store has those."""
+"""Shows and hides products: by visibility in a shop, by sales channels in a store that has them."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class VisibilityInputs(JsonRecord, frozen=True):
 
 
 def channel_errors(inputs: JsonObject, store: Connection | None) -> FieldErrors:
-    """Refuses channels the store does not have, by the last check of its connection."""
+    """Rejects channels that the store did not have at the last check of its connection."""
     missing = _missing_channels(inputs, store) if store is not None else []
     if not missing:
         return {}
@@ -43,7 +43,7 @@ def has_channels(store: Connection) -> bool:
 
 
 def channels_of(context: StepContext) -> tuple[str, ...]:
-    """Returns the ids of the channels that the input names; none where there are no channels.
+    """Returns the ids of the channels that the input names; none on platforms without channels.
 
     Raises StepFailed `channel_missing`.
     """
@@ -57,14 +57,14 @@ def channels_of(context: StepContext) -> tuple[str, ...]:
 
 
 def change_message(context: StepContext, stock: int) -> str:
-    """Returns what is shown beside the change: the stock, and the channels where there are any."""
+    """Returns the message beside the change: the stock, and the channels if there are any."""
     if not has_channels(context.home.connection):
         return f"Stock {stock}."
     return f"Stock {stock}. Channels: {', '.join(_names(context.inputs))}."
 
 
 def is_shown(product: Product, channels: Sequence[str]) -> bool:
-    """Returns whether people see the product: on one of `channels`, or at all where there are none."""
+    """Returns whether people can see the product: on one of `channels`, or at all without channels."""
     return product.visible and (not channels or any(channel in product.channels for channel in channels))
 
 
