@@ -129,6 +129,16 @@ async def test_nested_calls_are_followed_in_time(evaluator: Evaluator) -> None:
     assert seconds[1] < 2 * seconds[0] + 1
 
 
+async def test_names_that_are_not_here_are_found_in_time(evaluator: Evaluator) -> None:
+    """Looks for the declaration of a name once, however often the script has the name."""
+    seconds = []
+    for name in ("nothing", "fetch"):
+        began = time.perf_counter()
+        await evaluator.check(CheckRequest(scripts=[Script(f"{name};" * 12_000, ScriptMode.ALL)]))
+        seconds.append(time.perf_counter() - began)
+    assert seconds[1] < 2 * seconds[0] + 1
+
+
 async def test_a_field_called_binary_is_no_file(evaluator: Evaluator) -> None:
     """Accepts such a field where scripts have no items with files, or where their item is its fields."""
     scripts = [

@@ -329,14 +329,19 @@ def _is_among(path: tuple[str, ...], fields: Collection[str], code: str) -> bool
 
 
 def _reads_named(code: str, outputs: Mapping[str, Missing]) -> bool:
+    return any(() in missing or words_in(code, missing) for missing in _missing_at_names(code, outputs))
+
+
+def _missing_at_names(code: str, outputs: Mapping[str, Missing]) -> list[Missing]:
     names, _ = template.names_in([_NO_ITEM.sub("", code)])
-    missing_at = [outputs[name] for name in names or () if name in outputs]
-    return any(() in missing or words_in(code, missing) for missing in missing_at)
+    return [outputs[name] for name in names or () if outputs.get(name)]
 
 
 def _reads_script(text: str, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
     if () in arriving and _INPUT_IN_SCRIPT.search(text):
         return True
     if arriving and may_read_every_field(text):
+        return True
+    if _missing_at_names(text, outputs) and may_read_every_field(text, of_named_steps=True):
         return True
     return words_in(text, arriving) or _reads_named(text, outputs)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Fields = Mapping[str, Any]
+_NUMBER = re.compile(r"\s*(?:=\s*(?:\{\{)?)?\s*([0-9]{1,6})\s*(?:\}\})?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def wire(**fields: Any) -> dict[str, Any]:
 def read_schedule(trigger_type: str, parameters: Fields) -> ScheduleReading:
     """Reads the schedule of a scheduleTrigger, cron or interval node."""
     if trigger_type == "interval":
-        return _since_activation(parameters.get("unit", "seconds"), parameters.get("interval", 1))
+        every = _with_numbers(parameters.get("interval", 1))
+        return _since_activation(parameters.get("unit", "seconds"), every)
     if trigger_type == "cron":
         rules = _rows(parameters.get("triggerTimes"), "item")
         return _single_rule(rules, _older_rule) if rules else ScheduleReading(is_empty=True)
@@ -75,7 +77,17 @@ def read_schedule(trigger_type: str, parameters: Fields) -> ScheduleReading:
 
 def _rows(value: Any, name: str) -> list[Fields]:
     rows = value.get(name) if isinstance(value, Mapping) else None
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return [_with_numbers(row) for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+
+
+def _with_numbers(value: Any) -> Any:
+    """Returns a setting with its numbers as such, also those that are written as text or as an expression."""
+    if isinstance(value, Mapping):
+        return {name: _with_numbers(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(member) for member in value]
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) if match else value
 
 
 def _single_rule(rules: list[Fields], read: Callable[[Fields], ScheduleReading]) -> ScheduleReading:
@@ -196,11 +208,12 @@ def _older_day_rule(row: Fields, mode: Any, run_at: str) -> ScheduleReading:
     if mode == "everyDay":
         return ScheduleReading({"cadence": "daily", "run_at": run_at})
     if mode == "everyWeek":
-        try:
-            day = int(row.get("weekday", 1)) or 7
-        except (TypeError, ValueError):
-            return ScheduleReading(nearest="weekly")
-        return _on_days([day], run_at)
+        weekday = row.get("weekday", 1)
+        return (
+            _on_days([weekday or 7], run_at)
+            if _is_count(weekday, 0, 7)
+            else ScheduleReading(nearest="weekly")
+        )
     if mode != "everyMonth":
         return ScheduleReading(nearest="hourly")
     day = row.get("dayOfMonth", 1)
@@ -209,75 +222,90 @@ def _older_day_rule(row: Fields, mode: Any, run_at: str) -> ScheduleReading:
     return ScheduleReading(nearest="monthly")
 
 
-_CRON_HOURS = {
-    "*": "hourly",
-    "*/1": "hourly",
-    "*/6": "every_6_hours",
-    "0/6": "every_6_hours",
-    "0,6,12,18": "every_6_hours",
-}
-_CRON_HALF_DAYS = ("*/12", "0/12", "0,12")
+_CRON_FIELDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))  # minute, hour, day, month, day of the week
+_ALL_HOURS = frozenset(range(24))
+_EVERY_6_HOURS = frozenset((0, 6, 12, 18))
 _DAY_NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
+_PRESETS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@weekdays": "0 0 * * 1-5",
+    "@weekends": "0 0 * * 0,6",
+}
 
 
 def _cron(expression: str) -> ScheduleReading:
     """Returns the cadence that equals a cron expression, or the nearest one."""
-    fields = _cron_fields(expression.removeprefix("="))
+    text = expression.lstrip("= ").strip().lower()
+    fields = _cron_fields(_PRESETS.get(text, text))
     if not fields:
         return ScheduleReading(is_empty=True)
     if len(fields) != 5:
         return ScheduleReading(nearest="daily")
-    minute, hour, day, month, weekday = fields
-    if month != "*":
+    return _cron_sets(
+        *(_cron_values(field, *bounds) for field, bounds in zip(fields, _CRON_FIELDS, strict=True))
+    )
+
+
+def _cron_sets(
+    minutes: frozenset[int],
+    hours: frozenset[int],
+    days: frozenset[int],
+    months: frozenset[int],
+    weekdays: frozenset[int],
+) -> ScheduleReading:
+    """Returns the cadence of the minutes, hours and days that a cron expression stands for."""
+    week = frozenset(number or 7 for number in weekdays)
+    if not days or len(months) < 12:
         return ScheduleReading(nearest="monthly")
-    if (day, weekday) in (("*", "*"), ("*", "?"), ("?", "*")):
-        reading = _cron_hours(minute, hour)
-        if reading is not None:
-            return reading
-    if not re.fullmatch(r"\d{1,2}", minute) or not re.fullmatch(r"\d{1,2}", hour):
+    if len(minutes) != 1 or not hours:
         return ScheduleReading(nearest="hourly")
-    if int(minute) > 59 or int(hour) > 23:
-        return ScheduleReading(nearest="daily")
-    return _cron_days(f"{int(hour):02d}:{int(minute):02d}", day, weekday)
-
-
-def _cron_hours(minute: str, hour: str) -> ScheduleReading | None:
-    """Returns the cadence of an expression that runs at the same minute of some hours; None for others."""
-    if minute in ("*/60", "0/60") and hour == "*":
-        minute = "0"
-    if hour == "*/24" and re.fullmatch(r"[0-5]?\d", minute):
-        return ScheduleReading({"cadence": "daily", "run_at": f"00:{int(minute):02d}"})
-    if minute == "0" and hour in _CRON_HOURS:
-        return ScheduleReading({"cadence": _CRON_HOURS[hour]})
-    return _EVERY_12_HOURS if hour in _CRON_HALF_DAYS and minute.isdigit() else None
+    if len(hours) > 1:
+        is_daily = (len(days), len(week)) == (31, 7)
+        return (_cron_hours(min(minutes), hours) if is_daily else None) or ScheduleReading(nearest="hourly")
+    return _cron_days(f"{min(hours):02d}:{min(minutes):02d}", days, week)
 
 
 def _cron_fields(expression: str) -> list[str]:
     """Returns the fields without the optional seconds, which are ignored when 0."""
     fields = expression.split()
-    return fields[1:] if len(fields) == 6 and fields[0] == "0" else fields
+    return fields[1:] if len(fields) == 6 and fields[0] in ("0", "00") else fields
 
 
-def _cron_days(run_at: str, day: str, weekday: str) -> ScheduleReading:
-    any_day, any_weekday = day in ("*", "?"), weekday in ("*", "?")
-    if any_day and any_weekday:
-        return ScheduleReading({"cadence": "daily", "run_at": run_at})
-    if any_day:
-        days = _cron_weekdays(weekday)
-        return _on_days(days, run_at) if days else ScheduleReading(nearest="weekly")
-    if any_weekday and re.fullmatch(r"\d{1,2}", day) and 1 <= int(day) <= 28:
-        return ScheduleReading({"cadence": "monthly", "run_at": run_at, "day_of_month": int(day)})
+def _cron_values(text: str, first: int, last: int) -> frozenset[int]:
+    """Returns the numbers that a field of a cron expression stands for; none when it cannot be read."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        bounds, slash, step = part.partition("/")
+        begin, dash, end = (f"{first}-{last}" if bounds in ("*", "?") else bounds).partition("-")
+        low = _cron_number(begin)
+        high = _cron_number(end) if dash else (last if slash else low)
+        size = _cron_number(step) if slash else 1
+        if low is None or high is None or not size or not first <= low <= high <= last:
+            return frozenset()
+        numbers.update(range(low, high + 1, size))
+    return frozenset(numbers)
+
+
+def _cron_number(text: str) -> int | None:
+    return _DAY_NAMES.get(text, int(text) if re.fullmatch(r"[0-9]{1,4}", text) else None)
+
+
+def _cron_hours(minute: int, hours: frozenset[int]) -> ScheduleReading | None:
+    """Returns the cadence of an expression that runs at the same minute of several hours."""
+    if minute == 0 and hours in (_ALL_HOURS, _EVERY_6_HOURS):
+        return _on_the_hour(1 if hours == _ALL_HOURS else 6)
+    return _EVERY_12_HOURS if hours == {0, 12} else None
+
+
+def _cron_days(run_at: str, days: frozenset[int], week: frozenset[int]) -> ScheduleReading:
+    """Returns the cadence of an expression that runs once on each of some days."""
+    if len(days) == 31:
+        if len(week) == 7:
+            return ScheduleReading({"cadence": "daily", "run_at": run_at})
+        return _on_days(sorted(week), run_at) if week else ScheduleReading(nearest="weekly")
+    if len(week) == 7 and len(days) == 1 and max(days) <= 28:
+        return ScheduleReading({"cadence": "monthly", "run_at": run_at, "day_of_month": max(days)})
     return ScheduleReading(nearest="monthly")
-
-
-def _cron_weekdays(text: str) -> list[int]:
-    weekdays: set[int] = set()
-    for part in text.lower().split(","):
-        first, _, last = part.partition("-")
-        numbers = [
-            _DAY_NAMES.get(bound, int(bound) if bound.isdigit() else -1) for bound in (first, last or first)
-        ]
-        if any(not 0 <= number <= 7 for number in numbers) or numbers[0] > numbers[1]:
-            return []
-        weekdays |= {number or 7 for number in range(numbers[0], numbers[1] + 1)}
-    return sorted(weekdays)

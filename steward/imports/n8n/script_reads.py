@@ -1,25 +1,25 @@
 """Whether a script may read fields of its items that it does not name.
 
-Each pattern looks a bounded way ahead, so the time stays proportional to the length of the script.
+Items are followed into names, into the functions that are called with them, and along calls of lists.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from functools import lru_cache
 
-# Comments, which say nothing, and texts in quotes, which are no code; a quote or comment may be left open.
-_NO_CODE = re.compile(
-    r"""(?P<text>"(?:[^"\\\n]++|\\.)*+"?|'(?:[^'\\\n]++|\\.)*+'?)|(?P<template>`(?:[^`\\]++|\\.)*+`?)"""
-    r"|(?<![\\\[])//[^\n]*+|(?<!\\)/\*.*?(?:\*/|\Z)",
-    re.DOTALL,
-)
+from steward.imports.n8n.script_code import Callback, ScriptCode
+
 _METHODS = r"(?:filter|slice|sort|reverse|find|at)\("  # of a list of items, which give items
-# An item or its fields as a whole, and neither one of its fields nor a parameter of a function.
-_WHOLE_ITEM = re.compile(
-    r"(?:\$json|(?<![\w$])json|(?<![\w$.])items?(?:\[[\w$]{1,40}\])?(?:\??\.json)?"
-    r"|\$input\.(?:(?:all|first|last)\(\)(?:\[[\w$]{1,40}\])?|item)(?:\??\.json)?)"
+_ITEM_PARTS = r"(?:\[[\w$]{1,40}\])?(?:\??\.json)?"
+_OF_STEP = rf"\.(?:(?:all|first|last)\(\){_ITEM_PARTS}|item(?:\??\.json)?)"
+_OWN_ITEM = rf"\$json|(?<![\w$])json|(?<![\w$.])items?{_ITEM_PARTS}|\$input{_OF_STEP}"
+_NAMED_ITEM = rf"\$\(''\){_OF_STEP}|\$node\[''\]\.json|\$items\(''\){_ITEM_PARTS}"
+# Neither one of the fields of an item nor a parameter of a function.
+_AS_A_WHOLE = (
     rf"(?![\w$]|\s{{0,5}}(?:\??\.(?!{_METHODS})|[\[(:]|=>|\)\s{{0,5}}=>|,[^()]{{0,60}}\)\s{{0,5}}=>))"
 )
+_WHOLE_ITEM = re.compile(f"(?:{_OWN_ITEM}){_AS_A_WHOLE}")
+_WHOLE_NAMED_ITEM = re.compile(f"(?:{_NAMED_ITEM}){_AS_A_WHOLE}")
 # What assigns an item to a name, or adds it to what the name holds: `d = …`, `d.all[k] ??= …`,
 # `const { id, ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.get(k).push(…)`, `Object.assign(d, …)`.
 _FIELDS = r"(?:\.[\w$]{1,60}){0,4}"
@@ -32,7 +32,6 @@ _ASSIGNMENT = re.compile(
     rf"|\bObject\.assign\(\s{{0,5}}(?P<target>[\w$]{{1,60}}){_PART}\s{{0,5}},"
     r"|(?<=\.\.\.)(?P<rest>[\w$]{1,60})\s{0,5}\}\s{0,5}=)"
 )
-_VALUE = re.compile(r"[^;\n]{0,200}(?:\n\s{0,20}\.[^;\n]{0,200}){0,3}")
 _NAME = re.compile(
     rf"(?:(?<![\w$.])|(?<=\.\.\.))([\w$]{{1,60}}{_FIELDS})(?![\w$]|\s{{0,5}}(?:\??\.|[\[(:]|=>))"
 )
@@ -41,59 +40,130 @@ _ALL_FIELDS_OF = re.compile(
     r"|\bfor\s{0,5}\(\s{0,5}(?:const|let|var)\s{1,5}[\w$]{1,60}\s{1,5}in\s(?!\s{0,5}items\s{0,5}\))"
 )
 _COMPUTED_FIELD = re.compile(r"\bjson\s{0,5}(?:\?\.)?\[\s{0,5}(?!['\"`\d\s])")
-_BRACKET = re.compile(r"[()]")
-_ARGUMENT = 300  # characters of an argument that are read
+# A list of items, or a name, on which a method is called.
+_LIST = re.compile(
+    r"(?<![\w$.])(?:(?P<items>items|\$input\.all\(\))|(?P<named>\$\(''\)\.all\(\)|\$items\(''\))"
+    r"|(?P<name>[\w$]{1,60}))(?=\s{0,40}\??\.\s{0,5}[\w$]{1,20}\()"
+)
+_METHOD = re.compile(r"\s{0,40}\??\.\s{0,5}(?P<method>[\w$]{1,20})(?=\()")
+# Methods whose function gets the elements of the list, with the parameter that it gets them in.
+_WITH_ELEMENTS = dict.fromkeys(
+    ("every", "filter", "find", "findIndex", "findLast", "flatMap", "forEach", "map", "some"), 0
+) | {"reduce": 1, "reduceRight": 1}
+_KEEPS_ELEMENTS = frozenset(
+    ("concat", "filter", "flat", "reverse", "slice", "sort", "splice", "toReversed", "toSorted", "toSpliced")
+)
+_CALL = re.compile(r"(?<![\w$.])(?P<name>[\w$]{1,60})\s{0,5}(?=\()")
+_MAX_CALLS = 10  # of one list that are followed
+_MAX_PASSES = 4  # over a script, until no more names of items are found
 
 
-@lru_cache(maxsize=8)
-def may_read_every_field(script: str) -> bool:
-    """Returns whether a script goes through all fields of an item, or chooses one by an expression."""
-    code = _NO_CODE.sub(_without_text, script)
-    if _COMPUTED_FIELD.search(code):
+@lru_cache(maxsize=16)
+def may_read_every_field(script: str, *, of_named_steps: bool = False) -> bool:
+    """Returns whether a script goes through all fields of an item, or chooses one by an expression.
+
+    The items are those of its input, or with `of_named_steps` those of steps that it names.
+    """
+    code = ScriptCode(script)
+    if not of_named_steps and _COMPUTED_FIELD.search(code.text):
         return True
-    expressions = _Expressions(code)
-    for match in _ASSIGNMENT.finditer(code):
-        value = _VALUE.match(code, match.end())
-        if value is not None and expressions.hold_item(value.start(), value.end()):
-            name = match["name"] or match["target"] or match["rest"]
-            fields = (match["fields"] or "").split(".")[1:]
-            expressions.item_names |= {".".join([name, *fields[:depth]]) for depth in range(len(fields) + 1)}
+    items = _Items(code, of_named_steps=of_named_steps)
+    for _ in range(_MAX_PASSES):
+        if not items.follow():
+            break
     return any(
-        expressions.hold_item(match.end(), _end_of_argument(code, match.end()))
-        for match in _ALL_FIELDS_OF.finditer(code)
+        items.are_within(
+            match.end(),
+            code.end_of_call(match.end() - 1) if match[0].endswith("(") else code.end_of_value(match.end()),
+        )
+        for match in _ALL_FIELDS_OF.finditer(code.text)
+        if not code.is_logged(match.start())
     )
 
 
-class _Expressions:
-    """The places in code that have an item as a whole, or a name."""
+class _Items:
+    """The places of code that have an item as a whole, or a name that holds one."""
 
-    def __init__(self, code: str) -> None:
-        self.item_names: set[str] = set()
-        self._items = [match.start() for match in _WHOLE_ITEM.finditer(code)]
-        self._names = [(match.start(), match[1]) for match in _NAME.finditer(code)]
+    def __init__(self, code: ScriptCode, *, of_named_steps: bool) -> None:
+        self._code = code
+        self._of_named_steps = of_named_steps
+        whole = _WHOLE_NAMED_ITEM if of_named_steps else _WHOLE_ITEM
+        self._places = [
+            match.start() for match in whole.finditer(code.text) if not code.is_parameter(match.start())
+        ]
+        self._item_names: set[tuple[str, int]] = set()
+        self._places_of: dict[str, list[int]] = {}
+        for match in _NAME.finditer(code.text):
+            if not code.is_parameter(match.start(1)):
+                self._places_of.setdefault(match[1], []).append(match.start(1))
+        self._functions = code.functions()
 
-    def hold_item(self, begin: int, end: int) -> bool:
+    def are_within(self, begin: int, end: int) -> bool:
         """Returns whether the code between two places has an item, or a name that holds one."""
-        index = bisect_left(self._items, begin)
-        if index < len(self._items) and self._items[index] < end:
-            return True
-        if not self.item_names:
-            return False
-        names = self._names[bisect_left(self._names, (begin, "")) : bisect_left(self._names, (end, ""))]
-        return any(name in self.item_names for _, name in names)
+        index = bisect_left(self._places, begin)
+        return index < len(self._places) and self._places[index] < end
+
+    def follow(self) -> bool:
+        """Follows items into names and functions once; returns whether there are new names of items."""
+        before = len(self._item_names)
+        self._follow_assignments()
+        for match in _LIST.finditer(self._code.text):
+            has_items = match["named"] if self._of_named_steps else match["items"]
+            if has_items or (match["name"], 0) in self._item_names:
+                self._follow_list(match.end())
+        for match in _CALL.finditer(self._code.text):
+            if match["name"] in self._functions:
+                self._follow_call(match["name"], match.end())
+        return len(self._item_names) > before
+
+    def _follow_assignments(self) -> None:
+        """Follows items into the names that they are assigned or added to."""
+        for match in _ASSIGNMENT.finditer(self._code.text):
+            if self.are_within(match.end(), self._code.end_of_value(match.end())):
+                name = match["name"] or match["target"] or match["rest"]
+                fields = (match["fields"] or "").split(".")[1:]
+                for depth in range(len(fields) + 1):
+                    self._add(".".join([name, *fields[:depth]]))
+
+    def _follow_list(self, place: int) -> None:
+        """Follows the elements of a list into the functions that its methods are given."""
+        for _ in range(_MAX_CALLS):
+            match = _METHOD.match(self._code.text, place)
+            if match is None:
+                return
+            method, opening = match["method"], match.end()
+            if method in _WITH_ELEMENTS and (callback := self._code.callback(opening)) is not None:
+                self._follow_elements(callback, _WITH_ELEMENTS[method], opening)
+            place = self._code.end_of_call(opening)
+            if method not in _KEEPS_ELEMENTS and not self.are_within(opening, place):
+                return
+            place += 1
+
+    def _follow_elements(self, callback: Callback, position: int, opening: int) -> None:
+        """Follows elements into a parameter of the function that a call is given."""
+        if callback.function:
+            for name in _at(self._functions.get(callback.function, ()), position):
+                self._add(name)
+        for name in _at(callback.parameters, position):
+            self._add(name, opening, self._code.end_of_call(opening))
+
+    def _follow_call(self, function: str, opening: int) -> None:
+        """Follows the arguments of a call that have an item into the function's parameters."""
+        parameters = self._functions[function]
+        for position, (begin, end) in enumerate(self._code.arguments(opening)):
+            if self.are_within(begin, end):
+                for name in _at(parameters, min(position, len(parameters) - 1)):
+                    self._add(name)
+
+    def _add(self, name: str, begin: int = 0, end: int | None = None) -> None:
+        """Adds the places of a name that holds an item, all or those between two places."""
+        if (name, begin) not in self._item_names:
+            self._item_names.add((name, begin))
+            places = self._places_of.get(name, [])
+            last = len(places) if end is None else bisect_left(places, end)
+            for place in places[bisect_left(places, begin) : last]:
+                insort(self._places, place)
 
 
-def _without_text(match: re.Match[str]) -> str:
-    if match["template"] is not None:
-        return match["template"]  # it has code in it
-    return "''" if match["text"] is not None else " "
-
-
-def _end_of_argument(code: str, begin: int) -> int:
-    """Returns where the brackets end that are open at `begin`, or how far they are read."""
-    depth = 1
-    for match in _BRACKET.finditer(code, begin, begin + _ARGUMENT):
-        depth += 1 if match[0] == "(" else -1
-        if depth == 0:
-            return match.start()
-    return begin + _ARGUMENT
+def _at(parameters: tuple[tuple[str, ...], ...], position: int) -> tuple[str, ...]:
+    return parameters[position] if 0 <= position < len(parameters) else ()

@@ -57,8 +57,16 @@ const localesIn = (code, tokens) => {
   });
 };
 
+const declaredNames = new WeakMap(); // those of a script, found once for its list of tokens
+
 /** Whether a script declares a name of its own, which then means that. */
-const declares = (tokens, name) => tokens.some((token, index) => token.text === name && token.kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>'));
+const declares = (tokens, name) => {
+  if (!declaredNames.has(tokens)) {
+    const isDeclared = (token, index) => token.kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>');
+    declaredNames.set(tokens, new Set(tokens.filter(isDeclared).map((token) => token.text)));
+  }
+  return declaredNames.get(tokens).has(name);
+};
 
 const absentIn = (code, tokens, table) =>
   tokens.flatMap((token, index) => {

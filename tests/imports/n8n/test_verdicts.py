@@ -167,6 +167,12 @@ WORKDAYS = {"cadence": "weekdays", "run_at": "09:00", "days": [1, 2, 3, 4, 5]}
         ({**CRON, "expression": "0 */12 * * *"}, {"cadence": "every_6_hours"}, True),
         ({**CRON, "expression": "0 0,12 * * *"}, {"cadence": "every_6_hours"}, True),
         ({**CRON, "expression": "0 9 * * 1-5"}, WORKDAYS, False),
+        ({**CRON, "expression": "=0 0 9 ? * MON-FRI"}, WORKDAYS, False),
+        ({**CRON, "expression": "0 9 */1 1-12 *"}, {"cadence": "daily", "run_at": "09:00"}, False),
+        ({**CRON, "expression": "@weekdays"}, {**WORKDAYS, "run_at": "00:00"}, False),
+        ({**CRON, "expression": "0 9 1/* * *"}, {"cadence": "manual"}, True),
+        ({"field": "days", "triggerAtHour": "9"}, {"cadence": "daily", "run_at": "09:00"}, False),
+        ({"field": "days", "triggerAtHour": "={{ 9 }}"}, {"cadence": "daily", "run_at": "09:00"}, False),
     ],
 )  # fmt: skip
 def test_a_schedule_is_proposed_by_what_it_is(
