@@ -1,4 +1,4 @@
-"""Decides which addresses may be called, on resolved addresses and never on strings.
+"""Decides which addresses may be called: by resolved addresses, never by strings.
 
 The rules are in `docs/design/connectors.md#addresses`.
 """
@@ -18,8 +18,8 @@ from steward.outbound.errors import CallRefused, PlatformUnavailable
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# What the IANA special-purpose address registries mark as not globally reachable, and multicast.
-# Listed here because `ipaddress` has the registries as of its Python's release.
+# Ranges that the IANA special-purpose address registries mark as not globally reachable, and multicast.
+# Listed here because `ipaddress` has the registries of its Python's release date.
 _SPECIAL_IPV4 = tuple(
     ipaddress.IPv4Network(text)
     for text in (
@@ -29,7 +29,7 @@ _SPECIAL_IPV4 = tuple(
         "168.63.129.16/32",  # the host of a virtual machine in Azure
     )
 )  # fmt: skip
-# Everything else of IPv6 is reserved, local, multicast, or holds an IPv4 address inside.
+# Every other part of IPv6 is reserved, local, multicast, or embeds an IPv4 address.
 _UNICAST_IPV6 = ipaddress.IPv6Network("2000::/3")
 _SPECIAL_IPV6 = tuple(
     ipaddress.IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
@@ -55,7 +55,7 @@ class UrlOrigin:
         return f"{host}:{self.port}"
 
     def is_named_by(self, hosts: Collection[str]) -> bool:
-        """Returns whether `hosts` name it: by host (port 443), `host:port`, or a suffix such as `.a.com`."""
+        """Returns whether `hosts` list it: by host (port 443), `host:port`, or a suffix such as `.a.com`."""
         suffixes = tuple(host for host in hosts if host.startswith("."))
         is_named = self.entry in hosts or (self.port == 443 and self.host in hosts)
         return is_named or self.host.endswith(suffixes)
@@ -70,7 +70,7 @@ class Resolver(Protocol):
 
 
 class SystemResolver:
-    """The machine's resolver."""
+    """The resolver of the operating system."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Returns every address of `host`. Raises OSError when there is none."""
@@ -79,7 +79,7 @@ class SystemResolver:
 
 
 def is_allowed(address: Address) -> bool:
-    """Returns whether a public call may go to `address`; IPv4-mapped ones count as IPv4."""
+    """Returns whether a public call may go to `address`; IPv4-mapped addresses count as IPv4."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     if isinstance(address, ipaddress.IPv4Address):
@@ -88,14 +88,14 @@ def is_allowed(address: Address) -> bool:
 
 
 def looks_like_address(host: str) -> bool:
-    """Returns whether a resolver could read `host` as an address.
+    """Returns whether a resolver could interpret `host` as an address.
 
-    Resolvers read dotted, decimal, octal and hexadecimal numbers, in any Unicode form.
+    Resolvers accept dotted, decimal, octal and hexadecimal numbers, in any Unicode form.
     """
     try:
         plain = normalized(host)
     except CallRefused:
-        return False  # no resolver reads it as anything
+        return False  # no resolver accepts it in any form
     if ":" in plain:
         return True
     return _NUMBER.fullmatch(plain.rpartition(".")[2]) is not None
@@ -111,7 +111,7 @@ def origin_of(url: str, private: Collection[str], *, allows_http: bool = False) 
 
     Raises CallRefused for a user part, a fragment, another scheme, a host that is an address, and for plain
     http or a port other than 443 unless `host:port` is an exact entry of `private`
-    (STEWARD_ALLOW_PRIVATE_HOSTS). `allows_http`: http on port 80 too, for calls without any key.
+    (STEWARD_ALLOW_PRIVATE_HOSTS). `allows_http`: also http on port 80, for calls without any key.
     """
     origin, is_plain = _parsed_origin(url)
     if is_plain and origin.entry in private:
@@ -152,9 +152,9 @@ def _parsed_origin(url: str) -> tuple[UrlOrigin, bool]:
 async def resolve_allowed(
     host: str, port: int, resolver: Resolver, private: Collection[str]
 ) -> list[Address]:
-    """Resolves `host` once and returns its addresses when every one of them may be called.
+    """Resolves `host` once and returns its addresses if every one of them may be called.
 
-    Raises CallRefused when one may not, PlatformUnavailable when the name does not resolve.
+    Raises CallRefused if any may not, PlatformUnavailable if the name does not resolve.
     """
     origin = UrlOrigin("", host, port)
     try:
@@ -171,9 +171,9 @@ async def resolve_allowed(
 
 
 def _called_host(url: str) -> str:
-    """Returns the host the HTTP library calls.
+    """Returns the host that the HTTP library calls.
 
-    its newer IDNA keeps some letters that older versions replace.
+    The library's newer IDNA keeps some letters that older versions replace.
     """
     try:
         return httpx.URL(url).raw_host.decode("ascii").rstrip(".")
@@ -182,7 +182,7 @@ def _called_host(url: str) -> str:
 
 
 def normalized(host: str) -> str:
-    """Returns the host as resolvers get it: ASCII, lower case, without a final dot. Raises CallRefused."""
+    """Returns the host in the resolvers' form: ASCII, lower case, no final dot. Raises CallRefused."""
     try:
         return host.encode("idna").decode("ascii").lower().rstrip(".")
     except UnicodeError:

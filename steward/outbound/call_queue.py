@@ -9,14 +9,14 @@ from enum import IntEnum
 class Urgency(IntEnum):
     """The purpose of a call; a smaller number starts first."""
 
-    WRITE = 0  # approved changes, with the reads that belong to them
-    MANAGEMENT = 1  # checks, sign-in, subscriptions, and what a person waits for
-    READ = 2  # reads of runs and of the catch-up
+    WRITE = 0  # approved changes, with their reads
+    MANAGEMENT = 1  # checks, sign-in, subscriptions, and calls that a person waits for
+    READ = 2  # reads of runs and of catch-up
 
 
 @dataclass(eq=False, slots=True)
 class WaitingCall:
-    """A call before its start; `share` names the run or client that the call counts for."""
+    """A call before its start; `share` identifies the run or client that the call counts for."""
 
     urgency: Urgency
     share: Hashable
@@ -25,7 +25,7 @@ class WaitingCall:
 
 
 class CallQueue:
-    """Waiting calls by urgency; within an urgency the shares take turns, each in its own order."""
+    """Waiting calls by urgency; within an urgency, shares take turns, each in its own order."""
 
     def __init__(self) -> None:
         self._shares_by_urgency: dict[Urgency, dict[Hashable, deque[WaitingCall]]] = {
@@ -36,7 +36,7 @@ class CallQueue:
         return any(self._shares_by_urgency.values())
 
     def add(self, call: WaitingCall) -> None:
-        """Puts a call behind the others of its share, and a new share behind the other shares."""
+        """Adds a call behind the others of its share, and a new share behind the other shares."""
         self._shares_by_urgency[call.urgency].setdefault(call.share, deque()).append(call)
 
     def remove(self, call: WaitingCall) -> None:

@@ -1,4 +1,4 @@
-"""The clients there are, distinguished by type: reads, granted writes, management, notices."""
+"""Clients that are distinguished by type: reads, granted writes, management, notices."""
 
 import random
 import uuid
@@ -49,13 +49,13 @@ _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _GATEWAY_TIMEOUTS = frozenset({504, 524})
 _RETRY_BACKOFF_S = (1.0, 4.0)
 _MAX_NAMED_WAIT_S = 60.0
-# A large result may take as long as all other reads of a run.
+# Reading a large result may take as long as all other reads of a run.
 _RESULT_TIMEOUT_S = 600.0
 _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Outbound:
-    """Creates clients; app.py builds it once. `jitter` returns numbers from 0 up to 1."""
+    """Creates clients; app.py builds it once. `jitter` returns numbers in [0, 1)."""
 
     def __init__(self, transport: HttpTransport, *, jitter: Callable[[], float] = random.random) -> None:
         self.transport = transport
@@ -70,10 +70,10 @@ class Outbound:
         urgency: Urgency = Urgency.READ,
         check_cancelled: CancelCheck | None = None,
     ) -> "ReadClient":
-        """Returns a client that sends reads alone and takes turns with the other clients of its urgency.
+        """Returns a client that only sends reads and takes turns with the other clients of its urgency.
 
-        `check_cancelled` is awaited before each request and may raise to end the reading. Raises CallRefused
-        on the connection's address.
+        `check_cancelled` is awaited before each request and may raise to end the read. Raises CallRefused
+        for the connection's address.
         """
         target = self.transport.target(org, integration_id, endpoint)
         return ReadClient(
@@ -83,15 +83,15 @@ class Outbound:
     def write_client(
         self, grant: WriteGrant, integration_id: IntegrationId, endpoint: PlatformEndpoint
     ) -> "WriteClient":
-        """Returns a client for the effects of `grant`. Raises CallRefused on the connection's address."""
+        """Returns a client for the effects of `grant`. Raises CallRefused for the connection's address."""
         return WriteClient(self.transport, self.transport.target(grant.org, integration_id, endpoint), grant)
 
     def management_client(
         self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint
     ) -> "ManagementClient":
-        """Returns a client for checks and subscriptions; a run never gets it.
+        """Returns a client for checks and subscriptions, which runs never get.
 
-        Raises CallRefused on the address.
+        Raises CallRefused for the address.
         """
         return ManagementClient(
             self.transport, self.transport.target(org, integration_id, endpoint), self._jitter
@@ -100,7 +100,7 @@ class Outbound:
     def web_read_client(self, org: OrgId, *, check_cancelled: CancelCheck | None = None) -> WebReadClient:
         """Returns a client that reads addresses without a connection.
 
-        `check_cancelled` as in `read_client`.
+        `check_cancelled` is used as in `read_client`.
         """
         return WebReadClient(self.transport, org, check_cancelled=check_cancelled)
 
@@ -111,7 +111,7 @@ class Outbound:
     def notice_client(
         self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint, path: str = ""
     ) -> NoticeHttp:
-        """Returns a client that posts notices to one path alone. Raises CallRefused on the address."""
+        """Returns a client that only posts notices to one path. Raises CallRefused for the address."""
         return NoticeHttp(self.transport, self.transport.target(org, integration_id, endpoint), path)
 
     async def aclose(self) -> None:
@@ -120,7 +120,7 @@ class Outbound:
 
 
 class ReadClient:
-    """GET and HEAD to one connection, retried when that is safe (`docs/design/connectors.md#retries`)."""
+    """Sends GET and HEAD to one connection, with safe retries (`docs/design/connectors.md#retries`)."""
 
     def __init__(
         self,
@@ -148,12 +148,12 @@ class ReadClient:
         timeout_s: float | None = None,
         retry_timeouts: bool = True,
     ) -> PlatformResponse:
-        """Returns the response of any status but a redirect or a 429. Raises CallError.
+        """Returns the response of any status except a redirect or a 429. Raises CallError.
 
-        Makes up to 3 attempts on connect failure, timeout, 429, 500, 502, 503 and 504, and does not wait when
-        the platform names more than 60 s. `max_bytes` and `timeout_s` are for files, which may be larger and
-        take longer. Without `retry_timeouts` the first timeout, the account's or a proxy's, raises
-        CallTimedOut: the caller then requests less.
+        Makes up to 3 attempts on connect failure, timeout, 429, 500, 502, 503 and 504, and does not wait
+        when the platform asks for more than 60 s. `max_bytes` and `timeout_s` are for files, which may be
+        larger and take longer. Without `retry_timeouts`, the first timeout of the account or a proxy raises
+        CallTimedOut, so that the caller can request less.
         """
         request = OutboundRequest(
             "GET",
@@ -170,7 +170,7 @@ class ReadClient:
     async def head(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "read"
     ) -> PlatformResponse:
-        """Like `get`, without a body."""
+        """Sends HEAD as `get` sends GET; the response has no body."""
         endpoint, url = self._target.endpoint, url_of(self._target, path, params)
         return await self._read(
             OutboundRequest(
@@ -188,8 +188,8 @@ class ReadClient:
     ) -> PlatformResponse:
         """Returns the response, of any status, of an address on one of the connection's own hosts.
 
-        `content` is that of a query or a search, which the caller has checked to change nothing.
-        Redirects are followed as long as they stay on the connection's hosts. Raises CallError.
+        `content` is the body of a query or search that the caller has checked to change nothing. Redirects
+        are followed as long as they stay on the connection's hosts. Raises CallError.
         """
         if method not in ("GET", "HEAD") and not content:
             raise CallRefused("a read is a GET or HEAD")
@@ -221,9 +221,9 @@ class ReadClient:
     async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
         """Returns the response to the named document, of any status, but never a throttled one.
 
-        Nothing that can change a store is sent: raises CallRefused for such a document, KeyError for an
-        unknown name. Retried as `get`, and once with a new token when an exchanged one is not accepted.
-        Raises CallError.
+        Sends nothing that can change a store: raises CallRefused for such a document, KeyError for an
+        unknown name. Retries as `get` does, and once with a new token when an exchanged one is not
+        accepted. Raises CallError.
         """
         documents = self._target.endpoint.documents
         if documents is None:
@@ -234,7 +234,7 @@ class ReadClient:
         return await self._execute_document(document, variables)
 
     async def execute_compiled(self, recipe: object, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """Like `execute`, with the query that the platform's compiler makes of a recipe, never with a text.
+        """Executes the query that the platform's compiler creates from a recipe, never from a text.
 
         Raises CallRefused for a recipe that compiles to no query, CallError.
         """
@@ -259,7 +259,7 @@ class ReadClient:
     async def lines(self, url: str, *, operation: str = "result") -> AsyncIterator[bytes]:
         """Yields the lines of a large result that the platform stored elsewhere, as they arrive.
 
-        Fetched without credentials, from the endpoint's result hosts alone. Raises CallError.
+        Fetches it without credentials, and only from the endpoint's result hosts. Raises CallError.
         """
         host, endpoint = urlsplit(url).hostname or "", self._target.endpoint
         if host != endpoint.host and not any(
@@ -277,7 +277,7 @@ class ReadClient:
             raise failure.cause from None
 
     async def pause(self, seconds: float) -> None:
-        """Waits before asking for the progress of a bulk operation again."""
+        """Waits before the progress of a bulk operation is read again."""
         await self._transport.clock.sleep(seconds)
 
     async def _read(self, request: OutboundRequest) -> PlatformResponse:
@@ -293,7 +293,7 @@ class ReadClient:
         raise WrongResponder("The address leads elsewhere. Check the address of the account.")
 
     def _redirect_target(self, url: str, target: str) -> str:
-        """Returns where a redirect leads: only to the same scheme, host and port. Raises WrongResponder."""
+        """Returns the target of a redirect, on the same scheme, host and port. Raises WrongResponder."""
         try:
             following = urljoin(url, target)
             same = origin_of(following, self._transport.private_hosts) == self._target.origin
@@ -323,7 +323,7 @@ class ReadClient:
         response: PlatformResponse | None,
         error: CallError | None,
     ) -> float | None:
-        """Returns how long to wait before the next attempt; None when this one was the last."""
+        """Returns how long to wait before the next attempt; None if this was the last one."""
         if error is None and response is not None and response.status not in _RETRY_STATUSES:
             return None
         if attempt > len(_RETRY_BACKOFF_S):
@@ -336,7 +336,7 @@ class ReadClient:
     async def _attempt(
         self, original: OutboundRequest, attempt: int
     ) -> tuple[PlatformResponse | None, CallError | None]:
-        """Sends the request once; returns the response, if any, and the error after which it may be retried.
+        """Sends the request once. Returns the response, if any, and the error that permits a retry.
 
         Raises CallError when no retry can help.
         """
@@ -360,13 +360,13 @@ class ReadClient:
     def _named_wait(
         self, request: OutboundRequest, response: PlatformResponse, error: CallError | None
     ) -> float | None:
-        """Returns the wait the platform names, by header or by query cost; null when it names none."""
+        """Returns the wait that the platform asks for, by header or query cost; null without one."""
         if "retry-after" in response.headers:
             return throttled(response, self._transport.clock).wait_s
         return error.wait_s if request.max_cost and isinstance(error, Throttled) else None
 
     def _throttle_error(self, request: OutboundRequest, response: PlatformResponse) -> Throttled | None:
-        """Returns the pause the platform asks for, by status or, for documents, in the body."""
+        """Returns the pause that the platform asks for: by status or, for documents, in the body."""
         if request.max_cost and response.status in (200, 429):
             body = body_of(response)
             if is_throttled(body):
@@ -402,9 +402,9 @@ class WriteClient:
         operation: str = "write",
         max_cost: float = 0.0,
     ) -> PlatformResponse:
-        """Returns the platform's response, also a refusal; never retried, and no redirect is followed.
+        """Returns the platform's response, even a refusal; never retries or follows redirects.
 
-        `max_cost` is the highest query cost of the call, where calls are counted so. Raises NotSent when no
+        `max_cost` is the highest query cost of the call, on platforms that count it. Raises NotSent when no
         byte was sent or the platform did nothing (429), OutcomeUnknown otherwise.
         """
         try:
@@ -451,9 +451,9 @@ class WriteClient:
         effect_keys: Sequence[str],
         key: str,
     ) -> PlatformResponse:
-        """Returns the response of a whole address on one of the connection's own hosts, also a refusal.
+        """Returns the response of an address on one of the connection's own hosts, even a refusal.
 
-        Never retried, and no redirect is followed. Raises NotSent, OutcomeUnknown.
+        Never retries or follows redirects. Raises NotSent, OutcomeUnknown.
         """
         try:
             target = target_at(self._transport, self._target, url)
@@ -497,7 +497,7 @@ class WriteClient:
 
 
 class ManagementClient:
-    """Checks, sign-in and subscriptions: reads as ReadClient, and calls that are sent once."""
+    """Checks, sign-in and subscriptions: reads as ReadClient does, and sends other calls once."""
 
     def __init__(self, transport: HttpTransport, target: Target, jitter: Callable[[], float]) -> None:
         self._transport = transport
@@ -513,11 +513,11 @@ class ManagementClient:
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
     ) -> PlatformResponse:
-        """Like ReadClient.get."""
+        """Reads as ReadClient.get does."""
         return await self._reads.get(path, params, operation=operation)
 
     async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """Like ReadClient.execute; a document that changes a subscription or the like is sent once."""
+        """Executes a document as ReadClient does; sends one that changes a subscription or the like once."""
         documents = self._target.endpoint.documents
         if documents is None or documents.only_reads(documents.all[name]):
             return await self._reads.execute(name, variables)
@@ -526,13 +526,13 @@ class ManagementClient:
         return await self._send_once(replace(request, headers=keyed))
 
     async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> PlatformResponse:
-        """Like ReadClient.fetch."""
+        """Reads as ReadClient.fetch does."""
         return await self._reads.fetch("GET", url, headers or {})
 
     async def get_bare(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
     ) -> PlatformResponse:
-        """Like `get`, without the connection's credentials."""
+        """Reads as `get` does, without the connection's credentials."""
         return await self._bare.get(path, params, operation=operation)
 
     async def send(
@@ -545,7 +545,7 @@ class ManagementClient:
         key: str | None = None,
         operation: str = "check",
     ) -> PlatformResponse:
-        """Makes one call, never retried; `key` is sent as `Idempotency-Key`. Raises CallError."""
+        """Makes one call without retries; sends `key` as `Idempotency-Key`. Raises CallError."""
         headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
         endpoint = self._target.endpoint
         request = OutboundRequest(

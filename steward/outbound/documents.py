@@ -1,6 +1,6 @@
-"""The GraphQL documents a connection may send, registered by name and classified by what they do.
+"""The GraphQL documents that a connection may send, registered by name and classified by effect.
 
-Connectors test that the fields exist; here a document is only proven to read or to write.
+Connectors test that the fields exist; this module only determines whether a document reads or writes.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-# Comments and strings can hold any word; they are removed before the tokens are read.
+# Comments and strings can contain any word; they are removed before the tokens are read.
 _IGNORED = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)
 _TOKEN = re.compile(r"[{}()]|[A-Za-z_][A-Za-z0-9_]*|[^\s]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -20,7 +20,7 @@ _DEFINITION_TYPES = _OPERATION_TYPES | {"fragment"}
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A GraphQL document; `max_cost` is the highest query cost expected of it.
+    """A GraphQL document; `max_cost` is its highest expected query cost.
 
     `text` holds one operation, which names the document, and any fragments. Raises ValueError for anything
     else.
@@ -44,7 +44,7 @@ class Document:
 class DocumentRegistry:
     """The documents of one platform; `read_only_mutations` are root fields of mutations that only read.
 
-    `compiler` creates the documents that are not constants from a recipe of names. Raises ValueError.
+    `compiler` creates documents that are not constants from a recipe of names. Raises ValueError.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class DocumentRegistry:
 
 
 def operation_of(text: str) -> tuple[str, str, tuple[str, ...]]:
-    """Returns type, name and root fields of the operation in `text`. Raises ValueError unless it is one."""
+    """Returns type, name and root fields of the operation in `text`. Raises ValueError for other texts."""
     tokens = _TOKEN.findall(_IGNORED.sub(" ", text))
     operations: list[tuple[str, str, tuple[str, ...]]] = []
     depth, in_definition = 0, False
@@ -98,7 +98,7 @@ def operation_of(text: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _root_fields(tokens: list[str], start: int) -> tuple[str, ...]:
-    """Returns the names of the fields directly in the operation's selection; `...` is refused there."""
+    """Returns the names of the fields directly in the operation's selection; refuses `...` there."""
     names: list[str] = []
     for number in _selection(tokens, start):
         if tokens[number] == ".":

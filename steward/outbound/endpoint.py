@@ -40,11 +40,11 @@ class HeaderSecret:
 
 @dataclass(frozen=True, slots=True)
 class PlacedSecrets:
-    """Fixed secrets in headers and in the query, by name; each replaces what a request has there.
+    """Fixed secrets in headers and in the query, by name; each replaces what the request has there.
 
-    `path` are beginnings of a path, each with the secret that follows it where a request has the marker of a
-    removed one; `*` in a beginning stands for a marker. `body` are the secrets of the markers in a body, in
-    the order in which they come first. `auth` is sent as HTTP Basic beside them.
+    `path` are beginnings of paths, each with the secret to insert after it in place of the marker of a
+    removed one; `*` in a beginning stands for a marker. `body` are the secrets for the markers in a body,
+    in the order of their first occurrence. `auth` is sent as HTTP Basic in addition.
     """
 
     headers: tuple[tuple[str, Secret], ...] = ()
@@ -67,10 +67,10 @@ class ServiceAccount:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """An app's id and secret, exchanged at `token_url` for tokens sent in `header`, without refresh tokens.
+    """An app's id and secret, exchanged at `token_url` for tokens sent in `header`; no refresh tokens.
 
-    `parameters` are further fields of the exchange, such as a scope. `has_basic_auth`: the id and the secret
-    are sent in `Authorization` and not in the form (RFC 6749, 2.3.1).
+    `parameters` are further fields of the exchange, such as a scope. With `has_basic_auth`, the id and the
+    secret are sent in `Authorization` instead of the form (RFC 6749, 2.3.1).
     """
 
     client_id: str
@@ -82,7 +82,7 @@ class ClientCredentials:
 
 
 class LeasedToken(Protocol):
-    """A refresh token that nobody else exchanges meanwhile; `keep` stores the one that replaces it."""
+    """A refresh token that no other process exchanges meanwhile; `keep` stores its successor."""
 
     @property
     def current(self) -> Secret:
@@ -90,7 +90,7 @@ class LeasedToken(Protocol):
         ...
 
     async def keep(self, token: Secret) -> None:
-        """Stores the token that the server gave in place of it."""
+        """Stores the token that the server issued in its place."""
         ...
 
 
@@ -99,9 +99,9 @@ TokenLease: TypeAlias = Callable[[], AbstractAsyncContextManager[LeasedToken]]
 
 @dataclass(frozen=True, slots=True)
 class UserSignIn:
-    """A person's refresh token, exchanged at `token_url` with the app they signed in to.
+    """A person's refresh token, exchanged at `token_url` with the app that they signed in to.
 
-    Under `lease` the newest token is exchanged, and the one that replaces it is kept.
+    Under `lease`, the newest token is exchanged and its successor stored.
     """
 
     client_id: str
@@ -116,7 +116,7 @@ class UserSignIn:
 class SecretUrl:
     """A URL that is itself the secret, as with Teams.
 
-    no redirect is followed and logs hold its host alone.
+    No redirect is followed, and logs contain only its host.
     """
 
     url: Secret
@@ -148,7 +148,7 @@ Credentials: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds a call may take: in all, to connect, to the first byte of the response, and between bytes."""
+    """Seconds that a call may take: in total, to connect, to the first byte, and between bytes."""
 
     read_s: float = 20.0
     write_s: float = 30.0
@@ -162,9 +162,8 @@ class Timeouts:
     ) -> Self:
         """Returns the timeouts of a kind of connection.
 
-        the longer of `first_byte_s` and the operator's setting counts.
-
-        `bounded` makes the operator's setting the limit of every call, as tests need it.
+        The longer of `first_byte_s` and the operator's setting applies. `bounded` makes the operator's
+        setting the limit of every call, for tests.
         """
         if bounded:
             return cls(read_s=setting_s, write_s=min(setting_s, write_s), first_byte_s=setting_s)
@@ -176,11 +175,11 @@ class Timeouts:
 class RateLimit:
     """The limits of a connection's calls: how many may run at once and start within a minute.
 
-    `slow_after_s`: one call at a time while the last response took longer. `failure_backoff_s`: how long
-    nothing starts after the first, second, third … failure in a row. `min_interval_s`: between the starts of
-    two calls of one kind. `urgent_concurrency`: how many approved writes and management calls may run beside
-    reads that use all of `max_concurrency`. `cost_budget`: the platform also counts calls by their query
-    cost.
+    `slow_after_s`: one call at a time while the last response took longer. `failure_backoff_s`: how long no
+    call starts after the first, second, third … failure in a row. `min_interval_s`: the time between the
+    starts of two calls of one kind. `urgent_concurrency`: how many approved writes and management calls may
+    run beside reads that use all of `max_concurrency`. `cost_budget`: the platform also counts calls by
+    their query cost.
     """
 
     max_concurrency: int = 4
@@ -198,12 +197,13 @@ class RateLimit:
 class PlatformEndpoint:
     """The target of a connection's calls; built by its connector, held by the client.
 
-    `base_url` has no query; for a SecretUrl it is scheme, host and port alone. `rate_limit_key` names what
-    shares one rate limiter: the connection, or an account that several connections use. `documents` are the
-    GraphQL documents that may be sent. `result_hosts` are suffixes of the hosts where the platform stores
-    large results, which are fetched without credentials. `public_only`: the address comes from a workflow and
-    not from an operator, so the operator's private hosts are refused as well. `hosts`: a request names its
-    whole address, on one of these hosts; `*.` before a name stands for every name below it.
+    `base_url` has no query; for a SecretUrl it is only scheme, host and port. Endpoints with the same
+    `rate_limit_key` share one rate limiter: a connection's own, or that of an account that several
+    connections use. `documents` are the GraphQL documents that may be sent. `result_hosts` are suffixes of
+    the hosts where the platform stores large results, which are fetched without credentials. `public_only`:
+    the address comes from a workflow and not from an operator, so the operator's private hosts are refused
+    as well. `hosts`: each request has its whole address, on one of these hosts; `*.` before a name stands
+    for every name below it.
     """
 
     connector: str
@@ -219,5 +219,5 @@ class PlatformEndpoint:
 
     @property
     def host(self) -> str:
-        """The host alone, as logs name it."""
+        """The host without the port, as logs name it."""
         return urlsplit(self.base_url).hostname or ""

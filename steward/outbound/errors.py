@@ -8,7 +8,7 @@ PLATFORM_TEXT = 300
 
 
 class ErrorKind(StrEnum):
-    """The class of a call's error, as steps, write outcomes and logs carry it."""
+    """The class of a call's error for steps, write outcomes and logs."""
 
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
@@ -23,11 +23,11 @@ class ErrorKind(StrEnum):
 
 
 class CallError(Exception):
-    """A failed call; only its subclasses are raised.
+    """The base of the errors of a failed call; only its subclasses are raised.
 
-    `message` is the product's own text. `platform_text` is the platform's text, redacted and cut. `wait_s` is
-    how many seconds to wait before the next attempt; null when nothing names a time. `status` is the HTTP
-    status of the last response, null without one; `attempts` is how many calls in a row failed.
+    `message` is the product's own text. `platform_text` is the platform's text, redacted and cut. `wait_s`
+    is the number of seconds before the next attempt; null when none is known. `status` is the HTTP status
+    of the last response, null without one; `attempts` is the number of failed calls in a row.
     """
 
     kind: ClassVar[ErrorKind]
@@ -109,26 +109,26 @@ class Throttled(CallError):
 
 
 class LocalQueueFull(Throttled):
-    """Other calls of the same account were still running; the account itself asked for no pause."""
+    """Other calls of the same account were still running; the account itself did not ask for a pause."""
 
     default_message = "Other calls to this account were still under way, so nothing was sent."
 
 
 class PlatformUnavailable(CallError):
-    """The account is not reachable, under maintenance, or answered with an unclassified 5xx."""
+    """The account is not reachable, under maintenance, or responded with an unclassified 5xx."""
 
     kind = ErrorKind.UNAVAILABLE
     default_message = "The account cannot be reached now."
 
 
 class CallTimedOut(PlatformUnavailable):
-    """The response, or its next bytes, did not come in time; a smaller request may succeed."""
+    """The response, or its next bytes, did not arrive in time; a smaller request may succeed."""
 
     default_message = "The account did not answer in time."
 
 
 class WrongAddress(CallError):
-    """Something else answers at the address; `field` is the setting to correct, when it is known."""
+    """Another server responds at the address; `field` is the setting to correct, if known."""
 
     kind = ErrorKind.WRONG_ADDRESS
     default_message = "Something else answers at this address. Check the address of the account."
@@ -141,15 +141,15 @@ class WrongAddress(CallError):
 
 
 class WrongResponder(WrongAddress):
-    """A web page or a redirect came instead of the account's response; that is often temporary."""
+    """A web page or a redirect was received instead of the account's response; often temporary."""
 
 
 class BadCertificate(PlatformUnavailable):
-    """The certificate of the account's host is not accepted, so nothing was sent."""
+    """The certificate of the account's host is not valid, so nothing was sent."""
 
 
 class UnusableResponse(CallError):
-    """The response is not as documented, too large or too deeply nested."""
+    """The response differs from the documentation, or is too large or too deeply nested."""
 
     kind = ErrorKind.BROKEN
 
@@ -186,8 +186,8 @@ class WriteFailed(Exception):
 
 
 class NotSent(WriteFailed):
-    """No byte of the request was sent, or the platform says it did nothing: sending again is safe."""
+    """No byte of the request was sent, or the platform says that it did nothing: sending again is safe."""
 
 
 class OutcomeUnknown(WriteFailed):
-    """The request was sent, or may have been: whether it took effect must be reconciled."""
+    """The request was or may have been sent: whether it took effect must be reconciled."""

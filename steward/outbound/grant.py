@@ -1,4 +1,4 @@
-"""The permission to write: names the committed effects of a batch; runs/apply.py alone creates it."""
+"""The permission to write: names the committed effects of a batch; only runs/apply.py creates it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from steward.outbound.errors import CallRefused
 class WriteGrant:
     """The writes that a run may send now, and until when.
 
-    `effects` maps each effect key whose intent is committed to its connection. `confirmed_until` returns the
-    end of the lease as last confirmed. `send_by` is 5 s after the instant for which closed periods were
-    judged: a request that is not started by then is not sent (`docs/design/writes.md#protocol-of-one-write`).
+    `effects` maps each effect key whose intent is committed to its connection. `confirmed_until` returns
+    the end of the lease as last confirmed. `send_by` is 5 s after the instant for which closed periods were
+    checked: a request that has not started by then is not sent
+    (`docs/design/writes.md#protocol-of-one-write`).
     """
 
     org: OrgId

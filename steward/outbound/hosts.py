@@ -1,4 +1,4 @@
-"""The hosts an account's key may be sent to: one connection, several hosts, whole addresses."""
+"""The hosts that an account's key may be sent to: one connection, several hosts, whole addresses."""
 
 import re
 from collections.abc import Collection

@@ -1,6 +1,7 @@
 """The guarded SMTP client: checked addresses, verified certificates, one attempt, a typed outcome.
 
-The rules are in `docs/design/mail.md#sending`. aiosmtplib speaks the protocol over a socket made here.
+The rules are in `docs/design/mail.md#sending`. aiosmtplib speaks the protocol over a socket that is opened
+here.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ _DOT = re.compile(rb"(?m)^\.")
 
 @dataclass(slots=True)
 class _Pool:
-    """The connections of one account: at most four at the same time, the idle ones last used first."""
+    """The connections of one account: at most four at once; idle ones are reused, last used first."""
 
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONNECTIONS))
     idle: list[MailSession] = field(default_factory=list)
@@ -78,16 +79,16 @@ class MailTransport:
         max_wait_s: float | None = None,
         check_allowed: Callable[[datetime], None] | None = None,
     ) -> MailOutcome:
-        """Sends a message once and returns what became of it; never raises for a server's answer.
+        """Sends a message once and returns its outcome; never raises for a server's answer.
 
-        `max_wait_s` bounds the wait for a free connection; `check_allowed` is called after it and may raise
+        `max_wait_s` limits the wait for a free connection; `check_allowed` is called after it and may raise
         CallRefused.
         """
         started_at = self.clock.monotonic()
         with self._pool_of(server) as pool:
             try:
                 async with self._slot(pool, max_wait_s):
-                    started_at = self.clock.monotonic()  # what was waited here is not the server's doing
+                    started_at = self.clock.monotonic()  # the server did not cause the wait
                     if check_allowed is not None:
                         check_allowed(self.clock.now())
                     outcome = await self._send_within_time(pool, server, message)
@@ -185,7 +186,7 @@ class MailTransport:
                 session.close()
 
     async def _reused(self, pool: _Pool) -> MailSession | None:
-        """Returns an idle connection that still answers; what has died is closed."""
+        """Returns an idle connection that still answers; closes dead ones."""
         while pool.idle:
             session = pool.idle.pop()
             if session.expiry is not None:
@@ -227,7 +228,7 @@ class MailTransport:
             smtp.protocol.write(_DOT.sub(b"..", message.content) + b".\r\n")
             reply = await smtp.protocol.read_response(timeout=smtp.timeout)
         except aiosmtplib.SMTPResponseException as error:
-            if progress.has_sent_content:  # an answer that cannot be read says nothing about the message
+            if progress.has_sent_content:  # an unreadable answer says nothing about the message
                 return _cut(progress, UnusableResponse("the mail server's answer is none"))
             raise self._answered(error.code, error.message) from None
         except (aiosmtplib.SMTPException, OSError) as error:
@@ -240,7 +241,7 @@ class MailTransport:
         return MailOutcome(MailResult.ACCEPTED, None, reply.code, text, rejected)
 
     async def _name_recipients(self, smtp: aiosmtplib.SMTP, recipients: tuple[str, ...]) -> tuple[str, ...]:
-        """Names every recipient and returns those refused. Raises MailFailed when none is taken."""
+        """Names every recipient and returns the refused ones. Raises MailFailed when all are refused."""
         refusals: dict[str, aiosmtplib.SMTPRecipientRefused] = {}
         for recipient in recipients:
             try:
@@ -253,7 +254,7 @@ class MailTransport:
         return tuple(refusals)
 
     def _answered(self, code: int, message: str) -> MailFailed:
-        """Returns the failure that a refusing answer means: 4xx is temporary, 5xx permanent."""
+        """Returns the failure that an answer stands for: 4xx is temporary, 5xx permanent."""
         text = self._register.clean(message)[:300]
         if 400 <= code < 500:
             words = f"The mail server does not take the message now (code {code})."
@@ -265,7 +266,7 @@ class MailTransport:
     def _record(
         self, server: MailServer, operation: str, outcome: MailOutcome, *, size: int, started_at: float
     ) -> None:
-        """Logs a call; never addresses, subjects or texts."""
+        """Logs a call, but never addresses, subjects or texts."""
         self._log.info(
             "call",
             org=server.org,

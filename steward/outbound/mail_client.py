@@ -22,11 +22,11 @@ class MailWriteClient:
         self._used: set[str] = set()
 
     def now(self) -> datetime:
-        """Returns the time that a message is dated with."""
+        """Returns the time for the message's date."""
         return self._transport.clock.now()
 
     async def send(self, message: MailMessage, *, effect_keys: Sequence[str], key: str) -> MailOutcome:
-        """Returns what became of the message. Raises NotSent when the grant does not cover it."""
+        """Returns the outcome of the message. Raises NotSent when the grant does not cover it."""
         try:
             if self._target.integration_id is None:
                 raise CallRefused("a write goes to a kept connection")

@@ -1,4 +1,4 @@
-"""Builds e-mail messages whose headers and recipients no text can add to; mail.py sends them.
+"""Builds e-mail messages to whose headers and recipients no text can add; mail.py sends them.
 
 The rules are in `docs/design/mail.md#message`.
 """
@@ -29,14 +29,14 @@ _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _COMPOSED = frozenset(
     ("from", "to", "cc", "bcc", "reply-to", "sender", "subject", "date", "message-id", "mime-version")
 )
-# Embeddings, overrides and isolates, with which a name can be made to read as another one.
+# Embeddings, overrides and isolates, which can make one name look like another.
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _NAME_SPECIALS = frozenset('"\\<>()[]@,:;')
 _SEPARATORS = ",;"
 _MEDIA_TYPES = frozenset(("application", "audio", "font", "image", "model", "text", "video"))
 _MEDIA_SUBTYPE = re.compile(r"[A-Za-z0-9.+-]{1,100}")
 _PLAIN_HEADER = 200
-# Bytes of an encoded word, so that it has at most 75 characters (RFC 2047).
+# Bytes per encoded word, so that it has at most 75 characters (RFC 2047).
 _WORD_BYTES = 45
 
 
@@ -54,7 +54,7 @@ def _header(name: str, value: Any) -> Any:
 
 
 class _HeadersOfParts(HeaderRegistry):
-    """Remembers headers: making one costs more than all else, and parts nearly always have the same."""
+    """Caches headers: creating them is the largest cost, and parts nearly always have the same."""
 
     def __getitem__(self, name: str) -> Any:
         return _header_class(name)
@@ -67,7 +67,7 @@ _POLICY = SMTP.clone(header_factory=_HeadersOfParts())
 
 
 class InvalidMail(ValueError):
-    """A message that cannot be sent as it is; `field` is the part that is wrong."""
+    """Raised for a message that cannot be sent; `field` is the faulty part."""
 
     def __init__(self, field_name: str, message: str) -> None:
         super().__init__(message)
@@ -93,10 +93,10 @@ class MailAttachment:
 
 @dataclass(frozen=True, slots=True)
 class MailContent:
-    """The content of a message: its text, its HTML or both, and its receivers.
+    """The content of a message: its text, its HTML or both, and its recipients.
 
-    `headers` are further ones, such as `Auto-Submitted`. `message_id` is the part before the domain of the
-    sender; the same id and date make the same bytes. A draft may have no recipient.
+    `headers` are additional, such as `Auto-Submitted`. `message_id` is the part before the sender's domain;
+    the same id and date yield the same bytes. A draft may have no recipient.
     """
 
     sender: Mailbox
@@ -116,7 +116,7 @@ class MailContent:
 
 @dataclass(frozen=True, slots=True)
 class MailMessage:
-    """A message as it is sent: the envelope's addresses, and the bytes with their line ends."""
+    """A message as sent: the envelope's addresses, and the bytes with their line ends."""
 
     sender: str
     recipients: tuple[str, ...]
@@ -125,9 +125,9 @@ class MailMessage:
 
 
 def compose(content: MailContent) -> MailMessage:
-    """Returns the message. Raises InvalidMail for a value that a message cannot hold.
+    """Returns the message. Raises InvalidMail for a value that a message cannot contain.
 
-    The recipients are those of `to`, `cc` and `bcc` alone, each once; `bcc` stands in no header.
+    The recipients are exactly those of `to`, `cc` and `bcc`, each once; no header contains `bcc`.
     """
     recipients = _recipients(content)
     message_id = f"<{_checked_id(content.message_id)}@{content.sender.address.rpartition('@')[2]}>"
@@ -151,10 +151,10 @@ def compose(content: MailContent) -> MailMessage:
 
 
 def mailboxes_of(text: str) -> list[Mailbox]:
-    """Returns the mailboxes of a list as people write it, separated by commas or semicolons.
+    """Returns the mailboxes of a list that people write with commas or semicolons.
 
-    `a@b.example`, `Jane Doe <jane@b.example>` and `"Doe, Jane" <jane@b.example>` are understood. Raises
-    InvalidMail for an entry that is no address.
+    Accepts `a@b.example`, `Jane Doe <jane@b.example>` and `"Doe, Jane" <jane@b.example>`. Raises
+    InvalidMail for an entry without an address.
     """
     return [_mailbox(entry) for entry in _entries(text) if entry.strip()]
 
@@ -189,7 +189,7 @@ def clean_name(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Returns a text whose line breaks and control characters are spaces, as a subject needs it."""
+    """Returns a text with line breaks and control characters as spaces, such as for a subject."""
     return _without_controls(text).strip()
 
 
@@ -269,14 +269,15 @@ def _header_mailbox(mailbox: Mailbox) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Returns whether a header may hold the text unencoded; look-alikes of encoded words may not."""
+    """Returns whether a header may contain the text unencoded, which look-alikes of encoded words may not."""
     return text.isascii() and text.isprintable() and "=?" not in text and len(text) <= _PLAIN_HEADER
 
 
 def _encoded(text: str) -> str:
-    """Returns a text for a header, as encoded words (RFC 2047) where needed.
+    """Returns a text for a header, as encoded words (RFC 2047) if necessary.
 
-    The e-mail package's own headers are not used: they decode encoded words inside a text, line breaks too.
+    The e-mail package's own headers are not used: they decode encoded words inside a text, even line
+    breaks.
     """
     if _is_plain(text):
         return text
@@ -328,9 +329,9 @@ def _bodies(content: MailContent) -> EmailMessage:
 
 
 def _fix_boundaries(bodies: EmailMessage, message_id: str) -> None:
-    """Sets the boundaries by the message's id, so that a repeat has the same bytes.
+    """Derives the boundaries from the message's id, so that a repeat has the same bytes.
 
-    Neither encoding of a body lets `=_` stand in it, so no text can end a part.
+    Neither encoding of a body can contain `=_`, so no text can end a part.
     """
     for number, part in enumerate(bodies.walk()):
         if part.is_multipart():

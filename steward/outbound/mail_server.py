@@ -1,4 +1,4 @@
-"""Mail servers and what became of a message: values, without sockets."""
+"""Mail servers and outcomes of messages: values, without sockets."""
 
 import re
 from collections.abc import Collection
@@ -13,9 +13,9 @@ from steward.telemetry.redact import Secret
 
 COMMAND_S = 30.0
 MESSAGE_S = 60.0
-# Where mail servers listen; any other port is like a private address.
+# The ports of mail servers; any other port counts like a private address.
 _PORTS = frozenset((25, 465, 587, 2465, 2525, 2587))
-# After how long a message that a server declined temporarily is tried again.
+# The delays after which a temporarily declined message is tried again.
 DEFER_S = 120.0
 
 
@@ -34,7 +34,7 @@ class MailOutcome:
 
     `deferred` means that it was certainly not accepted, `unknown` that the connection ended after its bytes
     were sent. `error` says why it was not accepted. `code` and `reply` are the server's last answer,
-    redacted; `rejected` are the recipients that it refused although it accepted others.
+    redacted; `rejected` are recipients that it refused although it accepted others.
     """
 
     result: MailResult
@@ -61,20 +61,20 @@ class MailServer:
 
 
 def operators_server(address: str, user: str | None, password: str | None) -> MailServer:
-    """Returns the operator's own mail server, as the settings have it."""
+    """Returns the operator's own mail server from the settings."""
     return MailServer(address, user, None if password is None else Secret(password))
 
 
 def is_mail_address(address: str) -> bool:
-    """Returns whether an address is that of a mail server."""
+    """Returns whether an address is a mail server's."""
     return address.startswith(("smtp://", "smtps://"))
 
 
 def mail_origin(address: str, private: Collection[str]) -> UrlOrigin:
-    """Returns scheme, host and port of a mail server's address when it may be called.
+    """Returns scheme, host and port of a mail server's address if it may be called.
 
-    Raises CallRefused for another scheme, a host that is no name, and a port where no mail server listens,
-    unless `host:port` is an exact entry of `private` (STEWARD_ALLOW_PRIVATE_HOSTS).
+    Raises CallRefused for another scheme, a host that is not a name, and a port other than those of mail
+    servers, unless `host:port` is an exact entry of `private` (STEWARD_ALLOW_PRIVATE_HOSTS).
     """
     try:
         parts = urlsplit(address)
@@ -111,7 +111,7 @@ def _check_host(origin: UrlOrigin, private: Collection[str]) -> None:
 
 
 class MailFailed(Exception):
-    """A message that was not accepted, and what is certain about it."""
+    """Raised for a message that was not accepted, with its outcome."""
 
     def __init__(
         self, result: MailResult, error: CallError, code: int | None = None, reply: str = ""

@@ -1,6 +1,7 @@
 """Opens connections to mail servers: checked address, verified certificate, sign-in.
 
-The rules are in `docs/design/mail.md#sending`. aiosmtplib speaks the protocol over a socket made here.
+The rules are in `docs/design/mail.md#sending`. aiosmtplib speaks the protocol over a socket that is opened
+here.
 """
 
 import asyncio
@@ -26,16 +27,16 @@ from steward.outbound.sockets import certificate_problem, tls_context
 from steward.telemetry.redact import Secret, SecretRegister
 
 _CONNECT_S = 10.0
-# Bytes one connection may send us: a hundred messages need a few thousand.
+# Bytes that one connection may send us: a hundred messages need a few thousand.
 _MAX_REPLY_BYTES = 1024 * 1024
-# What we call ourselves: the machine's name is nobody's business, and looking it up may wait for long.
+# Our name in the greeting: the machine's name is private, and looking it up may take long.
 _OUR_NAME = "[127.0.0.1]"
 
 
 class MailRelay:
-    """Carries bytes between a connected socket and aiosmtplib, which stores all that a server sends.
+    """Carries bytes between a connected socket and aiosmtplib, which stores everything a server sends.
 
-    `near` is the end that aiosmtplib gets; after 1 MiB of answers the connection ends.
+    `near` is the end for aiosmtplib; after 1 MiB of answers the connection ends.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -45,7 +46,10 @@ class MailRelay:
         self._carrying = asyncio.create_task(self._carry_both(inner, connection))
 
     async def _carry_both(self, inner: socket.socket, outer: socket.socket) -> None:
-        """Closes both ends after the loop has let go of them: their numbers are used again at once."""
+        """Carries bytes in both directions, then closes both ends.
+
+        They are closed only once the loop has released them, because their numbers are reused at once.
+        """
         try:
             await asyncio.gather(self._carry(outer, inner, _MAX_REPLY_BYTES), self._carry(inner, outer, None))
         finally:
@@ -113,7 +117,7 @@ class MailDialer:
         return await self.greet(await self._connect(origin), server)
 
     async def greet(self, relay: MailRelay, server: MailServer) -> MailSession:
-        """Encrypts and signs in over a connection. Raises MailFailed, and closes it then."""
+        """Encrypts and signs in over a connection. Raises MailFailed after closing it."""
         origin = mail_origin(server.address, self._private_hosts)
         smtp = aiosmtplib.SMTP(
             hostname=origin.host,
@@ -142,7 +146,7 @@ class MailDialer:
         if origin.scheme == "smtp":
             if smtp.supports_extension("starttls"):
                 await smtp.starttls()
-                # Answers that came before encryption would be read as if they had come after it.
+                # Answers sent before encryption would be read as if sent after it.
                 if smtp.protocol is not None and smtp.protocol._buffer:
                     raise MailFailed(
                         MailResult.DEFERRED, UnusableResponse("the mail server spoke before it encrypted")
@@ -208,7 +212,7 @@ class MailDialer:
         raise MailFailed(MailResult.DEFERRED, failure)
 
     def _fail_opening(self, error: Exception, host: str) -> NoReturn:
-        """Raises MailFailed with why a connection could not be opened."""
+        """Raises MailFailed with the reason why a connection could not be opened."""
         why = certificate_problem(error)
         if why is not None:
             message = f"The certificate of {host} was not accepted: {why}."

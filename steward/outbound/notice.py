@@ -1,4 +1,4 @@
-"""The right to post notices: one address, POST alone, one attempt, 15 seconds."""
+"""The right to post notices: to one address, only by POST, in one attempt of 15 seconds."""
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit, urlunsplit
@@ -32,7 +32,7 @@ def webhook_endpoint(org: OrgId, url: str) -> PlatformEndpoint:
 
 
 class NoticeHttp:
-    """Posts to the one path of one endpoint that it was made for, and to nothing else."""
+    """Posts only to the one path of the endpoint that it was created for."""
 
     def __init__(self, transport: HttpTransport, target: Target, path: str) -> None:
         self._transport = transport
@@ -44,9 +44,9 @@ class NoticeHttp:
     async def post(
         self, content: bytes, headers: Mapping[str, str] | None = None, *, reads_answer: bool = True
     ) -> PlatformResponse:
-        """Sends one POST of JSON, never repeated, and returns the answer of any status.
+        """Sends one POST of JSON without retries and returns the answer of any status.
 
-        Without `reads_answer` the answer's body is thrown away. Raises CallError, also for a redirect, which
+        Without `reads_answer`, the answer's body is discarded. Raises CallError, also for a redirect, which
         is not followed.
         """
         request = OutboundRequest(

@@ -40,7 +40,7 @@ def body_of(response: PlatformResponse) -> Decoded:
 
 
 def url_of(target: Target, path: str, params: Mapping[str, str] | None) -> str:
-    """Returns the URL of a call; with a SecretUrl there is no path to choose.
+    """Returns the URL of a call; a SecretUrl has no path to choose.
 
     Raises CallRefused for a path that would leave the connection's base URL.
     """

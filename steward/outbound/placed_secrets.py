@@ -1,4 +1,4 @@
-"""Puts the fixed secrets of an account into a request's address and body."""
+"""Inserts the fixed secrets of an account into a request's address and body."""
 
 import json
 import re
@@ -10,11 +10,11 @@ from steward.outbound.endpoint import Credentials, PlacedSecrets
 from steward.outbound.errors import CallRefused
 
 _MARKER = re.compile(MARKER.pattern.encode())
-_BEGINNING = b"__removed_secret_"  # found faster than the pattern in bodies without one
+_BEGINNING = b"__removed_secret_"  # faster to search for than the pattern in bodies without a marker
 
 
 def url_with(placed: PlacedSecrets, url: str) -> str:
-    """Returns the address with the secrets that belong into it, in place of what it has there."""
+    """Returns the address with the account's secrets in place of the values it has there."""
     parts = urlsplit(url)
     parts = parts._replace(path=_path_with(placed, parts.path))
     if not placed.query:
@@ -29,7 +29,7 @@ def url_with(placed: PlacedSecrets, url: str) -> str:
 
 def _path_with(placed: PlacedSecrets, path: str) -> str:
     """Returns the path with each secret in place of the marker that follows the secret's prefix."""
-    texts: dict[int, str] = {}  # by where the marker begins
+    texts: dict[int, str] = {}  # by the position of the marker
     for prefix, secret in placed.path:
         before = MARKER.pattern.join(map(re.escape, prefix.split("*")))
         if beginning := re.match(before, path):
@@ -61,7 +61,7 @@ def body_with(credentials: Credentials, body: bytes, headers: Mapping[str, str])
 
 
 def refuse_markers_in(url: str, headers: Mapping[str, str]) -> None:
-    """Raises CallRefused if an address or a header holds the marker of a removed secret."""
+    """Raises CallRefused if an address or a header contains the marker of a removed secret."""
     place = (
         "address" if MARKER.search(url) else "header" if any(map(MARKER.search, headers.values())) else None
     )
@@ -74,7 +74,7 @@ def refuse_markers_in(url: str, headers: Mapping[str, str]) -> None:
 
 
 def _written(secret: str, content_type: str) -> str:
-    """Returns a secret as a text inside a body of this type is written."""
+    """Returns a secret as text inside a body of this type."""
     if "json" in content_type:
         return json.dumps(secret, ensure_ascii=False)[1:-1]
     return quote_plus(secret) if "form-urlencoded" in content_type else secret

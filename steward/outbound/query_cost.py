@@ -7,7 +7,7 @@ from steward.outbound.response import Decoded
 
 @dataclass(frozen=True, slots=True)
 class CostBudget:
-    """The cost bucket that is assumed until the platform reports it; Steward uses `share` of it."""
+    """The assumed cost bucket until the platform reports it; Steward uses `share` of it."""
 
     maximum: float = 2_000.0
     restore_rate: float = 100.0
@@ -16,7 +16,7 @@ class CostBudget:
 
 @dataclass(frozen=True, slots=True)
 class ReportedCost:
-    """The query cost a response reports; `throttled`: nothing was done because the bucket was too empty."""
+    """The query cost in a response; `throttled`: nothing was done because the bucket was too empty."""
 
     requested: float
     maximum: float
@@ -26,7 +26,7 @@ class ReportedCost:
 
 
 class CostBucket:
-    """The cost still available as the platform last reported it, less the calls under way."""
+    """The cost still available as last reported by the platform, less the calls in progress."""
 
     def __init__(self, rule: CostBudget) -> None:
         self._share = rule.share
@@ -41,7 +41,7 @@ class CostBucket:
         if cost <= 0:
             return 0.0
         reserve = self._maximum * (1 - self._share)
-        # A call that costs more than our whole share waits for a full bucket, not forever.
+        # A call that costs more than our whole share waits for a full bucket instead of forever.
         need = min(cost + reserve, self._maximum)
         return max((need - (self._available_at(now) - self._reserved)) / self._restore_rate, 0.0)
 
@@ -50,7 +50,7 @@ class CostBucket:
         self._reserved += cost
 
     def settle(self, cost: float, reported: ReportedCost | None, now: float) -> None:
-        """Ends a call: the platform's own numbers count, else the whole estimate is taken as spent."""
+        """Ends a call: the platform's own numbers count; without them, the whole estimate counts as spent."""
         self._reserved = max(self._reserved - cost, 0.0)
         if reported is None:
             self._available = max(self._available_at(now) - cost, 0.0)
@@ -65,7 +65,7 @@ class CostBucket:
 
 
 def reported_cost(body: Decoded) -> ReportedCost | None:
-    """Returns the cost reported in a decoded GraphQL response; null when it holds none that can be used."""
+    """Returns the cost in a decoded GraphQL response; null without a usable one."""
     cost = _entry(_entry(body, "extensions"), "cost")
     status = _entry(cost, "throttleStatus")
     maximum = _number(_entry(status, "maximumAvailable"))
@@ -88,7 +88,7 @@ def _number(value: Decoded) -> float | None:
 
 
 def is_throttled(body: Decoded) -> bool:
-    """Returns whether a response of any status says that the query cost was too high and nothing was done."""
+    """Returns whether a response of any status says that it did nothing because of the query cost."""
     errors = _entry(body, "errors")
     return isinstance(errors, list) and any(
         _entry(_entry(error, "extensions"), "code") == "THROTTLED" for error in errors

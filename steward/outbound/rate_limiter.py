@@ -1,4 +1,4 @@
-"""Limits calls: how many of a connection run at the same time, start in a minute, and when to retry."""
+"""Limits a connection's calls: how many run at once and start within a minute, and when to retry."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -14,7 +14,7 @@ from steward.outbound.query_cost import CostBucket, ReportedCost
 
 _MINUTE = 60.0
 _MAX_LIMITERS = 5_000
-# Waits are floats: the rest of one may be shorter than the clock's smallest step.
+# Waits are floats: the remainder of one may be shorter than the clock's smallest step.
 _MIN_SLEEP_S = 0.001
 # A running write may take a minute; a call without a turn is retried sooner.
 _RETRY_AFTER_S = 15.0
@@ -23,8 +23,8 @@ _RETRY_AFTER_S = 15.0
 class RateLimiter:
     """The budget of one connection or account in this process: which call starts next, and when.
 
-    Reads of runs share `max_concurrency`. Approved writes and management calls go before them and may use
-    `urgent_concurrency` beside them, so that they wait for each other and never for a queue of reads.
+    Reads of runs share `max_concurrency`. Approved writes and management calls go before them and may also
+    use `urgent_concurrency`, so that they only wait for each other and never for a queue of reads.
     """
 
     def __init__(self, rule: RateLimit, clock: Clock) -> None:
@@ -43,7 +43,7 @@ class RateLimiter:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs and nothing waits."""
+        """Whether no call runs or waits."""
         return not self._running and not self._queue
 
     async def acquire(
@@ -57,8 +57,8 @@ class RateLimiter:
     ) -> None:
         """Waits for the call's turn, for capacity, and until `max_cost` is available.
 
-        Without `urgency` a write is a WRITE and another call a READ. Calls of one `share` take turns with
-        those of others. Raises LocalQueueFull when that would take longer than `max_wait_s` seconds.
+        Without `urgency`, a write is a WRITE and any other call a READ. Calls of one `share` take turns
+        with those of others. Raises LocalQueueFull if that would take longer than `max_wait_s` seconds.
         """
         urgency = _urgency_of(write, urgency)
         call = WaitingCall(urgency, share, write, max_cost)
@@ -67,7 +67,7 @@ class RateLimiter:
             await self._wait_for_turn(call, max_wait_s)
         except BaseException:
             self._queue.remove(call)
-            self._wake()  # it may have been woken in the place of another
+            self._wake()  # it may have been woken in place of another call
             raise
         self._queue.remove(call)
         self._running += 1
@@ -89,7 +89,7 @@ class RateLimiter:
         reported_cost: ReportedCost | None = None,
         urgency: Urgency | None = None,
     ) -> None:
-        """Returns the call's capacity and adapts to how the call went.
+        """Releases the call's capacity and adapts to the call's result.
 
         `seconds` is how long it took; null for a call that was not made, which changes nothing.
         """
@@ -113,7 +113,7 @@ class RateLimiter:
         self._failures = self._failures + 1 if failed else 0
 
     def pause(self, seconds: float) -> None:
-        """Lets no call start for `seconds`."""
+        """Prevents calls from starting for `seconds`."""
         self._paused_until = max(self._paused_until, self._clock.monotonic() + seconds)
 
     async def _wait_for_turn(self, call: WaitingCall, max_wait_s: float | None) -> None:
@@ -134,7 +134,7 @@ class RateLimiter:
         """Returns when it may be the call's turn. Raises LocalQueueFull after `remaining_s` seconds."""
         self._wakers[call] = asyncio.get_running_loop().create_future()
         try:
-            # Not wait_for: it may return a result when it is cancelled in the moment it is woken.
+            # Not wait_for: it may return a result when it is cancelled at the moment when it is woken.
             async with asyncio.timeout(remaining_s):
                 await self._wakers[call]
         except TimeoutError:
@@ -143,9 +143,9 @@ class RateLimiter:
             del self._wakers[call]
 
     def _wake(self) -> None:
-        """Wakes the call whose turn it is; that call wakes the next one when it has started.
+        """Wakes the call whose turn it is; that call wakes the next one once it has started.
 
-        Calls before it that exceed the budget of their kind are woken too, to wait for the time instead: no
+        Earlier calls that exceed the budget of their kind are woken too, to wait for the time instead: no
         other call might end after the budget allows them to start.
         """
         for call in self._queue.heads():
@@ -158,9 +158,9 @@ class RateLimiter:
                 return
 
     def _next_call(self) -> WaitingCall | None:
-        """Returns the first call in order that has capacity and fits in the budget of its kind.
+        """Returns the first call in order that has capacity and fits into the budget of its kind.
 
-        A pause and the query cost concern every call: no call overtakes the first one because of them.
+        A pause and the query cost apply to every call, so no call overtakes the first one because of them.
         """
         for call in self._queue.heads():
             if self._has_capacity(call) and self._rate_wait(call.write) <= 0:
@@ -200,21 +200,21 @@ class RateLimiter:
 
 
 def _urgency_of(write: bool, urgency: Urgency | None) -> Urgency:
-    """Returns the urgency of a call that names none: a write is a WRITE, another call a READ."""
+    """Returns the urgency of a call, by default WRITE for a write and READ for any other call."""
     if urgency is not None:
         return urgency
     return Urgency.WRITE if write else Urgency.READ
 
 
 class RateLimiters:
-    """The rate limiters in use; beyond 5,000 the one unused for longest is dropped."""
+    """The rate limiters in use; beyond 5,000, the one unused for longest is dropped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._limiters: OrderedDict[str, RateLimiter] = OrderedDict()
 
     def get(self, key: str, rule: RateLimit) -> RateLimiter:
-        """Returns the limiter named `key`, created with `rule` when it is new."""
+        """Returns the limiter named `key`; creates it with `rule` if it does not exist."""
         limiter = self._limiters.setdefault(key, RateLimiter(rule, self._clock))
         self._limiters.move_to_end(key)
         if len(self._limiters) > _MAX_LIMITERS:
@@ -227,7 +227,7 @@ class RateLimiters:
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Returns the seconds a `Retry-After` header names, as a number or a date; null when it is neither."""
+    """Returns the seconds in a `Retry-After` header, given as a number or a date; null for other values."""
     if value is None:
         return None
     text = value.strip()

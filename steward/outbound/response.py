@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from steward.outbound.errors import PLATFORM_TEXT, UnusableResponse
 
-# Fractions are exact decimals: a price of a sheet is never a binary float.
+# Fractions are exact decimals: a price in a sheet is never a binary float.
 Decoded: TypeAlias = "bool | int | Decimal | str | list[Decoded] | dict[str, Decoded] | None"
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
@@ -28,14 +28,14 @@ NODES = 200_000
 DEPTH = 64
 _DIGITS = 40
 _CHARSET = re.compile(r"charset=[\"']?([\w-]+)", re.ASCII)
-# Codecs of Python that are no encodings of texts, or slow, are left out.
+# Python's codecs that are not text encodings, or are slow, are left out.
 _TEXT_ENCODING = re.compile(
     r"us-ascii|iso-8859-\d+|latin-?1|windows-125\d|koi8-[ru]|utf-16(?:le|be)?"
     r"|shift_jis|euc-(?:jp|kr)|gb(?:k|2312|18030)|big5"
 )
 _STEP = 64 * 1024
 
-# Always matches from a quote on, closed or not, so that the scan stays linear on broken input.
+# Always matches from a quote on, closed or not, so that the scan stays linear for broken input.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[0-9.eE+\-]{%d}" % (_DIGITS + 1))
 _STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
@@ -46,7 +46,7 @@ _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 class PlatformResponse:
     """A status, headers with lower-case names, and the decoded body within its cap.
 
-    `attempts` counts the calls in a row that it ended.
+    `attempts` is the number of calls in a row, of which this response ended the last.
     """
 
     status: int
@@ -62,7 +62,7 @@ class PlatformResponse:
 
     @property
     def text(self) -> str:
-        """The body as text in the encoding that its content type names, else in UTF-8."""
+        """The body as text in the encoding of its content type, else in UTF-8."""
         charset = _CHARSET.search(self.headers.get("content-type", "").lower())
         encoding = charset[1] if charset and _TEXT_ENCODING.fullmatch(charset[1]) else "utf-8-sig"
         try:
@@ -73,7 +73,7 @@ class PlatformResponse:
     def json(self) -> Decoded:
         """Returns the body as JSON.
 
-        Raises UnusableResponse when it is no JSON, repeats a key or exceeds a cap.
+        Raises UnusableResponse when it is not JSON, repeats a key or exceeds a cap.
         """
         return parse_json(self.body)
 
@@ -83,9 +83,9 @@ class PlatformResponse:
 
 
 def parse_json(body: bytes) -> Decoded:
-    """Parses JSON under caps: 200,000 nodes, depth 64, numbers of 40 digits, no NaN, no repeated key.
+    """Parses JSON with caps: 200,000 nodes, depth 64, numbers of 40 digits, no NaN, no repeated key.
 
-    The caps are counted over the bytes before any object is built. Raises UnusableResponse.
+    The caps are checked on the bytes before any object is built. Raises UnusableResponse.
     """
     bare = _STRING.sub(b"0", body)
     structure = bare.translate(None, _STRUCTURE)
@@ -152,7 +152,7 @@ class BodyReader:
                 break
 
     def whole(self) -> bytes:
-        """Returns the decoded body. Raises UnusableResponse when the compressed stream is cut off."""
+        """Returns the decoded body. Raises UnusableResponse when the compressed stream is incomplete."""
         if self._unpack is not None and self.received and not self._unpack.eof:
             raise UnusableResponse("its compression is cut off")
         return bytes(self._decoded_bytes)
@@ -167,7 +167,7 @@ class BodyReader:
 
 
 class LineReader:
-    """Cuts a stream into lines; a line holds at most 1 MiB and the whole at most 256 MiB."""
+    """Splits a stream into lines, of at most 1 MiB each and 256 MiB in total."""
 
     def __init__(self) -> None:
         self._incomplete_line = b""
@@ -182,7 +182,7 @@ class LineReader:
         return [line for line in lines if line.strip()]
 
     def rest(self) -> list[bytes]:
-        """Returns the last line when it has no line end."""
+        """Returns the last line if it has no line end."""
         return [self._incomplete_line] if self._incomplete_line.strip() else []
 
 

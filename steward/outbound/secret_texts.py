@@ -1,4 +1,4 @@
-"""Names the texts of an account's secrets, which no log line, no error and no answer may hold."""
+"""Lists the texts of an account's secrets, which no log line, error or answer may contain."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from steward.telemetry.redact import REDACTED, forms
 
 
 def secret_texts(credentials: Credentials) -> tuple[str, ...]:
-    """Returns the texts that are hidden wherever they occur."""
+    """Returns the texts to hide wherever they occur."""
     match credentials:
         case Basic(user, password):
             return (user.reveal(), password.reveal(), f"{user.reveal()}:{password.reveal()}")
@@ -67,11 +67,11 @@ def answer_without_secrets(
     *,
     keeps_location: bool = False,
 ) -> PlatformResponse:
-    """Returns the answer with `[redacted]` wherever the platform repeats a secret it was sent.
+    """Returns the answer with `[redacted]` wherever the platform repeats a secret from the request.
 
-    Texts of eight characters and more are found plain, escaped and in base64, in the body and in headers. A
-    user name stays: it is no secret, and ordinary answers have it. `keeps_location` leaves the header that
-    says where a redirect leads, for the client that follows it.
+    Texts of eight and more characters are found plain, escaped and in base64, in the body and in headers. A
+    user name stays: it is not secret, and ordinary answers contain it. `keeps_location` leaves the target
+    of a redirect, for the client that follows it.
     """
     if credentials is None:
         return response
@@ -88,7 +88,7 @@ def answer_without_secrets(
 
 
 def _sent_texts(credentials: Credentials, sent_headers: Mapping[str, str]) -> Collection[str]:
-    """Returns the secrets that a request carried: those of the account, and a token got with them."""
+    """Returns the secrets in a request: those of the account, and a token obtained with them."""
     texts = set(secret_texts(credentials)) - _user_names(credentials)
     if isinstance(credentials, TokenExchange):
         texts.update(

@@ -1,4 +1,4 @@
-"""Connects to checked addresses only and reports whether any byte was sent; client.py holds the rules."""
+"""Connects only to checked addresses and reports whether any byte was sent; client.py has the rules."""
 
 import asyncio
 import ssl
@@ -13,7 +13,7 @@ import httpx
 from steward.outbound.address import Resolver, resolve_allowed
 from steward.outbound.errors import CallRefused
 
-# What httpx and httpcore raise for a call that failed in transit.
+# Errors that httpx and httpcore raise for a call that failed in transit.
 FAILURES = (httpx.TransportError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 _CONNECT_ERRORS = (
     httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout,
@@ -33,12 +33,12 @@ class SendTracker:
         self.is_traced = False
 
     async def trace(self, name: str, info: object) -> None:
-        """Records a step of the connection, which calls this at each of them."""
+        """Records a step of the connection, which calls this at each step."""
         if name.endswith("send_request_headers.started"):
             self.started = True
 
     def not_sent(self, error: BaseException) -> bool:
-        """Returns whether certainly nothing was sent; without a trace, judged by the kind of error."""
+        """Returns whether certainly nothing was sent; without a trace, by the kind of error."""
         return not self.started if self.is_traced else isinstance(error, _CONNECT_ERRORS)
 
 
@@ -73,7 +73,7 @@ class _Stream(httpcore.AsyncNetworkStream):
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Resolves once, checks every address, connects to one of them and compares the peer's address."""
+    """Resolves once, checks every address, connects to one and compares the peer's address with it."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Incoming(httpx.AsyncByteStream):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """The pool of one connection: 4 sockets, HTTP/1.1, no retries, no proxy, nothing from the environment."""
+    """The pool of one connection: 4 sockets, HTTP/1.1, no retries, no proxy, no environment settings."""
 
     def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, sockets: int = 4) -> None:
         self._pool = httpcore.AsyncConnectionPool(
@@ -211,7 +211,7 @@ _VERIFY_ERRORS = {
 
 
 def certificate_problem(error: BaseException | None) -> str | None:
-    """Returns why a certificate was not accepted; null for any other failure."""
+    """Returns why a certificate was rejected; null for any other failure."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return _VERIFY_ERRORS.get(error.verify_code, error.verify_message[:200])
@@ -221,15 +221,14 @@ def certificate_problem(error: BaseException | None) -> str | None:
 
 @cache
 def public_tls_context() -> ssl.SSLContext:
-    """Returns the context of all connections to public servers, whose authorities are read once a process."""
+    """Returns the context for public servers, whose authorities are loaded once per process."""
     return tls_context()
 
 
 def tls_context(authorities: str | None = None) -> ssl.SSLContext:
     """Returns a TLS context.
 
-    version 1.2 or later, certificate and name checked, nothing from the environment.
-
+    It requires version 1.2 or later, checks certificate and name, and ignores the environment.
     `authorities` is a file of further certificate authorities, for tests and private networks.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -27,7 +27,7 @@ from steward.security.rsa_keys import load_rsa_key
 from steward.telemetry.redact import Secret, SecretRegister
 
 _MAX_TOKENS = 1_000
-_EXCHANGE_S = 60.0  # of one under a lease, which lasts longer
+_EXCHANGE_S = 60.0  # for an exchange under a lease, which lasts longer
 _MAX_LIFETIME_S = 24 * 3600
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _REFUSED = {
@@ -37,7 +37,7 @@ _REFUSED = {
     UserSignIn: "The sign-in is no longer accepted. It may have been revoked. Sign in again.",
 }
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[PlatformResponse]]
-_UNNAMED_LIFETIME_S = 3600  # of a token whose answer names none (RFC 6749, 5.1)
+_UNNAMED_LIFETIME_S = 3600  # for a token whose answer has no lifetime (RFC 6749, 5.1)
 
 
 class RefreshTokens(Protocol):
@@ -56,7 +56,7 @@ class _Token:
 
 
 def _lifetime(answer: Mapping[str, Decoded]) -> int | None:
-    """Returns the seconds a token is valid; None if what is named is no number."""
+    """Returns the seconds that a token is valid; None if the lifetime is not a number."""
     lifetime_s = answer.get("expires_in", _UNNAMED_LIFETIME_S)
     if isinstance(lifetime_s, str) and lifetime_s.isdecimal():
         return int(lifetime_s)
@@ -64,7 +64,7 @@ def _lifetime(answer: Mapping[str, Decoded]) -> int | None:
 
 
 class TokenCache:
-    """Caches tokens by account or app, and exchanges a new one after 80 % of the lifetime."""
+    """Caches tokens by account or app, and exchanges a new one after 80 % of their lifetime."""
 
     def __init__(self, clock: Clock, register: SecretRegister) -> None:
         self._clock = clock
@@ -74,9 +74,9 @@ class TokenCache:
         self._exchanges: set[asyncio.Future[_Token]] = set()
 
     async def get(self, account: TokenExchange, post: Post) -> Secret:
-        """Returns a valid token of `account`; without a cached one it calls `post(token_url, body, headers)`.
+        """Returns a valid token of `account`; without a cached one, calls `post(token_url, body, headers)`.
 
-        An exchange under a lease continues when the caller no longer waits for it. Raises Unauthorized,
+        An exchange under a lease continues even if the caller stops waiting. Raises Unauthorized,
         PlatformUnavailable, UnusableResponse.
         """
         lock = self._locks.setdefault(account, asyncio.Lock())

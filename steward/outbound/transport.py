@@ -84,7 +84,7 @@ CancelCheck: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class RequestFailed(Exception):
-    """A request without a usable response, and whether it is certain that nothing of it was sent."""
+    """Raised for a request without a usable response; says whether certainly nothing was sent."""
 
     def __init__(self, cause: CallError, *, not_sent: bool) -> None:
         super().__init__(cause.message)
@@ -101,7 +101,7 @@ class Target:
     endpoint: PlatformEndpoint
     origin: UrlOrigin
     limiter: RateLimiter
-    private_hosts: frozenset[str] = frozenset()  # what it may reach beside public addresses over https
+    private_hosts: frozenset[str] = frozenset()  # allowed in addition to public addresses over https
 
     @property
     def pool_key(self) -> _PoolKey:
@@ -111,7 +111,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class OutboundRequest:
-    """A request before it is checked; `operation` is the name logs use."""
+    """A request before it is checked; `operation` is its name in logs."""
 
     method: str
     url: str
@@ -124,11 +124,11 @@ class OutboundRequest:
     write: bool = False
     attempt: int = 1
     check_allowed: Callable[[datetime], None] | None = None
-    # Awaited before the call waits for its turn and after a long wait; it may raise to end the reading.
+    # Awaited before the call waits for its turn and after a long wait; it may raise to end the read.
     check_cancelled: CancelCheck | None = None
     max_cost: float = 0.0
     max_bytes: int = ANSWER_BYTES
-    discards_answer: bool = False  # reads at most `max_bytes` of the body and returns none of it
+    discards_answer: bool = False  # reads at most `max_bytes` of the body and returns none
     retry_timeouts: bool = True
     urgency: Urgency | None = None
     share: Hashable = None
@@ -137,8 +137,8 @@ class OutboundRequest:
 class HttpTransport:
     """Sends every request to a platform; app.py builds it once.
 
-    `transport` replaces the sockets, for tests over an application in process: every rule but those on
-    resolved addresses still holds.
+    `transport` replaces the sockets, for tests with an application in the same process: every rule except
+    those on resolved addresses still applies.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class HttpTransport:
         )
         self._limiters = RateLimiters(clock)
         self._tokens = TokenCache(clock, register)
-        self.refresh_tokens: RefreshTokens | None = None  # app.py sets it: they are kept above this layer
+        self.refresh_tokens: RefreshTokens | None = None  # set by app.py: they are stored above this layer
         self._process_slots = asyncio.Semaphore(_PROCESS_CALLS)
         self._pools: OrderedDict[_PoolKey, GuardedTransport] = OrderedDict()
         self._busy: dict[_PoolKey, int] = {}
@@ -174,7 +174,7 @@ class HttpTransport:
     def target(self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint) -> Target:
         """Returns a connection's target and registers its secrets for redaction.
 
-        Raises CallRefused on its address.
+        Raises CallRefused for its address.
         """
         self.register.add(*secret_texts(endpoint.credentials))
         if (
@@ -208,7 +208,7 @@ class HttpTransport:
         cost: ReportedCost | None = None
         try:
             async with self._process_slots:
-                started_at = self.clock.monotonic()  # what was waited here is not the account's doing
+                started_at = self.clock.monotonic()  # the account did not cause the wait
                 headers = await self._authenticated_headers(target, request)
                 if request.check_allowed is not None:
                     self._check_grant(request.check_allowed)
@@ -254,7 +254,7 @@ class HttpTransport:
     def _trace(
         self, target: Target, request: OutboundRequest, seconds: float, *, status: int, size: int
     ) -> None:
-        """Adds the call's span, which belongs to the run that makes it; never host, path, query or body."""
+        """Adds the call's span to the trace of its run, without host, path, query or body."""
         run = current_run.get()
         parent = None if run is None else run_span(run)
         span_id = new_span(None if parent is None else parent.trace)
@@ -355,7 +355,7 @@ class HttpTransport:
         self._pools.clear()
 
     def _check_grant(self, check_allowed: Callable[[datetime], None]) -> None:
-        """Checks the lease and the age of the intent once more, after waiting for a slot and a token."""
+        """Checks the lease and the age of the intent again, after waiting for a slot and a token."""
         try:
             check_allowed(self.clock.now())
         except CallRefused as refusal:
@@ -369,7 +369,7 @@ class HttpTransport:
             raise CallRefused("a request is at most 2 MiB")
 
     async def _authenticated_headers(self, target: Target, request: OutboundRequest) -> dict[str, str]:
-        """Returns the headers; secrets are added here, after host, port and scheme were checked."""
+        """Returns the headers with secrets, which are added here once host, port and scheme are checked."""
         headers = {"accept": "application/json", "accept-encoding": "gzip, deflate", "user-agent": _AGENT}
         headers |= {name.lower(): value for name, value in (request.headers or {}).items()}
         match request.credentials:
@@ -502,9 +502,9 @@ class HttpTransport:
 
 
 def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None = None) -> dict[str, object]:
-    """Returns the transport's timeouts; its one read timeout is set to that of the first byte.
+    """Returns the transport's timeouts; its only read timeout is set to that of the first byte.
 
-    `_timed` counts the time between the bytes of a body.
+    `_timed` limits the time between the bytes of a body.
     """
     between, connect = min(times.between_bytes_s, request.timeout_s), min(times.connect_s, request.timeout_s)
     first_byte = min(times.first_byte_s, request.timeout_s)
@@ -524,7 +524,7 @@ async def _timed(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[
 
 
 async def _discard(chunks: AsyncIterator[bytes], max_bytes: int) -> None:
-    """Reads the chunks of a body until there are no more or `max_bytes` bytes were read."""
+    """Reads the chunks of a body until it ends or `max_bytes` bytes were read."""
     size = 0
     async for chunk in chunks:
         size += len(chunk)
@@ -550,7 +550,7 @@ def _text(response: PlatformResponse) -> str:
 
 
 def _cause(error: BaseException, host: str, *, not_sent: bool) -> PlatformUnavailable:
-    """Returns why a call failed; only a response can time out, not a connection."""
+    """Returns why a call failed; only a response counts as timed out, not a connection."""
     if _is_timeout(error):
         return PlatformUnavailable() if not_sent else CallTimedOut()
     why = certificate_problem(error)
@@ -564,7 +564,7 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _is_keyless(endpoint: PlatformEndpoint) -> bool:
-    """Returns whether calls go to an address from a workflow, without any credentials."""
+    """Returns whether calls go to an address from a workflow without any credentials."""
     return endpoint.public_only and endpoint.credentials is None
 
 
@@ -576,7 +576,7 @@ def _basic_header(basic: Basic) -> str:
 def _with_secrets(request: OutboundRequest) -> OutboundRequest:
     """Returns the request with the account's secrets in its address and body.
 
-    Raises RequestFailed if it holds a marker of a removed secret that the account does not put back.
+    Raises RequestFailed if it contains a marker of a removed secret that the account does not replace.
     """
     url = request.url
     if isinstance(request.credentials, PlacedSecrets):

@@ -39,7 +39,7 @@ _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
-    """Returns the target of an address's host. Raises CallRefused for an address that may not be called."""
+    """Returns the target of an address's host. Raises CallRefused for a disallowed address."""
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise CallRefused("an address must not contain a name or password")
@@ -50,7 +50,7 @@ def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
 
 
 def _redirect_target(url: str, target: str) -> str:
-    """Returns where a redirect leads: on the same host, and never from https to http. Raises WrongAddress."""
+    """Returns a redirect's target on the same host, never from https to http. Raises WrongAddress."""
     try:
         following = urljoin(url, target)
         before, after = (origin_of(address, (), allows_http=True) for address in (url, following))
@@ -62,7 +62,7 @@ def _redirect_target(url: str, target: str) -> str:
 
 
 class WebReadClient:
-    """Reads for one organization's runs; nothing but GET, HEAD and GraphQL queries."""
+    """Reads for one organization's runs, only by GET, HEAD and GraphQL queries."""
 
     def __init__(
         self, transport: HttpTransport, org: OrgId, *, check_cancelled: CancelCheck | None = None
@@ -150,7 +150,7 @@ class WebWriteClient:
         effect_keys: Sequence[str],
         key: str,
     ) -> PlatformResponse:
-        """Returns the response, also a refusal; no redirect is followed. Raises NotSent, OutcomeUnknown."""
+        """Returns the response, even a refusal; follows no redirect. Raises NotSent, OutcomeUnknown."""
         try:
             self._grant.check(effect_keys, key, connection=NO_CONNECTION)
             now = self._transport.clock.now()
