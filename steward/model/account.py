@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 
 class CreatedVia(StrEnum):
-    """The way in which a record was created."""
+    """How a record was created."""
 
     UI = "ui"
     API_TOKEN = "api-token"
@@ -82,7 +82,7 @@ class MemberState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A person in one organization, as its people see them; of the invited only what the invitation says."""
+    """A person in one organization, as its people see them; if invited, with only the invitation's data."""
 
     id: PersonId
     email: str
@@ -98,7 +98,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """An API credential of an organization; never with its secret."""
+    """An API credential of an organization, without its secret."""
 
     client_id: str
     org: OrgId
@@ -112,7 +112,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The caller: one person in one organization, by a token or in the web app."""
+    """The caller: a person in one organization, by a token or in the web app."""
 
     org: OrgId
     person: PersonId
@@ -142,7 +142,7 @@ def maker(actor: Actor) -> Creator:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A live session; `chosen` is the membership of the organization it works in, when one is chosen."""
+    """A live session; `chosen` is the person's membership of the chosen organization, if any."""
 
     session_hash: str
     person: Person

@@ -1,4 +1,4 @@
-"""Approvals: what a person is asked, decided once."""
+"""Approvals: requests for a person's decision, each decided once."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ class ApprovalStatus(StrEnum):
 
 
 class ApprovalKind(StrEnum):
-    """Whether store changes are asked, or nothing but sends."""
+    """Whether the approval includes store changes, or only sends."""
 
     CHANGES = "changes"
     SENDS = "sends"
@@ -29,7 +29,7 @@ class ApprovalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FollowingSteps:
-    """The steps after an approval: their maximum number, and whether one may ask again."""
+    """The steps after an approval: their maximum number, and whether one may need another approval."""
 
     steps: int = 0
     may_ask_again: bool = False

@@ -1,4 +1,4 @@
-"""The audit log's closed table of actions, and the chain of hashes that binds its entries.
+"""The audit log's closed table of actions, and the hash chain that binds its entries.
 
 See docs/design/audit.md.
 """
@@ -14,7 +14,7 @@ ActorKind = Literal["person", "credential", "service", "operator"]
 Level = Literal["info", "attention"]
 _FaultKind = Literal["altered", "missing", "doubled", "order", "head", "anchor"]
 
-# The first value of what is hashed: another form of entries gets another number.
+# The first hashed value: another form of entries gets another number.
 _FORM = 2
 # The hash before the first entry.
 START = ""
@@ -22,10 +22,10 @@ START = ""
 
 @dataclass(frozen=True, slots=True)
 class AuditAction:
-    """The words of an action, which follow the actor's name, and whether owners should look at its entries.
+    """The words of an action after the actor's name, and whether owners should look at its entries.
 
     `{object}` is the object's name, and the other fields are those of the entry's detail. `attention` marks
-    refused sign-ins, acts that give somebody access, and acts that remove or replace data.
+    refused sign-ins, actions that give somebody access, and actions that remove or replace data.
     """
 
     words: str
@@ -81,13 +81,13 @@ ACTIONS: Final[Mapping[str, AuditAction]] = {
 
 
 def level_of(action: str) -> Level:
-    """Returns the level of an action; `info` for one that a later release has recorded."""
+    """Returns the level of an action; `info` for an unknown action of a later release."""
     return ACTIONS[action].level if action in ACTIONS else "info"
 
 
 @dataclass(frozen=True, slots=True)
 class ChainedEntry:
-    """An entry as stored; `at` in milliseconds, `detail` the stored JSON text."""
+    """An entry as stored; `at` is in milliseconds, `detail` is the stored JSON text."""
 
     org: OrgId
     seq: int
@@ -102,7 +102,7 @@ class ChainedEntry:
     hash: str = ""
 
     def hash_after(self, previous: str) -> str:
-        """Returns the hash of this entry behind one whose hash is `previous`."""
+        """Returns the hash of this entry after an entry with the hash `previous`."""
         return digest(
             [
                 *(_FORM, self.org, self.seq, self.id, self.at, self.actor_kind, self.actor, self.action),
@@ -113,7 +113,7 @@ class ChainedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The first entry that is wrong, and how."""
+    """The first faulty entry, and its fault."""
 
     seq: int
     how: _FaultKind
@@ -121,13 +121,13 @@ class Fault:
 
 @dataclass(slots=True)
 class ChainCheck:
-    """Checks entries in their order; `seq` and `hash` are those of the last sound one."""
+    """Checks entries in order; `seq` and `hash` are those of the last valid entry."""
 
     seq: int = 0
     hash: str = START
 
     def accept(self, entry: ChainedEntry) -> Fault | None:
-        """Takes the next entry; returns what is wrong with the chain at it."""
+        """Checks the next entry; returns the chain's fault at this entry, if any."""
         if entry.seq == self.seq:
             return Fault(entry.seq, "doubled")
         if entry.seq < self.seq:
@@ -140,7 +140,7 @@ class ChainCheck:
         return None
 
     def end(self, head_seq: int, head_hash: str) -> Fault | None:
-        """Returns what is wrong between the last entry and the head."""
+        """Returns the fault between the last entry and the head, if any."""
         if self.seq < head_seq:
             return Fault(self.seq + 1, "missing")
         if (self.seq, self.hash) != (head_seq, head_hash):

@@ -1,4 +1,4 @@
-"""Automations, their states and which moves are allowed."""
+"""Automations, their states and the allowed transitions."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class PausedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Automation:
-    """An automation as answered; workflow-only fields are null for a template."""
+    """An automation in its API form; fields of workflows are null for a template."""
 
     org: OrgId
     id: AutomationId
@@ -73,7 +73,7 @@ class Automation:
     maker: Creator
 
 
-# The summands of a facet.
+# The addends of a facet.
 _STATES = {state: 10 * number for number, state in enumerate(AutomationState)}
 _ORIGINS = {
     (AutomationKind.TEMPLATE, None): 0,
@@ -89,9 +89,10 @@ def facets(
     source: str | None = None,
     trigger: TriggerKind | None = None,
 ) -> list[int]:
-    """Returns the facets of automations of the states, kind, source and trigger; what is None may be any.
+    """Returns the facets of automations with these states, kind, source and trigger; None matches any.
 
-    A facet is the column `automations.facet`: all four in one number, with which the indexes of lists begin.
+    A facet is the column `automations.facet`: all four in one number, with which the indexes of lists
+    begin.
     """
     origins = [
         number

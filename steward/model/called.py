@@ -1,7 +1,7 @@
-"""Workflows that steps of a plan call: what each makes of its step, and those that a person chose.
+"""Called workflows: their effect on the calling step, and those that a person chose.
 
-A called workflow runs inside its step, without rows of its own. It may read anywhere; what it changes or
-sends is proposed as the step's own, so nothing inside may come after it: that would have to wait for the
+A called workflow runs inside its step, without rows of its own. It may read anywhere. What it changes or
+sends is proposed as the step's own, so nothing inside may follow that: it would have to wait for the
 decision.
 """
 
@@ -13,7 +13,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind
 
 _CALLING: Final = "executeWorkflow"
-BELOW: Final = " › "  # between the names of a step and of one in the workflow that it calls
+BELOW: Final = " › "  # between the names of a step and of a step in the workflow that it calls
 _ACTS = (StepKind.CHANGE, StepKind.SEND)
 
 
@@ -26,7 +26,7 @@ class CannotBeCalled(Exception):
 
 
 def with_called(step: PlanStep, plan: Plan) -> PlanStep:
-    """Returns the calling step with the kind and needs of the workflow it calls. Raises CannotBeCalled."""
+    """Returns the calling step with the kind and needs of its workflow. Raises CannotBeCalled."""
     origin = step.origin
     if origin is None:
         return step
@@ -50,9 +50,9 @@ def with_called(step: PlanStep, plan: Plan) -> PlanStep:
 def with_chosen(
     plan: Plan, chosen: Mapping[str, Plan], above: str = "", *, refused: dict[str, str] | None = None
 ) -> Plan:
-    """Returns the plan with the workflows chosen for its steps, by the path of each.
+    """Returns the plan with the workflows chosen for its steps, by each step's path.
 
-    One that cannot run inside its step is left out, and the reason is added to `refused`.
+    Leaves out a workflow that cannot run inside its step, and adds the reason to `refused`.
     """
     steps: list[PlanStep] = []
     inner = dict(plan.inner)
@@ -75,7 +75,7 @@ def with_chosen(
 
 
 def is_open(step: PlanStep, plan: Plan) -> bool:
-    """Returns whether the step calls a workflow that its file does not hold."""
+    """Returns whether the step calls a workflow that its file does not contain."""
     origin = step.origin
     return (
         origin is not None
@@ -86,7 +86,7 @@ def is_open(step: PlanStep, plan: Plan) -> bool:
 
 
 def open_calls(plan: Plan, above: str = "") -> Iterator[str]:
-    """Yields the paths of running steps for whose call no workflow is chosen, in plan order."""
+    """Yields the paths of running steps whose call has no chosen workflow, in plan order."""
     for step in plan.running():
         called = plan.inner.get(step.name)
         if is_open(step, plan):
@@ -96,7 +96,7 @@ def open_calls(plan: Plan, above: str = "") -> Iterator[str]:
 
 
 def chosen_calls(plan: Plan, above: str = "") -> Iterator[str]:
-    """Yields the paths of running steps whose workflow a person chooses, those chosen and those not."""
+    """Yields the paths of running steps whose workflow a person chooses or has chosen."""
     for step in plan.running():
         called = plan.inner.get(step.name)
         if is_open(step, plan) or (called is not None and called.is_chosen):
@@ -143,7 +143,7 @@ def _kind(inside: Sequence[PlanStep], plan: Plan) -> StepKind | None:
 
 
 def _needs(inside: Sequence[PlanStep]) -> tuple[str | None, str | None]:
-    """Returns the one kind of connection that it needs, and the platform if it is a store."""
+    """Returns the one kind of connection that the steps need, and the platform if it is a store."""
     needing = [
         inner_step
         for inner_step in inside
@@ -158,7 +158,7 @@ def _needs(inside: Sequence[PlanStep]) -> tuple[str | None, str | None]:
 
 
 def _target(inside: Sequence[PlanStep]) -> JsonObject | None:
-    """Returns the one document that its steps name; the tab only where all name the same."""
+    """Returns the one document that the steps name, with its tab only if all steps name the same."""
     targets = [
         inner_step.origin.target
         for inner_step in inside

@@ -11,7 +11,7 @@ from typing import Any
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue, canonical, digest
 
-# The service's own name space for effect keys: never changes, or repeats would be new writes.
+# The service's own namespace for effect keys: it never changes, or repeats would become new writes.
 _EFFECTS = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
 _SHOWN_BYTES = 4096
 
@@ -31,7 +31,7 @@ class Action(StrEnum):
 
 
 class FieldKind(StrEnum):
-    """The way in which a field's values are shown."""
+    """How a field's values are shown."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -68,7 +68,7 @@ class Recovery(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """The object a change touches, as people know it."""
+    """The object that a change affects, as people know it."""
 
     type: str
     id: str | None
@@ -90,7 +90,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A platform call: an operation of a connector on one target; the unit of effects and settling."""
+    """A platform call: an operation of a connector on one target; the unit of effects and reconciliation."""
 
     operation: str
     integration_id: IntegrationId
@@ -101,7 +101,7 @@ class Part:
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> "Part":
-        """Reads what `wire` returned."""
+        """Returns the part that `wire` stored."""
         return cls(
             wire["operation"],
             IntegrationId(wire["integration_id"]),
@@ -125,7 +125,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change worked out by a step, before it has an id: one object with all that would change."""
+    """A change that a step computed, before it has an id: one object with everything that would change."""
 
     object: ObjectRef
     action: Action
@@ -133,10 +133,10 @@ class Proposal:
     parts: tuple[Part, ...]
     integration_id: IntegrationId | None
     message: str | None = None
-    undo_of: ChangeId | None = None  # the change that this one puts back
+    undo_of: ChangeId | None = None  # the change that this change undoes
 
     def item_hash(self) -> str:
-        """Returns the SHA-256 of what would be done."""
+        """Returns the SHA-256 of the proposed writes."""
         return digest(
             [
                 self.object.type,
@@ -152,7 +152,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A proposal kept with a run, and what became of it."""
+    """A proposal stored with a run, and its outcome."""
 
     id: ChangeId
     run_id: RunId
@@ -167,12 +167,12 @@ class Change:
     message: str | None
     applied_at: datetime | None
     undoable: bool = True
-    undo_words: str | None = None  # why it cannot be undone, or what an undo does not bring back
+    undo_words: str | None = None  # why it cannot be undone, or what an undo does not restore
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Parts that share one request, with the key of each part's effect and the key the request carries."""
+    """Parts that share one request, with the key of each part's effect and the key of the request."""
 
     parts: tuple[Part, ...]
     effect_keys: tuple[str, ...]
@@ -204,12 +204,12 @@ def effect_key(run: RunId, name: str, iteration: str, *, position: int, part: in
 
 
 def batch_key(effect_keys: Sequence[str]) -> str:
-    """Returns the key of a call that carries several effects: its own key when there is but one."""
+    """Returns the key of a call for these effects, which is their own key if there is only one."""
     return effect_keys[0] if len(effect_keys) == 1 else str(uuid.uuid5(_EFFECTS, "|".join(effect_keys)))
 
 
 def request_hash(parts: Sequence[Part]) -> str:
-    """Returns the hash of the canonical request: a repeat with one key and another hash is a defect."""
+    """Returns the hash of the canonical request: a repeat with the same key and another hash is a defect."""
     return digest([part.wire() for part in parts])
 
 
@@ -247,7 +247,7 @@ _WORST = (Outcome.UNKNOWN, Outcome.FAILED, Outcome.CONFLICT, Outcome.APPLIED, Ou
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Returns the outcome of a change from its parts'; a conflict beside a written part is failed."""
+    """Returns the outcome of a change from those of its parts; a conflict beside a written part is failed."""
     outcome = min(outcomes, key=_WORST.index)
     if outcome is Outcome.CONFLICT and Outcome.APPLIED in outcomes:
         return Outcome.FAILED

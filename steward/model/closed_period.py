@@ -1,4 +1,4 @@
-"""Closed periods: rules of a person that say when nothing runs, or nothing is written."""
+"""Closed periods: people's rules for times in which no run begins, or nothing is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class ClosedScope:
     automation: AutomationId | None = None
 
     def to_wire(self) -> JsonObject:
-        """Returns the scope as answered: only the id that its kind has."""
+        """Returns the API form of the scope, with only the id of its kind."""
         if self.kind is ClosedScopeKind.STORE:
             return {"kind": self.kind.value, "integration_id": self.integration}
         if self.kind is ClosedScopeKind.AUTOMATION:
@@ -52,7 +52,7 @@ class ClosedScope:
 
 @dataclass(frozen=True, slots=True)
 class ClosedWhen:
-    """The times of a closed period on the clock of its zone; a kind uses the fields of its own.
+    """The times of a closed period in its time zone; each kind uses its own fields.
 
     `start` and `end` (`once`): local `YYYY-MM-DDTHH:MM`. `days` with `from_time` and `to_time` (`weekly`):
     local `HH:MM`, both None for whole days. `first` and `last` (`yearly`): `MM-DD`.
@@ -68,7 +68,7 @@ class ClosedWhen:
     last: str | None = None
 
     def to_wire(self) -> JsonObject:
-        """Returns the fields of the kind, by their names in the API."""
+        """Returns the fields of the kind by their API names."""
         match self.kind:
             case ClosedKind.ONCE:
                 return {"kind": "once", "start": self.start, "end": self.end}
@@ -86,7 +86,7 @@ class ClosedWhen:
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, object]) -> "ClosedWhen":
-        """Returns what the service stored itself; a body goes through scheduling/closed_shape.py."""
+        """Returns the times from their stored form; scheduling/closed_shape.py reads those of a request."""
         days = wire.get("days")
         return cls(
             ClosedKind(str(wire["kind"])),
@@ -121,14 +121,14 @@ class ClosedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A stretch of a closed period: [`start`, `end`); without `end` until a person ends it."""
+    """An interval of a closed period: [`start`, `end`); without `end` until a person ends it."""
 
     start: datetime
     end: datetime | None
     period: ClosedPeriod
 
     def holds(self, instant: datetime) -> bool:
-        """Returns whether the instant lies in the stretch: its start does, its end does not."""
+        """Returns whether the instant is in the interval, which includes its start but not its end."""
         return self.start <= instant and (self.end is None or instant < self.end)
 
 

@@ -1,4 +1,4 @@
-"""Connections of an organization and what they are bound to."""
+"""Connections of an organization, and how automations use them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -49,7 +49,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class AutomationConnection:
-    """A connection an automation reads."""
+    """A connection that an automation reads."""
 
     integration_id: IntegrationId
     kind: str

@@ -1,4 +1,4 @@
-"""A Finding: what reading an export found at a step, and what to do about it."""
+"""A finding of an import at a step, and what to do about it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,10 +22,10 @@ class Finding:
     message: str
 
     def wire(self) -> dict[str, str | None]:
-        """Returns the finding as stored and answered."""
+        """Returns the finding in its stored and API form."""
         return {"step": self.step, "level": str(self.level), "code": self.code, "message": self.message}
 
     @classmethod
     def from_wire(cls, wire: dict[str, str | None]) -> "Finding":
-        """Returns the finding of its stored form."""
+        """Returns the finding from its stored form."""
         return cls(wire["step"], FindingLevel(str(wire["level"])), str(wire["code"]), str(wire["message"]))

@@ -30,7 +30,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 def new_id(now: datetime) -> str:
     """Returns a new public id (ULID): 48 bits of `now` in milliseconds, then 80 random bits."""
     v, p = int.from_bytes(os.urandom(10), "big"), _PAIRS
-    return (  # every request gets an id: no loop
+    return (  # without a loop, because every request gets an id
         f"{_head((now - _EPOCH) // _MILLISECOND)}{p[v >> 70]}{p[v >> 60 & 1023]}{p[v >> 50 & 1023]}"
         f"{p[v >> 40 & 1023]}{p[v >> 30 & 1023]}{p[v >> 20 & 1023]}{p[v >> 10 & 1023]}{p[v & 1023]}"
     )
@@ -43,7 +43,7 @@ def _head(milliseconds: int) -> str:
 
 
 class RisingIds:
-    """Generates ids that rise in the order of the calls, also within a millisecond; for one process."""
+    """Generates ids that increase with every call, even within a millisecond; one instance per process."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -58,7 +58,7 @@ class RisingIds:
 
 
 def first_id(instant: datetime) -> str:
-    """Returns the smallest id that can be made at `instant`: every smaller id is older."""
+    """Returns the smallest id that can be created at `instant`: every smaller id is older."""
     value = (instant - _EPOCH) // _MILLISECOND << 80
     return "".join([_PAIRS[(value >> shift) & 1023] for shift in _SHIFTS])
 

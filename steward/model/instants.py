@@ -1,4 +1,4 @@
-"""Instants as the wire writes and reads them."""
+"""Instants in the text form of the API."""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,23 +13,23 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def wire_time(instant: datetime) -> str:
-    """Returns the instant as answered: UTC, `Z`, always three fraction digits, the rest cut off."""
+    """Returns the API form of an instant: UTC, `Z`, always three fraction digits, the rest cut off."""
     if instant.tzinfo is not UTC:
         instant = instant.astimezone(UTC)
-    if instant >= _EARLIEST:  # a quarter of the time the other takes: instants lie close together
+    if instant >= _EARLIEST:  # a quarter of the other path's time: instants are close together
         return wire_time_of((instant - _EARLIEST) // _MILLISECOND)
     return instant.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def wire_time_of(stored: int) -> str:
-    """Like `wire_time`, for milliseconds since 1970 UTC, as instants are stored."""
+    """Returns what `wire_time` does for an instant as stored, in milliseconds since 1970 UTC."""
     minute, rest = divmod(stored, 60_000)
     return f"{_minute(minute)}{_SECONDS[rest // 1000]}{_FRACTIONS[rest % 1000]}"
 
 
 @lru_cache(maxsize=4096)
 def _minute(number: int) -> str:
-    """Returns the beginning that all timestamps of a minute share, counted in minutes since 1970."""
+    """Returns the common beginning of a minute's timestamps; minutes are counted from 1970."""
     return (_EARLIEST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:")
 
 
@@ -38,12 +38,12 @@ _FRACTIONS = tuple(f".{number:03}Z" for number in range(1000))
 
 
 def wire_time_or_none(instant: datetime | None) -> str | None:
-    """Like `wire_time`; None for None."""
+    """Returns what `wire_time` does; None for None."""
     return None if instant is None else wire_time(instant)
 
 
 def read_time(text: str) -> datetime | None:
-    """Returns the instant a timestamp names, in UTC and cut to milliseconds; None when it is not one.
+    """Returns the instant of a timestamp in UTC, cut to milliseconds; None when it is not a timestamp.
 
     RFC 3339 with `T` and with `Z` or a numeric offset, up to 9 fraction digits, years 1970 to 9999.
     """

@@ -1,4 +1,4 @@
-"""JSON values as types, and their one canonical form for hashing."""
+"""Types of JSON values, and their canonical form for hashing."""
 
 import hashlib
 import json
@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = Mapping[str, JsonValue]
-# A JSON value whose members are used without checks, as of an answer whose shape its platform documents. mypy
-# does not check its uses: take JsonValue where that is possible.
+# A JSON value whose members are used without checks, such as an answer whose shape its platform documents.
+# mypy does not check its uses: prefer JsonValue where possible.
 AnyJson: TypeAlias = Any
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -17,7 +17,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",",
 def canonical(value: JsonValue) -> bytes:
     """Returns `value` as canonical JSON: UTF-8, keys sorted by code point, no spaces.
 
-    Raises ValueError on a fraction: in hashed values a fraction is decimal text.
+    Raises ValueError for a fraction: in hashed values, fractions are decimal text.
     """
     _refuse_fractions(value)
     return _ENCODER.encode(value).encode("utf-8")
@@ -31,7 +31,7 @@ def digest(value: JsonValue) -> str:
 def _refuse_fractions(value: JsonValue) -> None:
     if isinstance(value, float):
         raise ValueError("a fraction must be decimal text before it is hashed")
-    if isinstance(value, dict | list | tuple):  # nothing else is encoded, and checks of ABCs take much longer
+    if isinstance(value, dict | list | tuple):  # the only types encoded; checks of ABCs are slow
         for item in value.values() if isinstance(value, dict) else value:
             if not isinstance(item, str):
                 _refuse_fractions(item)

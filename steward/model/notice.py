@@ -19,9 +19,9 @@ from steward.model.ids import (
 )
 from steward.model.json import JsonObject, JsonValue
 
-# A name in the facts of a notice is cut to so many characters.
+# The length to which a name in the facts of a notice is cut.
 NAME_CHARACTERS: Final = 80
-# How many notices a message lists; the others are counted.
+# The number of notices that a message lists; the others are counted.
 LISTED: Final = 20
 
 
@@ -69,16 +69,16 @@ GROUPS: Final[Mapping[Topic, NoticeGroup]] = {
     Topic.ROUTE_BROKEN: NoticeGroup.CONNECTIONS,
     Topic.CHANGES_STOPPED: NoticeGroup.AUTOMATIONS,
 }
-# Topics of an approval that still waits: a message about it is urgent, and void once it is decided.
+# Topics of an approval that still waits: a message about one is urgent, and void once it is decided.
 WAITING_TOPICS: Final = frozenset((Topic.APPROVAL_WAITING, Topic.APPROVAL_EXPIRING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A fact to notify of. `dedupe` names it within the organization, so that it is stored once.
+    """A fact of which people are notified; `dedupe` identifies it, so that it is stored once.
 
-    `facts` is what a message says about it, made by `facts_of`; `count` says how many equal facts of one
-    transaction it stands for.
+    `facts` are the values for messages about it, created by `facts_of`; `count` is the number of equal
+    facts of one transaction that it represents.
     """
 
     topic: Topic
@@ -95,7 +95,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class StoredNotice:
-    """A notice as stored; `inbox_only`: messages about it may have been sent before a restore."""
+    """A stored notice; `inbox_only`: messages about it may have been sent before a restore."""
 
     org: OrgId
     id: NoticeId
@@ -105,7 +105,7 @@ class StoredNotice:
 
 
 def facts_of(**values: JsonValue) -> JsonObject:
-    """Returns facts for a notice: longer texts end in `…` at 80 characters, nulls are left out."""
+    """Returns facts for a notice; cuts texts to 80 characters, ending in `…`, and leaves out nulls."""
     return {
         name: _shortened(value) if isinstance(value, str) else value
         for name, value in values.items()
@@ -118,7 +118,7 @@ def _shortened(text: str) -> str:
 
 
 class ChannelName(StrEnum):
-    """By which way a message leaves."""
+    """The channel through which a message is sent."""
 
     EMAIL = "email"
     PUSH = "push"
@@ -128,7 +128,7 @@ class ChannelName(StrEnum):
 
 
 class MessageKind(StrEnum):
-    """The kind of message: notices at once, a digest of them, a mail of one's account, or a test."""
+    """The kind of a message: immediate notices, a digest, an account mail, or a test."""
 
     NOTICES = "notices"
     DIGEST = "digest"
@@ -152,10 +152,10 @@ class MessageState(StrEnum):
 class NoticeMessage:
     """A message that a channel delivers to one person or one route, with its notices.
 
-    `notices` are at most `LISTED`, the most urgent first; `count` is how many facts it stands for in all.
-    `envelope` is fixed when the message is closed: what else its text needs, for example the organization's
-    name. `address` is that of the person, as it is now. `sealed` is the content of a transactional message
-    with the number of its key.
+    `notices` are at most `LISTED`, the most urgent first; `count` is the number of all its facts.
+    `envelope` holds everything else that its text needs, such as the organization's name, and is fixed when
+    the message is closed. `address` is the person's current address. `sealed` is the content of a
+    transactional message with the number of its key.
     """
 
     org: OrgId
@@ -182,7 +182,7 @@ class MailChoice(StrEnum):
 
 
 class AutomationChoice(StrEnum):
-    """The automations that notify a person: all, or those they made or started."""
+    """The automations that notify a person: all, or those that they created or started."""
 
     ALL = "all"
     MINE = "mine"
@@ -190,7 +190,7 @@ class AutomationChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """A local time of day in which nothing is sent; `days` are those on which it begins (0 is Monday)."""
+    """A local time of day in which nothing is sent; `days` are the days on which it begins (0 is Monday)."""
 
     start: time
     end: time
@@ -211,7 +211,7 @@ _EVERY_GROUP_NOW: Final[Mapping[NoticeGroup, MailChoice]] = dict.fromkeys(Notice
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """A person's preferences; `automations` and `timezone` are null where the default applies."""
+    """A person's preferences; `automations` and `timezone` are null for the default."""
 
     email: Mapping[NoticeGroup, MailChoice] = field(default_factory=lambda: dict(_EVERY_GROUP_NOW))
     automations: AutomationChoice | None = None
@@ -226,7 +226,7 @@ DEFAULT_PREFERENCES: Final = Preferences()
 
 
 def preferences_from_json(stored: Mapping[str, JsonValue]) -> Preferences:
-    """Returns stored preferences; absent ones have their defaults."""
+    """Returns stored preferences, with defaults for absent ones."""
     email = {**_EVERY_GROUP_NOW}
     for group, choice in _object(stored.get("email")).items():
         email[NoticeGroup(group)] = MailChoice(str(choice))
@@ -246,7 +246,7 @@ def preferences_from_json(stored: Mapping[str, JsonValue]) -> Preferences:
 
 
 def preferences_to_json(preferences: Preferences) -> JsonObject:
-    """Returns preferences as stored and as the web app reads them."""
+    """Returns preferences in their stored form, which the web app reads too."""
     quiet, digest = preferences.quiet_hours, preferences.digest
     return {
         "email": {str(group): str(choice) for group, choice in preferences.email.items()},

@@ -1,4 +1,4 @@
-"""Routes: where an organization's notices go beside its people."""
+"""Routes: where an organization's notices are sent besides its people."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ MAX_FILTERED: Final = 200
 
 
 class RouteState(StrEnum):
-    """Whether a route takes messages; a broken one takes none until a person tries it again."""
+    """Whether a route accepts messages; a broken one accepts none until a person tries it again."""
 
     OK = "ok"
     BROKEN = "broken"
@@ -41,7 +41,7 @@ class SealedWebhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationRoute:
-    """A route; `webhook` alone holds secrets. `failures` counts refused messages since the last accepted."""
+    """A route; only `webhook` holds secrets. `failures` counts refused messages since the last success."""
 
     org: OrgId
     id: RouteId

@@ -1,4 +1,4 @@
-"""The occurrence, its states and reasons."""
+"""Occurrences, their states and reasons."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +29,7 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """`slot_at` never changes, `run_at` is when it will really run."""
+    """A slot in the calendar; `slot_at` never changes, `run_at` is when it really runs."""
 
     automation_id: AutomationId
     automation_name: str
@@ -44,11 +44,11 @@ class Occurrence:
     moved_from: datetime | None = None
     version: int = 0
     is_projected: bool = False
-    closed_id: str | None = None  # the closed period that leaves a coming run out
+    closed_id: str | None = None  # the closed period that skips a future run
     closed_name: str | None = None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """Returns all thirteen fields, and the closed period that leaves it out, if one does."""
+        """Returns all thirteen fields, and the closed period that skips it, if any."""
         closed: dict[str, JsonValue] = {"id": self.closed_id, "name": self.closed_name}
         return ({} if self.closed_name is None else {"closed_period": closed}) | {
             "automation_id": self.automation_id,

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from steward.model.json import JsonObject
 
-# What a step may be bound to, and what it may need: closed lists, whatever connectors are registered.
+# What a step may be bound to, and what it may need: closed lists that do not depend on the registered
+# connectors.
 BOUND_KINDS = ("spreadsheet", "teams")
 STEP_NEEDS = ("store", *BOUND_KINDS)
 
@@ -49,7 +50,7 @@ class DataMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The number of tries of a failing read or pure step, and the pauses between them."""
+    """How often a failing read or pure step is tried, and the pauses between the tries."""
 
     tries: int
     wait_ms: int
@@ -59,8 +60,8 @@ class Retry:
 class StepSource:
     """The original of an imported step in its file, with the tool's settings of the step.
 
-    `ports` names its outputs by number, the error output last where it has one. `account` is what the file
-    tells of the account the step signs in to; no secret.
+    `ports` names its outputs by number, with the error output last, if it has one. `account` is the file's
+    data about the account that the step signs in to, without secrets.
     """
 
     source_type: str
@@ -83,7 +84,7 @@ class StepSource:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """A named step; its class (pure, read, change, send, wait) is its kind's, never the plan's choice."""
+    """A named step; its class (pure, read, change, send, wait) follows from its kind, not from the plan."""
 
     name: str
     title: str
@@ -115,14 +116,14 @@ class StartFieldType(StrEnum):
     CHOICES = "choices"  # a list of some of `options`
     JSON = "json"
     FILE = "file"
-    FILES = "files"  # several of one field: `name_0`, `name_1`
+    FILES = "files"  # several files of one field: `name_0`, `name_1`
 
 
 @dataclass(frozen=True, slots=True)
 class StartField:
     """A value that a run is started with: its path in the payload, and its type.
 
-    The path of a file is its name among the files of the start; `label` is its field in a form's values.
+    The path of a file is its name among the uploaded files; `label` is its field in a form's values.
     """
 
     path: tuple[str, ...]
@@ -138,19 +139,19 @@ class StartField:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file, which stands beside the payload."""
+        """Whether it is a file, which is sent beside the payload."""
         return self.type in (StartFieldType.FILE, StartFieldType.FILES)
 
 
-# What a webhook's call has beside its body.
+# The parts of a webhook's call beside its body.
 CALL_PARTS = ("query", "params", "headers")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTrigger:
-    """The proposed start of a file's workflow; `name` is the step that its edges leave from.
+    """The proposed start of a file's workflow; `name` is the step at which its edges begin.
 
-    `fields` are those that its form asks for.
+    `fields` are the fields of its form.
     """
 
     name: str
@@ -160,12 +161,12 @@ class PlanTrigger:
     replaced: str | None = None
     place: tuple[float, float] = (0.0, 0.0)
     fields: tuple[StartField, ...] = ()
-    picks: tuple[str, ...] | None = None  # the fields that a called workflow takes in; None: all
+    picks: tuple[str, ...] | None = None  # the fields that a called workflow receives; None: all
 
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """A metafield a flow reads as a field `handle` of objects of a type."""
+    """A metafield that a flow reads as the field `handle` of objects of a type."""
 
     type: str
     handle: str
@@ -177,7 +178,8 @@ class Patched:
 class Variable:
     """Paths below one root that are read when a flow starts, and the query that reads them.
 
-    Paths begin with the root. `query` is what people are shown; what is sent is made of the paths again.
+    Paths begin with the root. `query` is shown to people; the query that is sent is built from the paths
+    again.
     """
 
     root: str
@@ -188,9 +190,9 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in the order they run where that is fixed, and the edges between them.
+    """Steps in the order in which they run, if that is fixed, and the edges between them.
 
-    What follows the edges is an imported plan's alone; a template's has none of it.
+    Only imported plans have the fields after `edges`.
     """
 
     steps: tuple[PlanStep, ...]
@@ -203,7 +205,7 @@ class Plan:
     triggers: tuple[PlanTrigger, ...] = ()
     variables: tuple[Variable, ...] = ()
     inner: Mapping[str, "Plan"] = field(default_factory=dict)  # called workflows, by the step that calls them
-    is_chosen: bool = False  # a workflow that a person chose for the step which calls it
+    is_chosen: bool = False  # whether a person chose this workflow for the step that calls it
     _into: Mapping[str, tuple[PlanEdge, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -217,7 +219,7 @@ class Plan:
         return self._into.get(name, ())
 
     def after(self, name: str) -> tuple[str, ...]:
-        """Returns the steps `name` comes directly after."""
+        """Returns the names of the steps directly before `name`."""
         return tuple(edge.source for edge in self.before(name))
 
     def step(self, name: str) -> PlanStep:
@@ -228,7 +230,7 @@ class Plan:
         raise KeyError(name)
 
     def running(self) -> list[PlanStep]:
-        """Returns the steps that a run reaches and that are not switched off, whether they can run or not."""
+        """Returns the steps that a run reaches and that are enabled, whether or not they can run."""
         return [
             step
             for step in self.steps
@@ -236,7 +238,7 @@ class Plan:
         ]
 
     def entry(self) -> PlanTrigger | None:
-        """Returns the trigger a run begins at: the proposed one, which is first."""
+        """Returns the trigger at which a run begins: the proposed one, which is first."""
         return self.triggers[0] if self.triggers else None
 
 

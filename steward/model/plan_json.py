@@ -1,4 +1,4 @@
-"""Imported plans as JSON: what a run reads and nothing else; old formats stay readable."""
+"""Imported plans as JSON: exactly what a run reads; old formats stay readable."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ _CHOSEN = "chosen"
 
 
 def to_json(plan: Plan) -> JsonObject:
-    """Returns a plan as it is stored."""
+    """Returns a plan in its stored form."""
     return {
         "plan_format": _FORMAT,
         "source": plan.source,
@@ -125,7 +125,7 @@ def _step(step: PlanStep) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlan:
-    """The kept plan of an import that a person chose for a step which calls a workflow."""
+    """The stored plan of an import that a person chose for a step that calls a workflow."""
 
     import_id: str
     name: str
@@ -133,7 +133,7 @@ class ChosenPlan:
 
 
 def with_chosen(stored: JsonObject, chosen: Mapping[str, ChosenPlan]) -> JsonObject:
-    """Returns a stored plan with the workflows chosen for its steps, by the path of each."""
+    """Returns a stored plan with the workflows chosen for its steps, by each step's path."""
     rest = {name: value for name, value in stored.items() if name != _CHOSEN}
     parts: JsonObject = {
         path: {"import_id": part.import_id, "name": part.name, "plan": part.plan}
@@ -143,14 +143,14 @@ def with_chosen(stored: JsonObject, chosen: Mapping[str, ChosenPlan]) -> JsonObj
 
 
 def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
-    """Returns the workflows chosen for a plan's steps, by the path of each."""
+    """Returns the workflows chosen for a plan's steps, by each step's path."""
     return {path: ChosenPlan(**part) for path, part in stored.get(_CHOSEN, {}).items()}
 
 
 def from_json(stored: Mapping[str, Any]) -> Plan:
-    """Reads a stored plan, with the workflows chosen for its steps.
+    """Returns a stored plan, with the workflows chosen for its steps.
 
-    Raises ValueError for a format this service does not know.
+    Raises ValueError for a format that this service does not know.
     """
     plan, chosen = _from_json(stored), chosen_in(stored)
     if not chosen:
@@ -221,13 +221,13 @@ def _read_step(stored: Mapping[str, Any]) -> PlanStep:
 
 
 def plan_sha256(stored: JsonObject) -> str:
-    """Returns the SHA-256 of a stored plan: the same file gives the same plan."""
+    """Returns the SHA-256 of a stored plan, which is the same for the same file."""
     text = json.dumps(stored, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def needed(plan: Plan) -> list[PlanStep]:
-    """Returns the steps that need a connection, in plan order: reachable, enabled ones."""
+    """Returns the reachable, enabled steps that need a connection, in plan order."""
     return [
         step
         for step in plan.steps

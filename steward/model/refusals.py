@@ -7,7 +7,7 @@ FieldErrors = Mapping[str, Sequence[str]]
 
 
 class Refusal(Exception):
-    """An expected no. `errors` maps dotted request paths to messages; `data` holds current records."""
+    """An expected refusal. `errors` maps dotted request paths to messages; `data` holds current records."""
 
     code: ClassVar[str] = ""
     words: ClassVar[str] = ""
@@ -28,7 +28,7 @@ class Refusal(Exception):
 
 
 class Malformed(Refusal):
-    """The body is not acceptable JSON or form data."""
+    """The body is not valid JSON or form data."""
 
     code = "malformed"
     words = "The body is not valid JSON. Check it and send it again."
@@ -75,7 +75,7 @@ class CsrfFailed(Refusal):
 
 
 class NotFound(Refusal):
-    """Absent, or another organization's: the two are the same answer."""
+    """The record is absent or another organization's, which the answer does not distinguish."""
 
     code = "not_found"
     words = "There is nothing at this address that you can see."
@@ -93,7 +93,7 @@ class MethodNotAllowed(Refusal):
 
 
 class StaleVersion(Refusal):
-    """Somebody changed it since it was read; `data` holds what is current."""
+    """The record changed since it was read; `data` holds the current one."""
 
     code = "stale_version"
     words = "This was changed in the meantime. Check the current values and try again."
@@ -107,14 +107,14 @@ class WrongState(Refusal):
 
 
 class TooLarge(Refusal):
-    """Body, target or headers over their limit."""
+    """The body, target or headers exceed their limit."""
 
     code = "too_large"
     words = "The request is larger than this address takes. Send less."
 
 
 class UnsupportedMediaType(Refusal):
-    """A body of another kind than the operation takes."""
+    """The body has a media type that the operation does not accept."""
 
     code = "unsupported_media_type"
     words = "Send the body as application/json in UTF-8, without a content encoding."
@@ -142,7 +142,7 @@ class NotConnected(Refusal):
 
 
 class InClosedPeriod(Refusal):
-    """A closed period keeps runs from beginning."""
+    """A closed period prevents runs from beginning."""
 
     code = "closed_period"
     words = "Runs are closed at this time. Run it once the closed period has ended."
@@ -163,28 +163,28 @@ class KeyReused(Refusal):
 
 
 class TooManyWaiting(Refusal):
-    """Too many runs of the automation wait already."""
+    """Too many runs of the automation are waiting already."""
 
     code = "too_many_waiting"
     words = "Too many runs of this automation wait already. Try again when some have finished."
 
 
 class RateLimited(Refusal):
-    """Too many calls; nothing was done and nothing was counted."""
+    """Too many calls; nothing was done or counted."""
 
     code = "rate_limited"
     words = "Too many calls. Nothing was done. Wait and try again."
 
 
 class Unavailable(Refusal):
-    """Cannot be completed now."""
+    """The request cannot be completed now."""
 
     code = "unavailable"
     words = "The service cannot complete this now. Try again shortly."
 
 
 class NotConfigured(Refusal):
-    """API access, or a needed setting, is off on this environment."""
+    """API access, or a required setting, is off in this environment."""
 
     code = "not_configured"
     words = "This is not configured on this environment. Ask its operator."

@@ -1,4 +1,4 @@
-"""Marks the places from which an import took a secret.
+"""Marks the places from which an import removed a secret.
 
 Every place that held the same value gets the same marker, so that one account can be bound to all of them.
 See docs/design/imports-secrets.md.
@@ -10,7 +10,7 @@ from typing import Final
 
 from steward.model.json import JsonValue
 
-# The second group is the text of a run, in a plan that the run reads (steps/workflow/run_marks.py).
+# The second group is the run's text in a plan that the run reads (steps/workflow/run_marks.py).
 MARKER: Final = re.compile(r"__removed_secret_([1-9][0-9]{0,5})(?:_([0-9a-f]{32}))?__")
 
 
@@ -20,7 +20,7 @@ def marker(number: int) -> str:
 
 
 def markers_in(value: JsonValue) -> frozenset[int]:
-    """Returns the numbers of the values that were taken from this text, list or object."""
+    """Returns the numbers of the values that were removed from this text, list or object."""
     numbers: set[int] = set()
     stack: list[JsonValue] = [value]
     while stack:

@@ -1,4 +1,4 @@
-"""Runs, their states and the allowed transitions; runs/ and run_queue/ make them."""
+"""Runs, their states and the allowed transitions, which runs/ and run_queue/ make."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
@@ -37,7 +37,7 @@ class Queue(StrEnum):
 
 
 class Mode(StrEnum):
-    """A test run reads for real and refuses every change."""
+    """Whether a run is live, or a test run, which really reads and refuses every change."""
 
     LIVE = "live"
     TEST = "test"
@@ -77,7 +77,7 @@ class Counts:
         return Counts(*map(add, _all_counts(self), more)) if any(more) else self
 
     def wire(self) -> dict[str, int]:
-        """Returns the counts as answered."""
+        """Returns the counts in their API form."""
         return dict(zip(_COUNT_NAMES, _all_counts(self), strict=True))
 
 
@@ -87,7 +87,7 @@ _all_counts: Callable[[Counts], tuple[int, ...]] = attrgetter(*_COUNT_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class EventRef:
-    """The store event a run came from."""
+    """The store event that started a run."""
 
     id: str
     topic: str
@@ -96,7 +96,7 @@ class EventRef:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as answered, but for its steps."""
+    """A run in its API form, without its steps."""
 
     org: OrgId
     id: RunId
@@ -131,7 +131,7 @@ class Run:
     undo_of: RunId | None = None
 
 
-# What `kinds` adds up.
+# The addends of a kind.
 _STATUSES = {status: 10 * number for number, status in enumerate(RunStatus)}
 _MODES = {Mode.LIVE: 0, Mode.TEST: 3}
 _STARTERS = {starter: number for number, starter in enumerate(StartedBy)}
@@ -140,7 +140,7 @@ _STARTERS = {starter: number for number, starter in enumerate(StartedBy)}
 def kinds(
     statuses: Collection[RunStatus] = (), mode: Mode | None = None, started_by: StartedBy | None = None
 ) -> list[int]:
-    """Returns the kinds of runs that have one of the statuses, the mode and the starter; without one, any.
+    """Returns the kinds of runs with these statuses, mode and starter; without one, with any.
 
     A kind is the column `runs.kind`: all three in one number, with which the indexes of lists begin.
     """

@@ -1,4 +1,4 @@
-"""A schedule and which fields each cadence uses."""
+"""Schedules, and the fields that each cadence uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ class SlotNote(StrEnum):
     SHORT_MONTH = "short_month"
 
 
-# The names on the wire, in the order they are answered.
+# The API's field names, in their order in answers.
 FIELDS = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
 
-# Cadences with at most one slot a day: their skips outlive a change of schedule.
+# Cadences with at most one slot a day: their skips are kept when the schedule changes.
 DAILY_OR_RARER = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKLY, Cadence.MONTHLY})
 
-# Cadences whose whole schedule cannot be moved by one run.
+# Cadences whose whole schedule cannot be moved by moving one run.
 SEVERAL_A_DAY = frozenset({Cadence.HOURLY, Cadence.EVERY_6_HOURS})
 
 MONDAY_TO_FRIDAY = (1, 2, 3, 4, 5)
@@ -42,7 +42,7 @@ MONDAY_TO_FRIDAY = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`time_of_day` is the wire's `run_at`, a local `HH:MM`."""
+    """A schedule; `time_of_day` is the API's `run_at`, a local `HH:MM`."""
 
     cadence: Cadence
     time_of_day: str | None = None
@@ -53,7 +53,7 @@ class Schedule:
     week_of_month: int | None = None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """Returns all seven fields by their names in the interface; `days` in the order it was sent."""
+        """Returns all seven fields by their API names, with `days` in the order in which they were sent."""
         return {
             "cadence": self.cadence.value,
             "run_at": self.time_of_day,
@@ -66,9 +66,9 @@ class Schedule:
 
     @classmethod
     def from_wire(cls, wire: JsonObject | Mapping[str, object]) -> "Schedule":
-        """Returns a schedule the service wrote itself; one from outside goes through scheduling/shape.py.
+        """Returns a schedule from its stored form; scheduling/shape.py reads those of a request.
 
-        Raises ValueError when it is not of this shape.
+        Raises ValueError when it does not have this shape.
         """
         days = wire.get("days")
         return cls(

@@ -33,17 +33,17 @@ class ScheduleTrigger:
     kind: ClassVar[TriggerKind] = TriggerKind.SCHEDULE
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """Returns the trigger as answered: `kind` and nothing else."""
+        """Returns the trigger in its API form: only `kind`."""
         return {"kind": self.kind.value}
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Returns the trigger as stored with the automation."""
+        """Returns the trigger in its stored form."""
         return {"kind": self.kind.value}
 
 
 @dataclass(frozen=True, slots=True)
 class EventTrigger:
-    """Starts when its store sends one of `topics`; only the topics are kept, the rest is looked up."""
+    """Starts when its store sends one of `topics`; only the topics are stored, the rest is looked up."""
 
     topics: tuple[str, ...]
     words: str = ""
@@ -54,7 +54,7 @@ class EventTrigger:
     kind: ClassVar[TriggerKind] = TriggerKind.EVENT
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """Returns the trigger as answered: all seven fields; `reason` only while listening has failed."""
+        """Returns all seven fields of the API form; `reason` only while listening has failed."""
         return {
             "kind": self.kind.value,
             "topics": list(self.topics),
@@ -66,7 +66,7 @@ class EventTrigger:
         }
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Returns the trigger as stored with the automation: only what a person set."""
+        """Returns the trigger in its stored form: only what a person set."""
         return {"kind": self.kind.value, "topics": list(self.topics)}
 
 
@@ -74,7 +74,7 @@ Trigger = ScheduleTrigger | EventTrigger
 
 
 def trigger_from_json(stored: Mapping[str, object]) -> Trigger:
-    """Returns the trigger that `to_json` wrote. Raises ValueError for another shape."""
+    """Returns the trigger from its stored form. Raises ValueError for another shape."""
     if TriggerKind(str(stored["kind"])) is TriggerKind.SCHEDULE:
         return ScheduleTrigger()
     topics = stored["topics"]

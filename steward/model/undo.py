@@ -19,7 +19,7 @@ TWICE = "The run changed it again later, so that it cannot be looked up."
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """The part that puts a part back; `note` is a caveat shown beside the change."""
+    """The part that undoes a part; `note` is a caveat shown beside the change."""
 
     part: Part
     note: str | None = None
@@ -27,21 +27,21 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class NeedsLookUp:
-    """A part that can be put back once `Reader.look_up_inverses` has found an id, digest or position."""
+    """A part that can be undone once `Reader.look_up_inverses` has found an id, digest or position."""
 
     note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NothingToUndo:
-    """The part leaves nothing that has to be put back."""
+    """A part that leaves nothing to undo."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Irreversible:
-    """The part cannot be undone; `words` is the reason that people read."""
+    """A part that cannot be undone; `words` is the reason for people."""
 
     words: str
 
@@ -58,7 +58,7 @@ class Undoability:
 
 
 def undoability(inverses: Sequence[Inverse]) -> Undoability:
-    """Returns whether a change with these parts can be undone: no part of it may be `Irreversible`."""
+    """Returns whether a change with these parts can be undone: no part may be `Irreversible`."""
     for inverse in inverses:
         if isinstance(inverse, Irreversible):
             return Undoability(False, inverse.words)
@@ -72,7 +72,7 @@ def undoability(inverses: Sequence[Inverse]) -> Undoability:
 class WrittenPart:
     """A part of an earlier change that was or may have been written.
 
-    `change` counts the changes of the run in their order, `number` the parts of the change. `before` and
+    `change` is the index of the change in its run, `number` that of the part in its change. `before` and
     `after` hold the single values that the part sets, by name: parts that share a name set the same value.
     """
 
@@ -85,13 +85,13 @@ class WrittenPart:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The change and the number of the part."""
+        """The index of the change and the number of the part."""
         return self.change, self.number
 
 
 @dataclass(frozen=True, slots=True)
 class ValuesNow:
-    """The values that a part set, as they are now, by name."""
+    """The current values that a part had set, by name."""
 
     values: Mapping[str, JsonValue]
     is_gone: bool = False
@@ -99,7 +99,7 @@ class ValuesNow:
 
 @dataclass(frozen=True, slots=True)
 class ValueChain:
-    """The parts of a run that set one value, from the newest to the oldest; there is at least one."""
+    """The parts of a run that set one value, from newest to oldest; there is at least one."""
 
     name: str
     parts: tuple[WrittenPart, ...]
@@ -107,7 +107,7 @@ class ValueChain:
 
 @dataclass(frozen=True, slots=True)
 class FoundInverse:
-    """The result of a look-up: the parts that undo a part; `note` says what remains of it."""
+    """The result of a look-up: the parts that undo a part; `note` says what remains."""
 
     parts: tuple[Part, ...]
     note: str | None = None
@@ -115,7 +115,7 @@ class FoundInverse:
 
 @dataclass(frozen=True, slots=True)
 class RememberedValue:
-    """A value that a change made its automation remember, and what was there before; None: nothing."""
+    """A memory value that a change stored for its automation, and the value it replaced; None: nothing."""
 
     space: str
     key: str
@@ -134,7 +134,7 @@ class OriginalChange:
 
 @dataclass(frozen=True, slots=True)
 class OriginalRun:
-    """The run that an undo puts back: when it began, as people read it, and its changes in their order.
+    """The run that an undo undoes: its start in words, and its changes in order.
 
     `cannot` counts the changes that were made and cannot be undone.
     """
@@ -145,25 +145,25 @@ class OriginalRun:
 
 
 class UndoSource(Protocol):
-    """The source of the run and the changes that an undo run puts back."""
+    """Provides the run and the changes that an undo run undoes."""
 
     async def original_run(self) -> OriginalRun:
         """Returns the run with the changes to undo."""
         ...
 
 
-# What a look-up gave, or why there is nothing to put back.
+# The result of a look-up, or why there is nothing to undo.
 LookUpResult: TypeAlias = FoundInverse | str
 _Equality: TypeAlias = Callable[[Part, JsonValue, JsonValue], bool]
 _PartKey: TypeAlias = tuple[int, int]
 _Value: TypeAlias = tuple[IntegrationId, str]
-# Of one value: words why it is left; True: to be put back; False: back already; None: not changed.
+# For one value: why it is left unchanged; True: to be undone; False: already undone; None: not changed.
 _ValueVerdict: TypeAlias = str | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeVerdict:
-    """The decision on one change: its `parts` are put back, are back already (unchanged), or are left."""
+    """The decision on one change: its `parts` are undone, are already undone (unchanged), or stay."""
 
     kind: Literal["put_back", "unchanged", "left"]
     parts: tuple[Part, ...] = ()
@@ -173,7 +173,7 @@ class ChangeVerdict:
 def chains(written: Sequence[WrittenPart]) -> list[ValueChain]:
     """Returns the chain of each value that was set.
 
-    Parts that leave nothing to put back are in no chain; one that sets several values is in several.
+    Parts with nothing to undo are in no chain; a part that sets several values is in several.
     """
     by_value: dict[_Value, list[WrittenPart]] = defaultdict(list)
     for part in sorted(written, key=lambda part: part.key, reverse=True):
@@ -189,10 +189,10 @@ def verdicts(
     look_ups: Mapping[_PartKey, LookUpResult],
     same: _Equality,
 ) -> dict[int, ChangeVerdict]:
-    """Returns what an undo does with each change that has a written part.
+    """Returns the decision of an undo on each change that has a written part.
 
-    `now` holds the values of the newest part of each chain, `look_ups` what was looked up, both by change and
-    number. `same(part, expected, actual)` compares values as the part's operation does.
+    `now` holds the values of the newest part of each chain, `look_ups` the results of look-ups, both by
+    change and number. `same(part, expected, actual)` compares values as the part's operation does.
     """
     all_chains = chains(written)
     value_verdicts: dict[_PartKey, dict[str, _ValueVerdict]] = defaultdict(dict)
@@ -214,7 +214,7 @@ def verdicts(
 def _judged_values(
     chain: ValueChain, now: Mapping[_PartKey, ValuesNow], same: _Equality
 ) -> list[_ValueVerdict]:
-    """Returns for each part what becomes of the chain's value; None where the part did not change it."""
+    """Returns the decision on the chain's value for each part; None if the part did not change it."""
     present = now[chain.parts[0].key]
     linked = _linked(chain, same)
     between: list[_ValueVerdict] = [CHANGED_BETWEEN for _ in chain.parts[len(linked) :]]
@@ -229,9 +229,9 @@ def _judged_values(
 
 
 def _linked(chain: ValueChain, same: _Equality) -> list[bool]:
-    """Returns of the parts from the newest on whether they were written, up to a change between them.
+    """Returns which parts, from the newest on, were written; ends at a change by others between them.
 
-    A part of which that is unknown left the value as it was where the next part found it so.
+    A part with an unknown outcome counts as not written if the next part found the value unchanged.
     """
     linked = [True]
     for newer, part in pairwise(chain.parts):
@@ -246,7 +246,7 @@ def _linked(chain: ValueChain, same: _Equality) -> list[bool]:
 
 
 def _parts_already_back(chain: ValueChain, linked: int, present: ValuesNow, same: _Equality) -> int | None:
-    """Returns how many of the newest `linked` parts are back already; None for a value that none left."""
+    """Returns how many of the newest `linked` parts are already undone; None if the value is another."""
     value, newest = present.values[chain.name], chain.parts[0]
     if same(newest.part, newest.after[chain.name], value):
         return 0
@@ -259,9 +259,9 @@ def _parts_already_back(chain: ValueChain, linked: int, present: ValuesNow, same
 def _judged_part(
     part: WrittenPart, value_verdicts: Collection[_ValueVerdict], look_ups: Mapping[_PartKey, LookUpResult]
 ) -> str | bool:
-    """Returns words for a part that is left, True for one to be put back, False for one that is back already.
+    """Returns why a part stays, or True for a part to undo, and False for one that is already undone.
 
-    A part is one request: where only some of its values are back already, it is left.
+    A part is one request: if only some of its values are already undone, it stays.
     """
     words = next((verdict for verdict in value_verdicts if isinstance(verdict, str)), None)
     if words is not None:
@@ -274,7 +274,7 @@ def _judged_part(
 
 
 def _obstacle(part: WrittenPart, look_ups: Mapping[_PartKey, LookUpResult]) -> str | None:
-    """Returns why a part whose value is as it was written cannot be put back, or None."""
+    """Returns why a part whose written value is still there cannot be undone; None if it can."""
     match part.inverse:
         case Irreversible(words):
             return words
@@ -290,9 +290,9 @@ def _leave_dependents(
     value_verdicts: Mapping[_PartKey, Mapping[str, _ValueVerdict]],
     judged: dict[_PartKey, str | bool],
 ) -> None:
-    """Leaves the older parts of a chain whose newer part is left with its change, until nothing changes.
+    """Keeps older parts of a chain if the change of a newer part stays; repeats until nothing changes.
 
-    A newer part that left the value as it is, or whose value is back already, is in nobody's way.
+    A newer part that did not change the value, or whose value is already undone, does not matter.
     """
     moved = True
     while moved:
@@ -325,7 +325,7 @@ def _verdict(
 
 
 def _in_undo_order(parts: Sequence[WrittenPart]) -> list[WrittenPart]:
-    """Returns the parts of a change in their own order, those that share a value newest first."""
+    """Returns the parts of a change in their own order, but those that share a value newest first."""
     sharing: list[tuple[set[_Value], list[int]]] = []
     for index, part in enumerate(parts):
         names = {(part.part.integration_id, name) for name in part.after}
