@@ -1,4 +1,4 @@
-"""A1 notation of the fake spreadsheets: which cells a range names."""
+"""A1 notation of the fake spreadsheets: converts between ranges and cells."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _CELLS = re.compile(r"\$?([A-Za-z]{0,3})\$?(\d{0,7})(?::\$?([A-Za-z]{0,3})\$?(\d
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A rectangle of one tab, counted from 0, ends excluded; null means to the end of the tab."""
+    """A rectangle of one tab, counted from 0, ends excluded; null means up to the end of the tab."""
 
     tab: str
     first_row: int = 0
@@ -35,7 +35,7 @@ def column_letters(number: int) -> str:
 
 
 def quoted(tab: str) -> str:
-    """Returns a tab's title as ranges write it."""
+    """Returns a tab's title in the form for ranges."""
     return tab if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", tab) else "'" + tab.replace("'", "''") + "'"
 
 
@@ -49,7 +49,7 @@ def written(area: Area, rows: int, columns: int) -> str:
 
 
 def parsed(text: str, tabs: list[str]) -> Area | None:
-    """Returns the area a range names, or null for a bad range or an unknown tab."""
+    """Returns the area of a range; null for a bad range or an unknown tab."""
     if text in tabs:
         return Area(text)
     if "!" not in text and _unquoted(text) in tabs:
@@ -65,7 +65,7 @@ def parsed(text: str, tabs: list[str]) -> Area | None:
 
 
 def _tab_and_cells(text: str, tabs: list[str]) -> tuple[str, str]:
-    """Splits a range into its tab, the first one when it names none, and its cells."""
+    """Splits a range into its tab, by default the first one, and its cells."""
     if "!" in text:
         tab, _, cells = text.rpartition("!")
         return _unquoted(tab), cells

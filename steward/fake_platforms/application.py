@@ -61,8 +61,8 @@ def create(
 ) -> "FakePlatforms":
     """Creates the fake platforms.
 
-    `url` is their own address; `deliver` sends the webhooks (default: the network). `slow` is how slowly the
-    shop answers from the start and after a reset; `sleep` is how it waits.
+    `url` is their own address; `deliver` sends the webhooks (default: the network). `slow` is the shop's
+    initial slowness, also after a reset; `sleep` waits for it.
     """
     return FakePlatforms(
         seed, url, now=now or _system_now, deliver=deliver, slow=slow or Slowness(), sleep=sleep
@@ -110,11 +110,11 @@ class FakePlatforms:
         self.state.deliveries = WebhookSender(shop, self._deliver)
 
     async def settle(self) -> None:
-        """Waits until all webhooks caused so far were tried."""
+        """Waits until delivery of all webhooks so far was attempted."""
         await self.state.deliveries.settle()
 
     def load_products(self, count: int) -> None:
-        """Replaces the catalogue by `count` generated products, every tenth of them variable."""
+        """Replaces the catalogue by `count` generated products, of which every tenth is variable."""
         catalogue.load_products(self.state.shop, count, self.state.seed, self._start)
 
     async def reset(self, seed: int | None = None) -> None:
@@ -186,9 +186,9 @@ class FakePlatforms:
         state.deliveries.enqueue(events)
 
     async def _wait(self, scope: Message, seconds: float) -> bool:
-        """Waits before the answer; returns whether a caller in the same process gave up meanwhile.
+        """Waits before the answer. Returns whether a caller in the same process gave up meanwhile.
 
-        A caller on a socket closes it by itself.
+        A caller on a socket closes the socket instead.
         """
         patience = (scope.get("extensions") or {}).get(PATIENCE)
         if seconds:
@@ -266,7 +266,10 @@ def _pause_seconds(
 def _responses(
     state: PlatformState, request: FakeRequest, service: str | None, fault: InjectedFault | None
 ) -> tuple[FakeResponse | None, FakeResponse | None]:
-    """Returns the response to send, null to drop the connection, and the service's own, null if uncalled."""
+    """Returns the response to send and the service's own, each null for none.
+
+    Without a response to send, the connection is dropped; without the service's own, it was not called.
+    """
     if fault is not None and fault.kind in ("status", "throttle"):
         return _faulty(fault, service), None
     if fault is not None and fault.kind == "drop_before":
@@ -280,7 +283,7 @@ def _responses(
 
 
 async def _arrived(scope: Message, receive: Receive) -> FakeRequest | None:
-    """Returns the complete request, or null when the caller disconnected before it was complete."""
+    """Returns the complete request; null when the caller disconnected before."""
     parts: list[bytes] = []
     while True:
         message = await receive()
@@ -316,7 +319,7 @@ async def _send(send: Send, request: FakeRequest, answer: FakeResponse) -> None:
 
 
 async def _drop(scope: Message, receive: Receive) -> None:
-    """Closes the connection without an answer: through the server, or in process by an error."""
+    """Closes the connection without an answer: through the server, or in process with an error."""
     close = scope.get("extensions", {}).get(DROP) if scope.get("extensions") else None
     if close is None:
         raise ConnectionDropped("the fake platforms closed the connection without answering")
@@ -332,7 +335,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         self._platforms = platforms
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Serves the request under the caller's own read timeout.
+        """Serves the request within the caller's own read timeout.
 
         Raises httpx's errors for a dropped connection and a late answer, as over a socket.
         """

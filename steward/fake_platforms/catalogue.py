@@ -23,7 +23,7 @@ _TOWNS = (
     ("Lyon", "69001", "FR"),
 )
 _PAYMENTS = (("bacs", "Direct bank transfer"), ("paypal", "PayPal"), ("cod", "Cash on delivery"))
-# Of each ten orders: the states, so that every template finds some.
+# The states of each ten orders, so that every template finds some orders.
 _STATES: tuple[str, ...] = (
     "completed",
     "completed",
@@ -42,7 +42,7 @@ def _aged(shop: FakeShop, row: Row, created_at: datetime) -> None:
 
 
 def fill(shop: FakeShop, seed: int, start: datetime) -> None:
-    """Fills an empty shop; every date is counted back from `start`."""
+    """Fills an empty shop; all dates count back from `start`."""
     for name in ("Uncategorized", *_CATEGORIES):
         terms.add(shop, "categories", {"name": name})
     for name in _TAGS:
@@ -150,13 +150,13 @@ def _fill_customers(shop: FakeShop, chance: random.Random, start: datetime) -> N
 
 def _fill_orders(shop: FakeShop, chance: random.Random, start: datetime) -> None:
     for number in range(ORDERS):
-        # The oldest first, some on each of the last sixty days, the newest an hour ago.
+        # Oldest first, some on each of the last sixty days, the newest an hour ago.
         back = timedelta(hours=1 + (ORDERS - 1 - number) * 36, minutes=chance.randint(0, 59))
         add_order(shop, chance, start - back, status=_STATES[number % len(_STATES)])
 
 
 def add_order(shop: FakeShop, chance: random.Random, created_at: datetime, *, status: str) -> Row:
-    """Adds an order of an existing customer; stock stays, so that nothing else changes."""
+    """Adds an order of an existing customer; leaves the stock alone, so that nothing else changes."""
     buyer = shop.customers[chance.choice(sorted(shop.customers))] if shop.customers else blank.customer()
     row = blank.order()
     row |= {"id": shop.next_id("post"), "customer_id": buyer["id"], "created_via": "checkout"}
@@ -218,6 +218,6 @@ def load_products(shop: FakeShop, count: int, seed: int, start: datetime) -> Non
 
 
 def priced(shop: FakeShop) -> list[Row]:
-    """Returns everything that is sold, simple products and variations, by id."""
+    """Returns all simple products and variations, by id."""
     simple = [row for row in shop.products.values() if row["type"] == "simple"]
     return sorted((*simple, *shop.variations.values()), key=lambda row: int(row["id"]))

@@ -17,7 +17,7 @@ _EVENT = {"topic", "resource_id", "resource", "repeat", "same_delivery_id", "bad
 
 
 class BadControlRequest(ValueError):
-    """A request the control surface refuses: 400 or 404 with words."""
+    """Raised for a request that the control surface refuses: 400 or 404 with a message."""
 
     def __init__(self, words: str, status: int = 400) -> None:
         super().__init__(words)
@@ -43,7 +43,7 @@ def _number(request: FakeRequest, name: str, default: int) -> int:
 
 
 def reset_seed(request: FakeRequest, current: int) -> int:
-    """Returns the seed a reset names, else the current one. Raises BadControlRequest."""
+    """Returns the seed in a reset request, else the current one. Raises BadControlRequest."""
     body = _body(request)
     seed = body.get("seed", current) if isinstance(body, dict) else None
     if isinstance(seed, bool) or not isinstance(seed, int):
@@ -52,7 +52,7 @@ def reset_seed(request: FakeRequest, current: int) -> int:
 
 
 def _state_snapshot(state: PlatformState) -> Row:
-    """Returns all data as it is now, in the forms of the services' own answers."""
+    """Returns all current data in the form of the services' own answers."""
     shop = state.shop
     return {
         "products": [products.show(shop, row) for row in shop.products.values()],
@@ -155,7 +155,7 @@ def _slow(state: PlatformState, request: FakeRequest) -> FakeResponse:
 
 
 async def control(state: PlatformState, request: FakeRequest) -> FakeResponse:
-    """Serves one call of the control surface but the reset. Raises BadControlRequest."""
+    """Serves one call of the control surface except the reset. Raises BadControlRequest."""
     path = request.path.rstrip("/")
     if path == "/sandbox/events" and request.method == "POST":
         return await _events(state, request)

@@ -34,7 +34,7 @@ def signature(secret: str, body: bytes) -> str:
 
 
 def padded(resource: Row, more: int) -> Row:
-    """Returns the object with so many more bytes inside one of its text fields."""
+    """Returns the object with `more` additional bytes in one of its text fields."""
     if more <= 0:
         return resource
     name = next((field for field in _TEXT_FIELDS if isinstance(resource.get(field), str)), None)
@@ -45,9 +45,9 @@ def padded(resource: Row, more: int) -> Row:
 
 
 def delivery_body(shop: FakeShop, topic: str, object_id: int) -> Row | None:
-    """Returns the body of a delivery, or null when the object does not exist.
+    """Returns the body of a delivery; null when the object does not exist.
 
-    It is the object as it is now, or its id alone after a deletion.
+    It is the current object, or only its id after a deletion.
     """
     resource, _, event = topic.partition(".")
     if event == "deleted":
@@ -89,7 +89,7 @@ class WebhookSender:
         self._transport = transport
 
     async def settle(self) -> None:
-        """Waits until all queued events were tried, for tests."""
+        """Waits until delivery of all queued events was attempted; for tests."""
         while self._working is not None and not self._working.done():
             await self._working
 
@@ -107,7 +107,7 @@ class WebhookSender:
             if body is not None:
                 second = int(self._shop.now().timestamp())
                 for hook in self._active(event.topic):
-                    # One id for all of one webhook's deliveries of one second, as recorded.
+                    # All deliveries of one webhook in one second share an id, as recorded.
                     delivery_id = hashlib.md5(f"{self._shop.url} {hook['id']} {second}".encode()).hexdigest()
                     self.deliveries.append(await self.send(hook, php_json(body), delivery_id))
 
@@ -116,7 +116,7 @@ class WebhookSender:
         return [hook for hook in hooks if hook["status"] == "active" and hook["topic"] == topic]
 
     async def send_pings(self, events: tuple[ShopEvent, ...]) -> None:
-        """Sends the pings a write caused; the real shop does so before it answers."""
+        """Sends the pings that a write caused; the real shop does so before it answers."""
         for event in events:
             if event.topic == PING and event.object_id in self._shop.webhooks:
                 await self._ping(self._shop.webhooks[event.object_id])
@@ -135,7 +135,7 @@ class WebhookSender:
             transport=self._transport or default_transport, timeout=TIMEOUT_SECONDS, trust_env=False
         )
         try:
-            # The shop's own limit is for the whole delivery, not between bytes.
+            # The shop's limit applies to the whole delivery, not to the time between bytes.
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 return (await client.post(url, content=body, headers=headers)).status_code
         except (httpx.HTTPError, httpx.InvalidURL, OSError, TimeoutError):

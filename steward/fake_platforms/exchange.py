@@ -1,4 +1,4 @@
-"""The requests and responses shared by all fake services."""
+"""The requests and responses that all fake services share."""
 
 import json
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ Row = dict[str, Any]
 
 
 class ConnectionDropped(ConnectionError):
-    """The connection was closed without an answer, because of a fault."""
+    """Raised when a fault closed the connection without an answer."""
 
 
 class ResponseTooLate(TimeoutError):
-    """The caller in the same process did not wait as long as the answer takes."""
+    """Raised when a caller in the same process stopped waiting before the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class FakeRequest:
     scheme: str
 
     def first(self, name: str) -> str | None:
-        """Returns the last value of a query parameter, as PHP reads it, or null."""
+        """Returns the last value of a query parameter, which PHP reads; null without one."""
         values = [value for key, value in self.query if key == name]
         return values[-1] if values else None
 
     def json(self) -> Any:
-        """Returns the body read as JSON, or null when it is not JSON."""
+        """Returns the body as JSON; null when it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -44,7 +44,7 @@ class FakeRequest:
 
 @dataclass(frozen=True, slots=True)
 class FakeChange:
-    """An object a write changed: the written fields before and after."""
+    """An object that a write changed: the written fields before and after."""
 
     type: str
     id: int | str
@@ -65,7 +65,7 @@ class FakeChange:
 
 @dataclass(frozen=True, slots=True)
 class FakeResponse:
-    """An answer, with the objects changed for it."""
+    """An answer, with the objects that changed for it."""
 
     status: int
     body: bytes = b""
@@ -85,12 +85,12 @@ def json_response(
     *,
     changed_objects: tuple[FakeChange, ...] = (),
 ) -> FakeResponse:
-    """Returns an answer that carries JSON."""
+    """Returns an answer with JSON."""
     return FakeResponse(
         status, compact(value), {"content-type": _JSON_TYPE, **(headers or {})}, changed_objects
     )
 
 
 def text_response(status: int, text: str, *, kind: str = "text/plain; charset=UTF-8") -> FakeResponse:
-    """Returns an answer that carries text of the given media type."""
+    """Returns an answer with text of the given media type."""
     return FakeResponse(status, text.encode(), {"content-type": kind})

@@ -12,12 +12,12 @@ _METHODS = ("*", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class BadFault(ValueError):
-    """A fault that cannot be created; the text says why."""
+    """Raised for a fault that cannot be created; the text says why."""
 
 
 @dataclass(slots=True)
 class InjectedFault:
-    """A fault; `seen` counts the matching requests, let through or hit."""
+    """A fault; `seen` counts matching requests, whether hit or not."""
 
     id: str
     method: str
@@ -103,11 +103,11 @@ class FaultList:
         return fault
 
     def all(self) -> list[InjectedFault]:
-        """Returns every fault in order of creation, spent ones included."""
+        """Returns all faults in order of creation, including spent ones."""
         return list(self._all.values())
 
     def remove(self, fault_id: str) -> bool:
-        """Removes one fault; returns false when there is none of that id."""
+        """Removes one fault; returns False when there is none with this id."""
         return self._all.pop(fault_id, None) is not None
 
     def clear(self) -> None:
@@ -115,7 +115,7 @@ class FaultList:
         self._all.clear()
 
     def match_request(self, method: str, path: str) -> InjectedFault | None:
-        """Returns the fault that hits this request and counts the hit; at most one."""
+        """Returns the fault, if any, that hits this request, and counts the hit."""
         for fault in self._all.values():
             if fault.is_spent or fault.method not in ("*", method) or not fault.pattern.fullmatch(path):
                 continue

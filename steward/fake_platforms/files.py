@@ -45,7 +45,7 @@ def books(shop: FakeShop, keys: Keys) -> list[FakeSpreadsheet]:
 
 
 def _moved(price: str, share: float) -> str:
-    """Returns another price at most 20 % apart: rounded towards the old one, never equal to it."""
+    """Returns another price at most 20 % away: rounded towards the old one, never equal to it."""
     old = round(float(price) * 100)
     step = int(old * share) or (1 if share > 0 else -1)
     return f"{(old + step) / 100:.2f}"

@@ -1,4 +1,4 @@
-"""The parts of Google that spreadsheets need: tokens, sign-in, and who sees which spreadsheet."""
+"""The parts of Google that spreadsheets need: tokens, sign-in, and access to spreadsheets."""
 
 import base64
 import binascii
@@ -47,7 +47,7 @@ class _TokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token; `address` is the service account, null a person who owns every spreadsheet."""
+    """A bearer token; `address` is the service account's, null for a person, who owns every spreadsheet."""
 
     address: str | None
     until: datetime
@@ -65,7 +65,7 @@ class _SignInCode:
 
 @functools.cache
 def _public_key(private_key: str) -> rsa.RSAPublicKey:
-    """Returns the key that verifies assertions; cached, since loading it takes longest."""
+    """Returns the key that verifies assertions; cached, because loading it is slow."""
     private = serialization.load_pem_private_key(private_key.encode(), None)
     assert isinstance(private, rsa.RSAPrivateKey)
     return private.public_key()
@@ -89,14 +89,14 @@ class FakeGoogle:
         self._refresh: dict[str, str] = {}
 
     def revoke(self) -> None:
-        """Ends every token, as a person does who revokes the access, for tests."""
+        """Ends every token, as when a person revokes the access; for tests."""
         self._tokens.clear()
         self._refresh.clear()
 
     # Tokens
 
     def authorize(self, request: FakeRequest) -> FakeResponse:
-        """Serves `GET /google/authorize`: redirects at once with a code; without PKCE with an error."""
+        """Serves `GET /google/authorize`: redirects at once with a code, or with an error without PKCE."""
         redirect, state = request.first("redirect_uri"), request.first("state")
         if request.first("client_id") != self._keys.client_id:
             return text_response(401, "Error 401: invalid_client")
@@ -175,7 +175,7 @@ class FakeGoogle:
         return True
 
     def _check_claims(self, claims: Row) -> None:
-        # Google's own clients name its address whatever address they call.
+        # Google's own clients name its address, whatever address they call.
         if claims.get("aud") not in (f"{self.url}/google/token", _AUDIENCE):
             raise _TokenError("invalid_grant", "Invalid JWT: Failed audience check.")
         issued, ends, now = claims.get("iat"), claims.get("exp"), self._now().timestamp()

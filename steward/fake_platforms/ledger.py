@@ -14,7 +14,7 @@ _MARK = "_steward_op"
 
 @dataclass(slots=True)
 class LedgerEntry:
-    """A request; `applied` and `answered` are set when it is over."""
+    """A request; `applied` and `answered` are set once it is complete."""
 
     seq: int
     arrived_at: datetime
@@ -28,7 +28,7 @@ class LedgerEntry:
     fault: str | None = None
 
     def as_row(self) -> Row:
-        """Returns the form the control surface shows."""
+        """Returns the entry in the control surface's form."""
         query: Row = {}
         for name, value in self.request.query:
             earlier = query.get(name, [])
@@ -88,7 +88,7 @@ class Ledger:
 
     @property
     def last_seq(self) -> int:
-        """Returns the number of the newest entry, 0 when there is none."""
+        """Returns the number of the newest entry; 0 when there is none."""
         return len(self._entries)
 
     def record_arrival(self, request: FakeRequest, service: str, *, arrived_at: datetime) -> LedgerEntry:
@@ -104,7 +104,7 @@ class Ledger:
         return entry
 
     def complete(self, entry: LedgerEntry, response: FakeResponse | None, *, answered: int | None) -> None:
-        """Completes an entry with what the service did (null: it was not called) and the sent status."""
+        """Completes an entry with the service's response (null: it was not called) and the sent status."""
         if response is not None:
             entry.objects = tuple(touched.as_row() for touched in response.changed_objects)
             entry.applied = bool(response.changed_objects)
@@ -119,5 +119,5 @@ class Ledger:
                 yield entry
 
     def writes(self) -> list[Row]:
-        """Returns every write as the control surface shows it."""
+        """Returns every write in the control surface's form."""
         return [entry.as_row() for entry in self.entries()]

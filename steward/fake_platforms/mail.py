@@ -1,4 +1,4 @@
-"""A fake mail server: takes messages by SMTP on loopback, without encryption, and stores them."""
+"""A fake mail server: receives messages by SMTP on loopback, without encryption, and stores them."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ _ADDRESS = re.compile(r"(?i)(?:FROM|TO):\s*<([^<>\s]*)>")
 
 
 class FakeMailbox:
-    """The messages that the mail server took."""
+    """The messages that the mail server received."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -39,7 +39,7 @@ class FakeMailbox:
 
 
 class _Envelope:
-    """Sender and recipients of the message that is being sent."""
+    """Sender and recipients of the message being received."""
 
     def __init__(self) -> None:
         self.sender: str | None = None
@@ -99,7 +99,7 @@ async def _take_content(
     await writer.drain()
     content = bytearray()
     while (line := await reader.readline()) not in (b".\r\n", b".\n", b""):
-        if len(content) <= _MAX_BYTES:  # what is longer is read to its end and refused
+        if len(content) <= _MAX_BYTES:  # longer messages are read to their end and refused
             content += line.removeprefix(b".")
     if len(content) > _MAX_BYTES:
         return "552 The message is too large"

@@ -35,7 +35,7 @@ def _plain_text(card: Any) -> str:
 
 
 class FakeTeams:
-    """The workflows, and the messages each received."""
+    """The workflows, and the messages that each received."""
 
     def __init__(self, workflows: dict[str, str], now: Callable[[], datetime]) -> None:
         self._signatures = workflows

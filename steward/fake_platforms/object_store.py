@@ -72,7 +72,7 @@ def sign(secret: str, scope: tuple[str, str, str], timestamp: str, canonical: st
 
 
 class ObjectStore:
-    """The buckets; no request can write."""
+    """The buckets, to which no request can write."""
 
     def __init__(self, keys: tuple[str, str], region: str, now: Callable[[], datetime]) -> None:
         self._access_key, self._secret = keys
@@ -80,7 +80,7 @@ class ObjectStore:
         self.buckets: dict[str, dict[str, StoredObject]] = {}
 
     def put(self, bucket: str, key: str, content: bytes, *, modified_at: datetime | None = None) -> None:
-        """Stores an object, as the supplier would."""
+        """Stores an object on behalf of the supplier."""
         self.buckets.setdefault(bucket, {})[key] = StoredObject(content, modified_at or self._now())
 
     def _check(self, request: FakeRequest) -> None:
@@ -202,7 +202,7 @@ def _page_size(request: FakeRequest) -> int:
 
 
 def _listed_names(keys: list[str], prefix: str, delimiter: str, after: str) -> list[tuple[str, bool]]:
-    """Returns the names sorted after `after`, each with whether it is the common prefix of several keys."""
+    """Returns the sorted names after `after`, each with whether it is the common prefix of several keys."""
     names: dict[str, bool] = {}
     for key in keys:
         if key.startswith(prefix):

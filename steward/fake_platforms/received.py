@@ -1,4 +1,4 @@
-"""Fakes that only take messages: Slack's incoming webhook, and a receiver of signed webhooks."""
+"""Fakes that only receive messages: Slack's incoming webhook, and a receiver of signed webhooks."""
 
 import hmac
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ class FakeSlack:
         self.inbox: list[Row] = []
 
     def answer(self, request: FakeRequest) -> FakeResponse:
-        """Serves `POST /slack/services/…`: 200 `ok`; another path 404; a body that is no message 400."""
+        """Serves `POST /slack/services/…`: 200 `ok`; another path 404; an invalid message 400."""
         if not hmac.compare_digest(request.path.encode(), self._path.encode()):
             return text_response(404, "no_service")
         if request.method != "POST":
@@ -50,7 +50,7 @@ def _block_texts(message: Mapping[str, Any]) -> list[str]:
 
 
 class FakeReceiver:
-    """An address that takes signed webhooks and stores their headers and bodies."""
+    """An address that receives signed webhooks and stores their headers and bodies."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now

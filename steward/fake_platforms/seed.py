@@ -1,4 +1,4 @@
-"""Keys and secrets of the fake platforms, all derived from the seed; they open nothing outside."""
+"""Keys and secrets of the fake platforms, all derived from the seed and useless outside."""
 
 import hashlib
 import random
@@ -19,12 +19,12 @@ _SIEVE = [n for n in range(3, 4000, 2) if all(n % d for d in range(3, int(n**0.5
 
 
 def derived(seed: int, name: str, length: int = 40) -> str:
-    """Returns a hexadecimal text that depends on seed and name alone."""
+    """Returns a hexadecimal text that depends only on seed and name."""
     return hashlib.sha512(f"steward sandbox {seed} {name}".encode()).hexdigest()[:length]
 
 
 def dice(seed: int, name: str) -> random.Random:
-    """Returns a random source for each name, so that one does not shift another."""
+    """Returns a separate random source for each name, so that names do not affect each other."""
     return random.Random(derived(seed, name))
 
 
@@ -49,7 +49,7 @@ def _is_prime(number: int, chance: random.Random) -> bool:
 
 def _prime(chance: random.Random) -> int:
     while True:
-        # The two highest bits set: the product of two such has exactly twice their bits.
+        # With the two highest bits set, the product of two primes has exactly twice their bits.
         number = chance.getrandbits(_PRIME_BITS) | 3 << (_PRIME_BITS - 2) | 1
         if number % _EXPONENT != 1 and _is_prime(number, chance):
             return number
@@ -57,7 +57,7 @@ def _prime(chance: random.Random) -> int:
 
 @lru_cache(maxsize=16)
 def private_key(seed: int) -> str:
-    """Returns the service account's RSA key as PEM: a real key, but anyone who knows the seed has it."""
+    """Returns the service account's RSA key as PEM: a real key, known to anyone who knows the seed."""
     chance = dice(seed, "service account")
     p, q = _prime(chance), _prime(chance)
     d = pow(_EXPONENT, -1, (p - 1) * (q - 1))
@@ -83,7 +83,7 @@ class Keys:
 
     @property
     def consumer_key(self) -> str:
-        """May read and write the shop."""
+        """A key that may read and write the shop."""
         return "ck_" + derived(self.seed, "consumer key")
 
     @property
@@ -93,7 +93,7 @@ class Keys:
 
     @property
     def read_only_key(self) -> str:
-        """May only read the shop."""
+        """A key that may only read the shop."""
         return "ck_" + derived(self.seed, "read only key")
 
     @property
@@ -133,7 +133,7 @@ class Keys:
 
     @property
     def client_email(self) -> str:
-        """The address spreadsheets are shared with."""
+        """The address with which spreadsheets are shared."""
         return f"steward@sandbox-{self.seed}.iam.gserviceaccount.com"
 
     @property

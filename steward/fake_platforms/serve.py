@@ -18,13 +18,13 @@ Ready = Callable[[Row], None]
 
 
 class _DroppingProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with an extension that closes a connection without any answer.
+    """uvicorn's protocol with an extension that closes a connection without an answer.
 
     An application that ends without answering makes uvicorn send 500, which is an answer.
     """
 
     def on_message_begin(self) -> None:
-        """Gives the application the means to close the connection."""
+        """Gives the application a function that closes the connection."""
         super().on_message_begin()
         scope = cast(dict[str, Any], self.scope)
         scope["extensions"] = {**(scope.get("extensions") or {}), DROP: self._close}
@@ -35,7 +35,7 @@ class _DroppingProtocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Reports when it is ready, and leaves the signals of the process to their owner."""
+    """A server that reports when it is ready, and leaves the process's signals to the caller."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *, own_signals: bool) -> None:
         super().__init__(config)
@@ -67,9 +67,9 @@ def refuse_production() -> None:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Returns a bound socket; port 0 takes a free one. Raises OSError for an address in use."""
+    """Returns a bound socket; port 0 picks a free one. Raises OSError for an address in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
+    # Names the protocol, or asyncio would delay small answers by 40 ms to wait for more (TCP_NODELAY).
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -89,9 +89,9 @@ def address(bound: socket.socket) -> str:
 def server(
     platforms: FakePlatforms, ready: Callable[[], None], *, own_signals: bool = True
 ) -> uvicorn.Server:
-    """Returns a server that is not yet running: `await server.serve(sockets=[…])`.
+    """Returns a server that is not running yet: `await server.serve(sockets=[…])`.
 
-    Without `own_signals` the caller ends it by `should_exit`.
+    Without `own_signals`, the caller ends it through `should_exit`.
     """
     config = uvicorn.Config(
         platforms,
@@ -102,7 +102,7 @@ def server(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        # A caller that keeps a connection shall not find it closed just as it sends a write.
+        # A caller that keeps a connection must not find it closed just as it sends a write.
         timeout_keep_alive=300,
         timeout_graceful_shutdown=1,
     )

@@ -41,11 +41,11 @@ class FakeTab:
     metadata: list[Row] = field(default_factory=list)
 
     def values(self) -> list[list[Any]]:
-        """Returns all rows down to the last one with content, as they were stored."""
+        """Returns all rows down to the last one with content, as stored."""
         return self.read(a1.Area(self.title))
 
     def read(self, area: a1.Area) -> list[list[Any]]:
-        """Returns the rows of an area without empty ends of rows and of the area, as the service does."""
+        """Returns the rows of an area without trailing empty cells and rows, as the service does."""
         bottom = min(area.end_row or self.rows, self.rows)
         right = min(area.end_column or self.columns, self.columns)
         inside = [
@@ -71,13 +71,13 @@ class FakeTab:
         self.rows -= bottom - top
 
     def last_row(self) -> int:
-        """Returns the number of rows down to the last one with content."""
+        """Returns the number of the last row with content; 0 without one."""
         return max((row + 1 for (row, _), value in self.cells.items() if value != ""), default=0)
 
 
 @dataclass(slots=True)
 class FakeSpreadsheet:
-    """A spreadsheet, and the addresses it is shared with."""
+    """A spreadsheet, and the addresses with which it is shared."""
 
     id: str
     title: str
@@ -90,7 +90,7 @@ class FakeSpreadsheet:
         return next(tab for tab in self.tabs if tab.title == title)
 
     def area(self, text: str) -> a1.Area:
-        """Returns the area a range names. Raises SheetError 400 for a bad range or an unknown tab."""
+        """Returns the area of a range. Raises SheetError 400 for a bad range or an unknown tab."""
         area = a1.parsed(text, [tab.title for tab in self.tabs])
         if area is None:
             raise _invalid(f"Unable to parse range: {text}")
@@ -119,7 +119,7 @@ def _entered(value: Any, option: str) -> Any:
 
 
 def _rendered(value: Any, option: str) -> Any:
-    """Returns a cell as read: formatted values are text, others are as stored."""
+    """Returns a cell as read: formatted values as text, others as stored."""
     if option != "FORMATTED_VALUE" or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -152,7 +152,7 @@ _DIMENSION = ("ROWS", "COLUMNS")
 
 
 def _value_range(book: FakeSpreadsheet, text: str, *, render: str, dimension: str) -> Row:
-    """Returns a ValueRange as `values.get` answers it; `values` is left out for an empty range."""
+    """Returns a ValueRange in the form of `values.get`; without `values` for an empty range."""
     area = book.area(text)
     tab = book.tab(area.tab)
     rows = [[_rendered(value, render) for value in row] for row in tab.read(area)]
@@ -178,7 +178,7 @@ def _touched(
 
 
 def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row, FakeChange]:
-    """Writes values into a range; null keeps a cell. Raises SheetError when they do not fit."""
+    """Writes values into a range; null leaves a cell unchanged. Raises SheetError when they do not fit."""
     area = _written_area(book, text, body.get("range"))
     tab, rows = book.tab(area.tab), _rows_of(body)
     height, width = len(rows), _width(rows)
@@ -202,7 +202,7 @@ def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row
 
 
 def _written_area(book: FakeSpreadsheet, text: str, body_range: Any) -> a1.Area:
-    """Returns the area to write. Raises SheetError when the body names another one than the request."""
+    """Returns the area to write. Raises SheetError when body and request name different ones."""
     area = book.area(text)
     if body_range is not None and not isinstance(body_range, str):
         raise _invalid("Invalid value at 'data.range'")
@@ -222,7 +222,7 @@ def _refuse_overflow(tab: FakeTab, area: a1.Area, height: int, width: int) -> No
 
 
 def _store(tab: FakeTab, area: a1.Area, rows: list[list[Any]]) -> None:
-    """Writes the values that are not null into the tab, from the area's first cell."""
+    """Writes all values except nulls into the tab, from the area's first cell on."""
     for row_number, row in enumerate(rows, area.first_row):
         for column, value in enumerate(row, area.first_column):
             if value is not None:

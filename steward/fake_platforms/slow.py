@@ -1,4 +1,4 @@
-"""Computes how slowly the fake shop answers: by setting, and by the requested page length."""
+"""Computes how slowly the fake shop answers, from its setting and the requested page length."""
 
 import re
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ _SPAN = re.compile(r"(\d{1,3})-(\d{1,3})")
 
 @dataclass(frozen=True, slots=True)
 class Slowness:
-    """Seconds an answer takes: `min_s` for one object or a write, `max_s` for a page of 100 objects."""
+    """Seconds for an answer: `min_s` for one object or a write, `max_s` for a page of 100 objects."""
 
     min_s: int = 0
     max_s: int = 0
 
     def seconds(self, request: FakeRequest) -> float:
-        """Returns the seconds of one answer; a page takes its share of the longest one."""
+        """Returns the seconds for one answer; a page takes its share of the longest time."""
         is_list = request.method == "GET" and not request.path.rstrip("/").rpartition("/")[2].isdigit()
         if not is_list:
             return float(self.min_s)
@@ -42,7 +42,7 @@ def slowness(min_s: Any, max_s: Any) -> Slowness:
 
 
 def span(text: str) -> Slowness:
-    """Returns a slowness as the command line writes it, such as `2-20`. Raises ValueError."""
+    """Returns a slowness from its command-line form, such as `2-20`. Raises ValueError."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise ValueError("give the seconds of the shortest and the longest answer, such as 2-20")

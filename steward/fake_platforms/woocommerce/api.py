@@ -46,7 +46,7 @@ Act = Callable[[_RouteCall], Any]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path and the function of each method; `created_path` is where created objects are found."""
+    """A path and the function of each method; `created_path` is the path of created objects."""
 
     pattern: re.Pattern[str]
     acts: dict[str, Act]
@@ -131,7 +131,7 @@ def _variation_routes() -> list[Route]:
     return [
         _route(
             root,
-            # The shop really answers this address with its own pattern in it (variations recording).
+            # The real shop also answers this address with its own pattern in it (variations recording).
             created_path="products/(?P<product_id>[\\d]+)/variations/",
             get=lambda c: variations.listed(c.shop, c.ids[0], c.query),
             post=lambda c: variations.create(c.shop, c.ids[0], c.body),
@@ -229,7 +229,7 @@ def _credentials(request: FakeRequest) -> tuple[str, str] | None:
 def _refuse(shop: FakeShop, request: FakeRequest, *, single: bool) -> None:
     """Checks key and rights as WooCommerce does. Raises ShopError.
 
-    An unknown key sees nothing (401 cannot_view); a known one learns which right it lacks.
+    An unknown key sees nothing (401 cannot_view); a known key is told which right it lacks.
     """
     denial, words = _denial(request.method, single=single)
     credentials = _credentials(request)
@@ -247,7 +247,7 @@ def _refuse(shop: FakeShop, request: FakeRequest, *, single: bool) -> None:
 
 
 def _denial(method: str, *, single: bool) -> tuple[str, str]:
-    """Returns code and words for a caller who may not use the method."""
+    """Returns code and message for a caller who may not use the method."""
     if method in _READS:
         message = "Sorry, you cannot view this resource." if single else "Sorry, you cannot list resources."
         return "woocommerce_rest_cannot_view", message
@@ -343,7 +343,7 @@ def _completed(
 
 
 _PREFIX = "/wp-json/wc/v3/"
-# Where the shop looks up the object before it checks the key: an unknown one is refused as unknown.
+# Here the shop looks up the object before it checks the key, so an unknown object is refused as such.
 _LOOKED_FOR_FIRST = re.compile(r"(products|products/tags|products/categories|orders|customers)/(\d+)/?")
 
 
@@ -362,7 +362,7 @@ def _is_unknown(shop: FakeShop, path: str) -> bool:
 
 
 def _page_not_found(shop: FakeShop) -> FakeResponse:
-    """Returns the page WordPress serves at an unknown address."""
+    """Returns the page that WordPress serves at an unknown address."""
     html = (
         f"<!DOCTYPE html><html><head><title>Page not found – {shop.title}</title></head><body></body></html>"
     )
@@ -370,7 +370,7 @@ def _page_not_found(shop: FakeShop) -> FakeResponse:
 
 
 def _by_query(shop: FakeShop, route: str) -> RouteResult:
-    """Serves the form `/?rest_route=…`, which all sites have and in which no key is read."""
+    """Serves the form `/?rest_route=…`, which all sites have and which ignores keys."""
     if route.rstrip("/") == "":
         return RouteResult(200, settings.site_index(shop), {"allow": "GET"})
     inner = route.removeprefix("/wc/v3/")

@@ -46,7 +46,7 @@ _EMPTY: dict[str, Any] = {
 
 
 def _empty(arg: Arg) -> Any:
-    """Returns what an argument sent as null becomes: WordPress casts null without validating it."""
+    """Returns the value of an argument sent as null: WordPress casts null without validating it."""
     value = None if arg.nullable else _EMPTY.get(arg.kind)
     return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
 
@@ -92,7 +92,7 @@ def _boolean(name: str, value: Any) -> bool:
 
 
 def moment(text: str) -> datetime | None:
-    """Returns a date the server understands, or null."""
+    """Returns a date that the server understands; null for other texts."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -106,7 +106,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _within(name: str, value: Row, arg: Arg) -> Row:
-    """Returns an object with its known fields converted; unknown ones stay."""
+    """Returns an object with its known fields converted and its unknown ones unchanged."""
     converted = dict(value)
     for key, inner in (arg.inside or {}).items():
         if key in value and not (value[key] is None and inner.nullable):
@@ -151,7 +151,7 @@ def _texts(name: str, value: Any, arg: Arg) -> list[str]:
 
 
 def _text_date(name: str, value: Any, arg: Arg) -> str:
-    """Accepts any text, as the shop does: one that is no date is the same as none."""
+    """Accepts any text, as the shop does: an invalid date counts as none."""
     if not isinstance(value, str):
         raise _wrong_type(name, "null,string")
     return value
@@ -178,7 +178,7 @@ _CONVERSIONS: dict[str, Callable[[str, Any, Arg], Any]] = {
 
 
 def validated(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = ()) -> Row:
-    """Returns the known arguments, converted. Raises ShopError naming all missing or wrong ones."""
+    """Returns the known arguments, converted. Raises ShopError that names all missing or wrong ones."""
     missing = [name for name in required if values.get(name) is None]
     if missing:
         message = "Missing parameter(s): " + ", ".join(missing)
@@ -209,7 +209,7 @@ def coerced(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:
     """Returns the known arguments of a batch item, which the shop converts without checking.
 
     Null counts as absent, and an unknown status is replaced: `{"id": 11, "status": "hidden"}` in a batch
-    makes a draft.
+    yields a draft.
     """
     converted: Row = {}
     for name, arg in args.items():
@@ -228,7 +228,7 @@ def coerced(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:
 
 
 def _cast(value: Any, arg: Arg) -> str | int | None:
-    """Returns a value of the wrong type as PHP casts it, or null for one that is left out."""
+    """Returns a value of the wrong type as PHP casts it; null for one that is left out."""
     if arg.kind == "string" and isinstance(value, int | float):
         return str(value)
     if arg.kind == "integer" and isinstance(value, str):

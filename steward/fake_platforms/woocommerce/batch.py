@@ -1,4 +1,4 @@
-"""Batches of the fake shop: up to 100 items, each applied on its own."""
+"""Batches of the fake shop: up to 100 items, each applied separately."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,10 +26,10 @@ def batch(
     update: Callable[[int, Row], Row],
     delete: Callable[[int], Row],
 ) -> Any:
-    """Creates, updates and deletes in this order; a failed item is an `error` in its place.
+    """Creates, updates and deletes in this order; a failed item becomes an `error` in its place.
 
     More than 100 items are refused as a whole with 413. `_fields` empties the answer although the writes
-    happened.
+    were made.
     """
     requested = {name: _items(body, name) for name in ("create", "update", "delete")}
     if sum(len(items) for items in requested.values()) > _LIMIT:

@@ -22,7 +22,8 @@ ARGS: dict[str, Arg] = {
     "shipping": Arg("object", inside=ADDRESS),
     "meta_data": META,
 }
-# A new customer's address is not held to the form here: what makes the account refuses it, by another code.
+# The form of a new customer's address is not checked here: the creation of the account refuses it, with
+# another code.
 _NEW = ARGS | {"email": Arg()}
 _PREFIXES = ("sales", "hello", "mail", "contact", "info")
 _SORT = {"id": "id", "name": "username", "registered_date": "date_created_gmt"}
@@ -59,7 +60,7 @@ def _is_taken(shop: FakeShop, name: str, value: str) -> bool:
 
 
 def _refuse_registration(shop: FakeShop, values: Row) -> None:
-    """Raises ShopError where no account can be created, in the shop's order of checks."""
+    """Raises ShopError if no account can be created, in the shop's order of checks."""
     email, username = values.get("email", ""), values.get("username", "")
     refusal: tuple[str, str] | None = None
     if not is_email(email):
@@ -143,7 +144,7 @@ def delete(shop: FakeShop, customer_id: int, *, force: bool) -> Row:
     if not force:
         raise errors.trash_unsupported("Customers")
     answered = show(shop, row)
-    # The answer to this one write carries no hints (customers recording).
+    # The answer to this one write has no hints (customers recording).
     del answered["_links"]["self"][0]["targetHints"]
     del shop.customers[customer_id]
     shop.record_change("customer", customer_id, row, None, ("email",))

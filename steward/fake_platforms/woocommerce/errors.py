@@ -1,4 +1,4 @@
-"""Refusals of the fake shop, in the words and codes of WooCommerce."""
+"""Refusals of the fake shop, with the messages and codes of WooCommerce."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class ShopError(Exception):
 
 
 class _ShopFailure(ShopError):
-    """A failure of the shop's program: WordPress adds a list of further errors."""
+    """A failure of the shop's program, for which WordPress adds a list of further errors."""
 
     def body(self) -> Row:
         """Returns `{code, message, data, additional_errors}`."""
@@ -27,7 +27,7 @@ class _ShopFailure(ShopError):
 
 
 def critical() -> ShopError:
-    """Returns an error the shop's program does not handle."""
+    """Returns an error that the shop's program does not handle."""
     message = "<p>There has been a critical error on this website.</p>"
     return _ShopFailure(500, "internal_server_error", message)
 
@@ -35,7 +35,7 @@ def critical() -> ShopError:
 def refund_refused(code: str, message: str, data: int) -> ShopError:
     """Returns a refusal of the refunds resource.
 
-    It gives its status as a bare number, which WordPress does not read, so the answer is always 500.
+    Its status is a bare number, which WordPress does not read, so the answer is always 500.
     """
     return ShopError(500, f"woocommerce_rest_{code}", message, data)
 
@@ -61,7 +61,7 @@ def trash_unsupported(plural: str) -> ShopError:
 
 
 def already_trashed(kind: str) -> ShopError:
-    """Returns the refusal to trash an object that is in the trash."""
+    """Returns the refusal to trash an object that is in the trash already."""
     return ShopError(410, "woocommerce_rest_already_trashed", f"The {kind} has already been deleted.")
 
 

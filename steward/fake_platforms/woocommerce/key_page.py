@@ -1,4 +1,4 @@
-"""The fake shop's page that issues keys (`/wc-auth/v1/authorize`): its owner always allows."""
+"""The fake shop's page that issues keys (`/wc-auth/v1/authorize`); its owner always consents."""
 
 import secrets
 from urllib.parse import urlencode
@@ -15,9 +15,9 @@ _RIGHTS = ("read", "write", "read_write")
 async def authorize(
     shop: FakeShop, request: FakeRequest, transport: httpx.AsyncBaseTransport | None
 ) -> FakeResponse:
-    """Serves `GET /wc-auth/v1/authorize`: makes keys, delivers them, then sends the browser back.
+    """Serves `GET /wc-auth/v1/authorize`: creates keys, delivers them, then redirects the browser back.
 
-    Keys that the caller does not take with 200 are deleted, as by the real shop.
+    Keys that the caller does not accept with 200 are deleted, as in the real shop.
     """
     user, scope = request.first("user_id"), request.first("scope") or ""
     back, callback = request.first("return_url"), request.first("callback_url")

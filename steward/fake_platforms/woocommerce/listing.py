@@ -36,7 +36,7 @@ class RouteResult:
 
 
 def only_fields(row: Row, fields: str | None, *, keep_links: bool) -> Row:
-    """Returns the fields that `_fields` names; single objects keep their links, lists do not."""
+    """Returns the fields named by `_fields`; single objects keep their links, lists do not."""
     if not fields:
         return row
     inner: dict[str, set[str]] = {}
@@ -155,7 +155,7 @@ def in_status(rows: Iterable[Row], arguments: Row) -> list[Row]:
 
 
 def with_values(rows: Iterable[Row], arguments: Row, names: Iterable[str]) -> list[Row]:
-    """Returns the rows whose fields equal those arguments that are given."""
+    """Returns the rows whose fields equal the arguments with these names that were sent."""
     expected = {name: arguments[name] for name in names if name in arguments}
     return [row for row in rows if all(row.get(name) == value for name, value in expected.items())]
 

@@ -48,13 +48,13 @@ def note_by_id(shop: FakeShop, order_id: int, note_id: int) -> Row:
 
 
 def _noted(shop: FakeShop, order_id: int) -> None:
-    """Raises ShopError 404 for an unknown order, with another code than the list of notes."""
+    """Raises ShopError 404 for an unknown order, with a code other than that of the list of notes."""
     if order_id not in shop.orders:
         raise errors.ShopError(404, "woocommerce_rest_order_invalid_id", "Invalid order ID.")
 
 
 def create_note(shop: FakeShop, order_id: int, body: Row) -> Row:
-    """Creates a note; it neither moves the order's modified time nor sends a webhook."""
+    """Creates a note, which neither changes the order's modification time nor sends a webhook."""
     values = validated(body, _NOTE, required=("note",))
     _noted(shop, order_id)
     customer_note = bool(values.get("customer_note", False))
@@ -94,7 +94,7 @@ def _refund_row(shop: FakeShop, order_id: int, amount: str, values: Row) -> Row:
 
 
 def refunds_listed(shop: FakeShop, order_id: int, query: Row) -> RouteResult:
-    """Returns the refunds of an order; the list of an unknown order is empty."""
+    """Returns the refunds of an order; an empty list for an unknown order."""
     listing = Listing({}, _SORT, "date", shop.zone)
     arguments = listing.read(query)
     rows = [row for row in shop.refunds.values() if row["order_id"] == order_id]
@@ -105,7 +105,7 @@ def refunds_listed(shop: FakeShop, order_id: int, query: Row) -> RouteResult:
 
 
 def refund_by_id(shop: FakeShop, order_id: int, refund_id: int) -> Row:
-    """Returns one refund. Raises ShopError: 404 for an unknown one, 500 under another order."""
+    """Returns one refund. Raises ShopError: 404 for an unknown one, 500 for another order's."""
     row = shop.refunds.get(refund_id)
     if row is None and refund_id not in shop.orders:
         raise errors.invalid_id("shop_order_refund", 404)
@@ -122,7 +122,7 @@ def _noted_on_order(order: Row, refund: Row, amount: float) -> None:
 
 
 def create_refund(shop: FakeShop, order_id: int, body: Row) -> Row:
-    """Creates a refund; one that is too high is 500 and leaves an empty refund behind, as in WooCommerce."""
+    """Creates a refund; a refund that is too high is 500 and leaves an empty one, as in WooCommerce."""
     values = validated(body, _REFUND)
     order = shop.orders.get(order_id)
     if order is None:

@@ -124,9 +124,9 @@ def money(value: float) -> str:
 
 
 def _product_meant(shop: FakeShop, fields: Row) -> Row | None:
-    """Returns the product or variation a line names, or null for an unknown one.
+    """Returns the product or variation that a line names; null for an unknown one.
 
-    The SKU has precedence, then the variation, then the product. Raises ShopError when the line names
+    The SKU takes precedence, then the variation, then the product. Raises ShopError when the line names
     nothing.
     """
     if fields.get("sku"):
@@ -140,7 +140,7 @@ def _product_meant(shop: FakeShop, fields: Row) -> Row | None:
 
 
 def line(shop: FakeShop, fields: Row) -> Row:
-    """Returns a new order line; one for an unknown product is empty."""
+    """Returns a new order line; an empty one for an unknown product."""
     sold = _product_meant(shop, fields)
     product = _product_fields(shop, sold)
     quantity = int(fields.get("quantity", 1))
@@ -169,7 +169,7 @@ def line(shop: FakeShop, fields: Row) -> Row:
 
 
 def _product_fields(shop: FakeShop, sold: Row | None) -> Row:
-    """Returns what a line shows of its product or variation."""
+    """Returns the fields of a line that come from its product or variation."""
     if sold is None:
         unknown = {"name": "", "product_id": 0, "variation_id": 0, "parent_name": None}
         return unknown | {"sku": None, "global_unique_id": None, "image_id": 0}
@@ -192,7 +192,7 @@ def _unit(total: float, quantity: int) -> float | int:
 
 
 def _set_lines(shop: FakeShop, row: Row, requested: list[Row]) -> None:
-    """Writes lines: those with an id are changed, those without are added each time."""
+    """Stores lines: changes those with an id, and adds those without one each time."""
     lines: list[Row] = [dict(line) for line in row["line_items"]]
     for fields in requested:
         is_removed = _is_removal(fields)
@@ -214,7 +214,7 @@ def _is_removal(fields: Row) -> bool:
 
 
 def _change_line(order_line: Row, fields: Row) -> None:
-    """Takes over what an ask names of a line; a quantity alone leaves the total as it was."""
+    """Applies the requested fields to a line; a quantity alone leaves the total unchanged."""
     total = _amount(fields, "total", float(order_line["total"]))
     subtotal = max(_amount(fields, "subtotal", float(order_line["subtotal"])), total)
     quantity = int(fields["quantity"] if "quantity" in fields else order_line["quantity"])
@@ -242,7 +242,7 @@ def _paid_status(shop: FakeShop, row: Row) -> str:
 
 
 def derive(shop: FakeShop, row: Row) -> None:
-    """Sets totals and the flags of what may be done with the order."""
+    """Sets totals, and the flags that say which actions the order allows."""
     parts = [*row["line_items"], *row["shipping_lines"], *row["fee_lines"]]
     total = sum((stock.number(line.get("total", "")) or 0.0) for line in parts)
     row["total"] = money(total)
@@ -255,7 +255,7 @@ def derive(shop: FakeShop, row: Row) -> None:
 
 
 def _reduce_stock(shop: FakeShop, row: Row) -> None:
-    """Takes stock once for each line, when the order becomes processing, completed or on hold."""
+    """Reduces stock once for each line, when the order becomes processing, completed or on hold."""
     for line in row["line_items"]:
         sold = shop.sellable(line["product_id"], line["variation_id"])
         is_reduced = any(entry["key"] == "_reduced_stock" for entry in line["meta_data"])
@@ -333,7 +333,7 @@ def _values(body: Row, *, loose: bool) -> Row:
 
 
 def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
-    """Creates an order; nothing prevents a second equal one. Raises ShopError."""
+    """Creates an order, even if an equal one exists. Raises ShopError."""
     values = _values(body, loose=loose)
     row = blank.order()
     shop.mark_created(row)
@@ -361,7 +361,7 @@ def _written(values: Row) -> Iterable[Any]:
 
 
 def update(shop: FakeShop, order_id: int, body: Row, *, loose: bool = False) -> Row:
-    """Changes an order; where orders are posts, metadata alone does not move its modified time."""
+    """Changes an order; if orders are posts, metadata alone does not change its modification time."""
     values = _values(body, loose=loose)
     row = find(shop, order_id, 400)
     before, draft = dict(row), dict(row)
@@ -385,7 +385,7 @@ def update(shop: FakeShop, order_id: int, body: Row, *, loose: bool = False) -> 
 
 
 def delete(shop: FakeShop, order_id: int, *, force: bool) -> Row:
-    """Trashes an order, or removes it permanently; where orders are posts it also sends product.deleted."""
+    """Trashes an order, or removes it permanently; if orders are posts, also sends product.deleted."""
     row = find(shop, order_id, 404)
     answered, before = show(shop, dict(row)), dict(row)
     if force:

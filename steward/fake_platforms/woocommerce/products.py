@@ -80,7 +80,7 @@ ARGS: dict[str, Arg] = {
     "default_attributes": Arg("objects"),
     **PRICED,
 }
-# What an empty text becomes where the shop knows a list of words.
+# The value that replaces an empty text in fields with a fixed list of words.
 _DEFAULTS = {"status": "draft", "type": "simple", "stock_status": "instock", "tax_status": "taxable"}
 _DEFAULTS |= {"backorders": "no"}
 _DERIVED = {"regular_price", "sale_price", "dimensions", "categories", "tags", "images", "attributes"}
@@ -121,10 +121,10 @@ def find(shop: FakeShop, product_id: int, status: int) -> Row:
 
 
 def show(shop: FakeShop, row: Row, *, edit: bool = False) -> Row:
-    """Returns a product as the shop answers it; an answer to a write has two fields more."""
+    """Returns a product in the shop's form; an answer to a write has two additional fields."""
     path = f"products/{row['id']}"
     answered = dict(row)
-    # Variations in other states are not named here, and are in their own list all the same.
+    # Variations in other states are not listed here, but are in their own list.
     live = [
         variation_id
         for variation_id in row["variations"]
@@ -182,7 +182,7 @@ def _is_between(price: float, minimum: float | None, maximum: float | None) -> b
 
 
 def listed(shop: FakeShop, query: Row) -> RouteResult:
-    """Returns the list of products; variations are in it only when requested by SKU."""
+    """Returns the list of products, which contains variations only when requested by SKU."""
     listing = Listing(_LIST, _SORT, "date", shop.zone, ("name", "description", "sku"))
     arguments = listing.read(query)
 
@@ -246,7 +246,7 @@ def _set_sale_dates(shop: FakeShop, row: Row, values: Row) -> None:
 
 
 def _with_defaults(values: Row) -> Row:
-    """Returns the values with defaults for emptied choices. Raises ShopError for an emptied visibility."""
+    """Returns the values with defaults for empty choices. Raises ShopError for an empty visibility."""
     if values.get("catalog_visibility") == "":
         message = "Invalid catalog visibility option."
         raise errors.ShopError(400, "product_invalid_catalog_visibility", message)
@@ -255,7 +255,7 @@ def _with_defaults(values: Row) -> Row:
 
 
 def set_common(shop: FakeShop, row: Row, values: Row, *, derived: set[str]) -> None:
-    """Sets the fields products and variations share; an emptied choice gets its default."""
+    """Sets the fields that products and variations share; an empty choice gets its default."""
     values = _with_defaults(values)
     for name, value in values.items():
         if name not in derived and not name.startswith("date_on_sale"):

@@ -18,7 +18,7 @@ _CHANGE_ITEM = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A consumer key: `rights` is read_write, read, write, or person (one without shop rights)."""
+    """A consumer key: `rights` is read_write, read, write, or person (without rights to the shop)."""
 
     secret: str
     rights: str
@@ -83,7 +83,7 @@ class FakeShop:
         row["date_created"], row["date_created_gmt"] = self.stamp(instant)
         self.mark_modified(row, instant)
 
-    # What happened
+    # Changes and events
 
     def record_change(
         self, kind: str, object_id: int, before: Row | None, after: Row | None, fields: Any
@@ -122,7 +122,7 @@ class FakeShop:
         return row | {"up": [{"href": root + up}]} if up else row
 
     def merge_meta(self, row: Row, entries: list[Row]) -> None:
-        """Writes `meta_data`: an existing key is replaced, null removes, another key is added."""
+        """Stores `meta_data`: replaces an existing key, removes it for null, and adds a new key."""
         stored: list[Row] = [dict(entry) for entry in row["meta_data"]]
         row["meta_data"] = stored
         for entry in entries:
@@ -141,7 +141,7 @@ class FakeShop:
         return self.variations.get(variation_id) if variation_id else self.products.get(product_id)
 
     def with_sku(self, sku: str) -> Iterator[Row]:
-        """Yields every product and variation with this SKU, the trash excluded."""
+        """Yields every product and variation with this SKU, except in the trash."""
         for table in (self.products, self.variations):
             for row in table.values():
                 if row["sku"] == sku and row["status"] != "trash":
@@ -158,13 +158,13 @@ class FakeShop:
 
 
 def _same_meta(stored: list[Row], entry: Row) -> list[Row]:
-    """Returns the stored entries of the entry's id, else of its key."""
+    """Returns the stored entries with the entry's id; if there are none, those with its key."""
     same_id = [meta for meta in stored if meta["id"] == entry.get("id")]
     return same_id or [meta for meta in stored if meta["key"] == entry.get("key")]
 
 
 def slug(text: str) -> str:
-    """Returns a name as the shop writes it in addresses."""
+    """Returns a name in the form that the shop uses in addresses."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
 
@@ -176,7 +176,7 @@ def price_text(value: str) -> str:
 
 
 def price_html(price: str, *, hidden: bool = False) -> str:
-    """Returns a price as the shop's pages show it."""
+    """Returns a price in the form of the shop's pages."""
     if not price:
         return ""
     try:

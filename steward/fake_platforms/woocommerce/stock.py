@@ -1,4 +1,4 @@
-"""Prices and stock of products and variations: the fields derived from written ones."""
+"""Prices and stock of products and variations: fields that are derived from written ones."""
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce.shop import FakeShop, price_html, price_text
@@ -13,7 +13,7 @@ def number(text: str) -> float | None:
 
 
 def set_prices(row: Row, values: Row) -> None:
-    """Sets regular and sale price; a sale price that is not lower is dropped."""
+    """Sets regular and sale price; drops a sale price that is not lower."""
     if row["type"] == "variable":
         return
     for name in ("regular_price", "sale_price"):
@@ -34,7 +34,7 @@ def _derive_price(row: Row, *, today: str) -> None:
 
 
 def set_stock(row: Row, values: Row) -> None:
-    """Sets the stock fields; a quantity counts only where stock is managed, and then decides."""
+    """Sets the stock fields; a quantity only counts if stock is managed, and then takes precedence."""
     if "manage_stock" in values:
         row["manage_stock"] = values["manage_stock"] is True
     if "backorders" in values:
@@ -61,7 +61,7 @@ def derive_stock(row: Row) -> None:
 
 
 def _derive_parent(shop: FakeShop, parent: Row) -> None:
-    """Sets a variable product's price to its lowest variation's, its status to that of any variation."""
+    """Sets a variable product's prices and stock status from its published variations."""
     rows = [shop.variations[variation_id] for variation_id in parent["variations"]]
     live = [row for row in rows if row["status"] == "publish"]
     prices = _sorted_prices(live)
@@ -81,7 +81,7 @@ def _best_status(rows: list[Row]) -> str:
 
 
 def _price_range_html(prices: list[str]) -> str:
-    """Returns the lowest and the highest of sorted prices as the shop's pages show them."""
+    """Returns the lowest and highest of sorted prices in the form of the shop's pages."""
     if not prices or prices[0] == prices[-1]:
         return price_html(prices[0] if prices else "")
     low, high = price_html(prices[0], hidden=True), price_html(prices[-1], hidden=True)
@@ -89,7 +89,7 @@ def _price_range_html(prices: list[str]) -> str:
 
 
 def _sorted_prices(rows: list[Row]) -> list[str]:
-    """Returns the prices that are numbers as they are written, lowest first."""
+    """Returns the numeric prices as written, lowest first."""
     priced = [(amount, row["price"]) for row in rows if (amount := number(row["price"])) is not None]
     return [price for _, price in sorted(priced)]
 
@@ -106,7 +106,7 @@ def derive(shop: FakeShop, row: Row) -> None:
 
 
 def move_stock(shop: FakeShop, row: Row, by: int) -> bool:
-    """Adds `by` to the stock for an order; returns false where stock is not managed."""
+    """Adds `by` to the stock for an order; returns False if stock is not managed."""
     holder = row
     if not row["manage_stock"] and row["type"] == "variation":
         holder = shop.products[row["parent_id"]]

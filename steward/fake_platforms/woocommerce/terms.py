@@ -42,7 +42,7 @@ def counts(shop: FakeShop, kind: str) -> Counter[int]:
 
 
 def show(shop: FakeShop, kind: str, term: Row, count: int) -> Row:
-    """Returns a term as the shop answers it."""
+    """Returns a term in the shop's form."""
     path = f"products/{kind}/{term['id']}"
     links = shop.links(path, collection=f"products/{kind}")
     return {**term, "count": count, "_links": links}
@@ -68,7 +68,7 @@ def listed(shop: FakeShop, kind: str, query: Row) -> RouteResult:
 
 
 def _filtered(shop: FakeShop, kind: str, arguments: Row) -> Iterator[Row]:
-    """Yields the terms that pass the list's filters, with their counts."""
+    """Yields the terms that match the list's filters, with their counts."""
     product_counts = counts(shop, kind)
     listed_ids = set(shop.terms[kind])
     if "product" in arguments:
@@ -97,7 +97,7 @@ _AMPERSAND = re.compile(r"&(?!(?:[A-Za-z]{2,8}[0-9]{0,2}|#0*[0-9]{1,7}|#[xX]0*[0
 def _stored_name(shop: FakeShop, name: str) -> str:
     """Returns a name as WordPress stores it: no markup or escaped bytes, single blanks, entities.
 
-    Where the database holds no characters of four bytes, they are left out.
+    Leaves out characters of four bytes if the database does not support them.
     """
     text = _UNCLOSED.sub(lambda match: match[0] if ">" in match[0] else html.escape(match[0]), name)
     text = re.sub(r"<(?!\s)[^>]*>", "", _SCRIPTS.sub("", text))
@@ -125,7 +125,7 @@ def _exists(term: Row) -> ShopError:
 
 
 def add(shop: FakeShop, kind: str, values: Row) -> Row:
-    """Stores a new term, its name as WordPress stores it."""
+    """Stores a new term, with its name as WordPress stores it."""
     row: Row = {"id": shop.next_id("term"), "name": _stored_name(shop, values["name"])}
     row["slug"] = values.get("slug") or slug(html.unescape(row["name"])) or str(row["id"])
     if kind == "categories":
@@ -178,7 +178,7 @@ def delete(shop: FakeShop, kind: str, term_id: int, *, force: bool) -> Row:
 
 
 def resolve(shop: FakeShop, kind: str, requested: list[Row]) -> list[Row]:
-    """Returns a product's terms by id or name; unknown names are created, unknown ids left out."""
+    """Returns a product's terms by id or name; creates unknown names and leaves out unknown ids."""
     resolved: dict[int, Row] = {}
     for fields in requested:
         term = _requested_term(shop, kind, fields)
@@ -197,7 +197,7 @@ def _requested_term(shop: FakeShop, kind: str, fields: Row) -> Row | None:
 
 
 def _term_named(shop: FakeShop, kind: str, name: str) -> Row:
-    """Returns the term of that name, created when there is none."""
+    """Returns the term with that name; creates it if there is none."""
     return _same_name(shop, kind, name) or add(shop, kind, {"name": name})
 
 

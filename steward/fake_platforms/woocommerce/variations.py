@@ -48,7 +48,7 @@ def find(shop: FakeShop, parent_id: int, variation_id: int) -> Row:
 
 
 def show(shop: FakeShop, row: Row) -> Row:
-    """Returns a variation as the shop answers it; stock managed by the parent shows as `parent`."""
+    """Returns a variation in the shop's form; stock managed by the parent shows as `parent`."""
     parent = shop.products[row["parent_id"]]
     answered = dict(row)
     if not row["manage_stock"] and parent["manage_stock"]:
@@ -61,14 +61,14 @@ def show(shop: FakeShop, row: Row) -> Row:
 
 
 def listed(shop: FakeShop, parent_id: int, query: Row) -> RouteResult:
-    """Returns the variations of one product; the list of an unknown product is empty."""
+    """Returns the variations of one product; an empty list for an unknown product."""
     parent = shop.products.get(parent_id, {})
     rows = [shop.variations[variation_id] for variation_id in parent.get("variations", ())]
     return _answer(shop, rows, query, path=f"products/{parent_id}/variations")
 
 
 def listed_of_all(shop: FakeShop, query: Row) -> RouteResult:
-    """Returns the variations of all products, which shops have from WooCommerce 10.3 on."""
+    """Returns the variations of all products, which shops list from WooCommerce 10.3 on."""
     if shop.version < (10, 3):
         raise errors.no_route()
     return _answer(shop, list(shop.variations.values()), query, path="variations")
@@ -122,7 +122,7 @@ def create(shop: FakeShop, parent_id: int, body: Row, *, loose: bool = False) ->
     values = _values(body, loose=loose)
     parent = shop.products.get(parent_id)
     if parent is None:
-        # The shop looks for the parent where it sets attributes, and nowhere else: without them it fails.
+        # The shop only looks for the parent when it sets attributes: without them it fails.
         if "attributes" not in values:
             raise errors.critical()
         message = "Cannot set attributes due to invalid parent product."

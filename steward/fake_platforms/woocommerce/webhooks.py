@@ -48,14 +48,14 @@ _LIST = {"status": Arg("string", ("all", *_STATES))}
 
 
 def find(shop: FakeShop, webhook_id: int, status: int) -> Row:
-    """Returns the webhook. Raises ShopError, in the words of WooCommerce for each method."""
+    """Returns the webhook. Raises ShopError with WooCommerce's message for each method."""
     if webhook_id not in shop.webhooks:
         raise errors.invalid_id("shop_webhook", status)
     return shop.webhooks[webhook_id]
 
 
 def get(shop: FakeShop, webhook_id: int) -> Row:
-    """Returns one webhook; an unknown one is 404 with "ID is invalid."."""
+    """Returns one webhook; raises ShopError 404 "ID is invalid." for an unknown one."""
     if webhook_id not in shop.webhooks:
         code = "woocommerce_rest_shop_webhook_invalid_id"
         raise errors.ShopError(404, code, "ID is invalid.")
@@ -63,7 +63,7 @@ def get(shop: FakeShop, webhook_id: int) -> Row:
 
 
 def show(shop: FakeShop, row: Row) -> Row:
-    """Returns a webhook as the shop answers it: without its secret or a count of failures."""
+    """Returns a webhook in the shop's form: without its secret or a count of failures."""
     return {**row, "_links": shop.links(f"webhooks/{row['id']}", collection="webhooks")}
 
 
@@ -78,7 +78,7 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
 
 
 def _refuse_bad(values: Row, *, new: bool) -> None:
-    """Raises ShopError for invalid values; a change ignores fields it names empty."""
+    """Raises ShopError for invalid values; a change ignores fields that are sent empty."""
     if (new or values.get("topic")) and values.get("topic") not in HOOKS:
         code = "woocommerce_rest_shop_webhook_invalid_topic"
         raise errors.ShopError(400, code, "Webhook topic is required and must be valid.")
@@ -102,18 +102,18 @@ def _recorded_names(values: Row) -> list[str]:
 
 
 def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
-    """Creates a webhook, duplicates included; a ping is sent before the answer. Raises ShopError."""
+    """Creates a webhook, even a duplicate; sends a ping before the answer. Raises ShopError."""
     required = ("topic", "delivery_url")
     values = coerced(body, ARGS, fallback="active") if loose else validated(body, ARGS, required=required)
     _refuse_bad(values, new=True)
     local, gmt = shop.stamp()
     named = shop.now().strftime("Webhook created on %b %d, %Y @ %I:%M %p")
     row: Row = {"id": shop.next_id("webhook"), "name": values.get("name") or named}
-    # Whatever status is asked for: a webhook is paused only later.
+    # Whatever status is requested: a webhook can only be paused later.
     row["status"] = "active"
     _set_topic(row, values["topic"])
     row |= {"delivery_url": values["delivery_url"], "date_created": local, "date_created_gmt": gmt}
-    # The first ping that is answered well sets the modified time (webhooks_manage recording).
+    # The first ping that succeeds sets the modification time (webhooks_manage recording).
     row |= {"date_modified": None, "date_modified_gmt": None}
     shop.webhooks[row["id"]] = row
     shop.webhook_secrets[row["id"]] = values.get("secret") or f"chosen-by-the-shop-{row['id']}"
@@ -123,7 +123,7 @@ def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
 
 
 def update(shop: FakeShop, webhook_id: int, body: Row, *, loose: bool = False) -> Row:
-    """Changes a webhook; a new address and activating it send a ping; the failure count stays."""
+    """Changes a webhook; a new address and activation send a ping; the failure count stays."""
     if loose and body.get("status") not in (None, "", *_STATES):
         _refuse_bad({"status": body["status"]}, new=False)
     values = coerced(body, ARGS, fallback="") if loose else validated(body, ARGS)
