@@ -20,6 +20,7 @@ from tests.source import ROOT, kept_files, name_of
 _RECIPES = re.compile(r"^## Recipes\n(.*?)(?=^## |\Z)", re.M | re.S)
 _HEADING = re.compile(r"^### (.+)$", re.M)
 _PYTEST = "python -m pytest -q "
+_COMPONENT = re.compile(r"""(?:from |import\()["'](\.[^"']+\.svelte)["']""")
 _BLOCK = re.compile(r"^```(?P<opening>\S[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
 # What set-up makes and the repository does not hold: linked, not copied.
 _CREATED_FILES = (
@@ -94,6 +95,7 @@ def carry_out(carried: Sequence[Recipe], folder: Path) -> None:
     for block in blocks:
         if block.file is not None:
             _write(block, folder / block.file)
+            _check_components(block.text, folder / block.file)
     scripts = [block.text for block in blocks if block.file is None and block.language == "sh"]
     suites = [script.removeprefix(_PYTEST).strip() for script in scripts if script.startswith(_PYTEST)]
     for script in scripts:
@@ -113,6 +115,12 @@ def _write(block: Block, path: Path) -> None:
     assert len(matching) == 1, f"{block.file}: {len(matching)} lines hold {block.after!r}"
     lines.insert(matching[0] + 1, block.text)
     path.write_text("".join(lines), "utf-8")
+
+
+def _check_components(text: str, path: Path) -> None:
+    """Asserts that the components that a recipe imports exist, which svelte-check leaves to the build."""
+    missing = [name for name in _COMPONENT.findall(text) if not (path.parent / name).is_file()]
+    assert missing == [], f"{path.name} imports components that do not exist"
 
 
 def _run(script: str, folder: Path) -> None:

@@ -3,7 +3,7 @@ import globals from "globals";
 import ts from "typescript-eslint";
 
 export default ts.config(
-  { ignores: ["node_modules/", "src/api/schema.d.ts"] },
+  { ignores: ["node_modules/", ".svelte-check/", "src/api/schema.d.ts"] },
   ...ts.configs.recommended,
   ...svelte.configs.recommended,
   { languageOptions: { globals: globals.browser } },
