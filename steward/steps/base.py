@@ -1,7 +1,7 @@
-"""The interface of a step: what it receives and returns, and the codec of its output.
+"""The interface of a step: its context, its result, and the codec of its output.
 
-A step reads earlier steps' outputs from JSON: a run that another worker continues after a crash has
-nothing else.
+Steps read earlier outputs from JSON, because a worker that resumes a run after a crash has only the stored
+output.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ R = TypeVar("R", bound="JsonRecord")
 
 
 class StepFailed(Exception):
-    """The step cannot be done: a code beside the run's `step_failed`, and plain words."""
+    """Raised when a step cannot be completed; `code` refines the run's `step_failed`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -35,9 +35,9 @@ class StepFailed(Exception):
 
 
 class TooManyChanges(StepFailed):
-    """The step found more changes than the automation's `limit`, so it proposes none.
+    """Raised when a step finds more changes than the automation's `limit`; the step then proposes none.
 
-    The only failure of a step whose code is also the run's own code.
+    It is the only step failure whose code is also the run's own code.
     """
 
     def __init__(self, changes: int, limit: int) -> None:
@@ -62,7 +62,7 @@ class RecordTable(ABC, Generic[S]):
 
     @classmethod
     def from_json(cls, table: JsonObject) -> Self:
-        """Wraps a table of an earlier step without decoding it."""
+        """Wraps the table of an earlier step without decoding it."""
         records = cls.__new__(cls)
         records.json = table
         return records
@@ -73,12 +73,12 @@ class RecordTable(ABC, Generic[S]):
     @staticmethod
     @abstractmethod
     def encode(records: Iterable[S]) -> JsonObject:
-        """Returns the records as a table."""
+        """Encodes the records as a table."""
 
     @staticmethod
     @abstractmethod
     def decode(table: JsonObject) -> Iterable[S]:
-        """Returns the records of a table."""
+        """Decodes the records of a table."""
 
 
 class JsonRecord(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class JsonRecord(msgspec.Struct, frozen=True):
 
 
 class StepOutput(JsonRecord, frozen=True):
-    """The output of a step, for the steps after it and the run's summary."""
+    """The output of a step, which later steps and the run's summary read."""
 
     def as_result(
         self,
@@ -120,8 +120,8 @@ class StepOutput(JsonRecord, frozen=True):
 
 
 def plain_json(value: object) -> AnyJson:
-    """Returns plain JSON of values that may hold records."""
-    # Through its text, so that tuples become lists: a step's output is refused otherwise.
+    """Returns the values as plain JSON; they may contain records."""
+    # Goes through JSON text so that tuples become lists; a step's output may not hold tuples.
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
 
 
@@ -137,14 +137,14 @@ def _decode(kind: type[RecordTable[S]], value: JsonObject) -> RecordTable[S]:
 
 @dataclass(frozen=True, slots=True)
 class AccountAccess:
-    """An open connection: its facts, its reads, and the changes that may be planned on it; no writer."""
+    """An open connection that a step may read and plan changes on; it cannot write."""
 
     connection: Connection
     reader: Reader
     changes: Mapping[str, AnyWriteOperation]
 
     def plan(self, operation: str, commands: Sequence[object]) -> PlannedChanges:
-        """Plans changes of this connection, in the order of the commands."""
+        """Plans changes on this connection, in the order of the commands."""
         return self.changes[operation].plan(commands, integration_id=self.connection.integration_id)
 
 
@@ -160,10 +160,10 @@ class StoreAccess(AccountAccess):
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """The event that started a run, as a pointer to what the run reads again.
+    """The event that started a run, as a pointer to the object that the run reads again.
 
-    `object_id` is the platform's id of the object as its reads give it; for a variation `parent_id` is its
-    product's. `payload` is what the store sent; only imported workflows receive it.
+    `object_id` is the id that the platform's reads return; for a variation, `parent_id` is the id of its
+    product. `payload` is what the store sent; only imported workflows receive it.
     """
 
     topic: str
@@ -177,23 +177,23 @@ class StoreEvent:
 
 
 class Memory(Protocol):
-    """The automation's memory as it was when the step began; test runs read it as well."""
+    """A snapshot of the automation's memory, taken when the step begins; test runs read it as well."""
 
     async def all(self, space: str) -> Mapping[str, JsonValue]:
-        """Returns everything remembered in one space."""
+        """Returns all remembered values of a space."""
         ...
 
     async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
-        """Returns what another automation of the organization remembers in a space."""
+        """Returns the values that another automation of the organization remembers in a space."""
         ...
 
     async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
-        """Returns what all automations of a template remember; the latest value of each key."""
+        """Returns the values that all automations of a template remember; for each key the latest one."""
         ...
 
 
 class FileRefused(Exception):
-    """A file cannot be kept or is no longer there: plain words."""
+    """Raised with a message for the user when a file cannot be stored or is no longer available."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -201,14 +201,14 @@ class FileRefused(Exception):
 
 
 class RunFiles(Protocol):
-    """The files of a run's items, by the SHA-256 of their content."""
+    """The files attached to a run's items, by the SHA-256 of their content."""
 
     async def put(self, content: bytes) -> str:
-        """Stores a file durably and returns its hash. Raises FileRefused past a limit."""
+        """Stores a file durably and returns its hash. Raises FileRefused when it exceeds a limit."""
         ...
 
     async def get(self, sha256: str) -> bytes:
-        """Returns the content of a file of this run. Raises FileRefused for one that is not there."""
+        """Returns the content of a file of this run. Raises FileRefused when the file is missing."""
         ...
 
 
@@ -216,8 +216,8 @@ class RunFiles(Protocol):
 class StepContext:
     """Everything a step may see. `day` is the run's nominal local date.
 
-    `accounts` holds the connections the inputs name and the automation's own `connections`, all connected
-    when the run started; `reads` are the latter in their order. `outputs` is keyed by step name.
+    `accounts` holds the connections named by the inputs and the automation's own `connections`, all opened
+    when the run started; `reads` lists the latter in order. `outputs` is keyed by step name.
     """
 
     org: OrgId
@@ -233,15 +233,15 @@ class StepContext:
     accounts: Mapping[IntegrationId, AccountAccess]
     outputs: Mapping[str, JsonValue]
     memory: Memory
-    web: WebReadClient | None = None  # of imported workflows: addresses that are no connection
+    web: WebReadClient | None = None  # set for imported workflows; reads addresses outside any connection
     reads: tuple[IntegrationId, ...] = ()
     automation_created_at: datetime | None = None
-    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # of earlier steps' proposals
-    undo: UndoSource | None = None  # of an undo run
+    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # by earlier step
+    undo: UndoSource | None = None  # set for an undo run
 
     @property
     def home(self) -> StoreAccess:
-        """The store the automation runs on. Raises ValueError for an automation without one."""
+        """The store the automation runs on. Raises ValueError when the automation has no store."""
         if self.store is None:
             raise ValueError("this automation runs on no store")
         return self.store
@@ -251,16 +251,16 @@ class StepContext:
         return kind.from_json(self.outputs[step])
 
     def memory_key(self, object_id: str) -> str:
-        """Returns the key under which something about the store's object is remembered."""
+        """Returns the memory key for an object of the store."""
         return f"{self.home.connection.integration_id}:{object_id}"
 
     def applied(self, step: str) -> list[bool]:
-        """Returns for each change of an earlier step whether it was applied; in a test run, would be."""
+        """Returns for each change of an earlier step whether it was, or would be, applied."""
         applied = (Outcome.APPLIED, *((Outcome.REFUSED_TEST,) if self.mode is Mode.TEST else ()))
         return [outcome in applied for outcome in self.outcomes.get(step, ())]
 
     def check_limit(self, changes: int) -> None:
-        """Raises TooManyChanges when there are more `changes` than the input `limit`."""
+        """Raises TooManyChanges when the number of changes exceeds the input `limit`."""
         limit = self.inputs["limit"]
         if isinstance(limit, int) and changes > limit:
             raise TooManyChanges(changes, limit)
@@ -271,8 +271,8 @@ class MemoryWrite:
     """A value to remember; null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
 
     With a position, it is written once the step's proposal at that position (0 = first) has one of
-    `outcomes`; without one, when the step succeeds. A guarded one is written only over the value `over`.
-    Only live runs write.
+    `outcomes`; without one, when the step succeeds. A guarded write replaces only the value `over`. Only live
+    runs write.
     """
 
     space: str
@@ -284,7 +284,7 @@ class MemoryWrite:
     over: JsonValue = None
 
     def is_due(self, outcomes: Mapping[int, Outcome]) -> bool:
-        """Returns whether to write it, given the outcomes of a succeeded step's proposals by position."""
+        """Returns whether to write the value, given the outcomes of the step's proposals by position."""
         return self.position is None or outcomes.get(self.position) in self.outcomes
 
     def to_json(self) -> JsonValue:
@@ -295,7 +295,7 @@ class MemoryWrite:
 
     @classmethod
     def from_json(cls, fields: Sequence[AnyJson]) -> "MemoryWrite":
-        """Reads what `to_json` wrote."""
+        """Reads a write that `to_json` stored."""
         space, key, value, position, outcomes, *guard = fields
         due = tuple(Outcome(outcome) for outcome in outcomes)
         return cls(space, key, value, position, due, bool(guard), guard[0] if guard else None)
@@ -303,10 +303,10 @@ class MemoryWrite:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a step. `output` is plain JSON and is recorded with the step.
+    """The result of a step. `output` is plain JSON and is stored with the step.
 
-    A step only proposes changes; the run holds, sends or refuses the proposals, and counts them. `title`
-    replaces the plan's title in the step's row; `message` is shown beside it.
+    A step only proposes changes; the run holds, sends or refuses them, and counts them. `title` replaces the
+    step's title in the plan; `message` is shown beside it.
     """
 
     output: JsonValue
@@ -315,10 +315,10 @@ class StepResult:
     message: str | None = None
     proposals: tuple[Proposal, ...] = ()
     memory: tuple[MemoryWrite, ...] = ()
-    item_of: tuple[int, ...] | None = None  # of a workflow's step: the item each proposal comes from
-    known: Mapping[int, Outcome] = field(default_factory=dict)  # of proposals that nobody is asked about
+    item_of: tuple[int, ...] | None = None  # for workflow steps: each proposal's item
+    known: Mapping[int, Outcome] = field(default_factory=dict)  # outcomes that need no decision
 
 
-# Raises StepFailed. A reader's CallError passes through: the run retries, sleeps, asks to reconnect or
-# reports it.
+# A step function raises StepFailed. It lets a reader's CallError through: the run then retries, sleeps, asks
+# to reconnect or reports it.
 StepFunction: TypeAlias = Callable[[StepContext], Awaitable[StepResult]]

@@ -1,4 +1,4 @@
-"""The two steps of an undo run: reading again what a run changed, and putting it back."""
+"""The two steps of an undo run: read the changed values again, and propose to put them back."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepOutp
 READ, PUT_BACK = "read", "put_back"
 _READ_TOGETHER = 100
 _SHOWN_CHARACTERS = 60
-# What undoes an action, as people read it; everything else is an update.
+# The action that undoes an action; for all others it is an update.
 _BACK = {
     Action.PUBLISH: Action.UNPUBLISH,
     Action.UNPUBLISH: Action.PUBLISH,
@@ -41,11 +41,11 @@ _OUTCOMES: Mapping[str, Outcome] = {"unchanged": Outcome.UNCHANGED, "left": Outc
 
 
 class ReadValues(StepOutput, frozen=True):
-    """The output of the first step: the written parts, and what was read of them.
+    """The output of the first step: the written parts and their current values.
 
-    `parts` holds the numbers of the written parts of each change, `values` what was read of the newest part
-    of each chain, `look_ups` what was looked up, all by the id of the change; `cannot` counts what cannot be
-    undone.
+    `parts` holds the numbers of each change's written parts, `values` the current value of each chain's
+    newest part, `look_ups` the results of look-ups, all by change id; `cannot` counts the changes that cannot
+    be undone.
     """
 
     parts: list[tuple[str, list[int]]] = msgspec.field(default_factory=list)
@@ -58,7 +58,7 @@ class ReadValues(StepOutput, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Undo:
-    """The originals of an undo, newest last, and their written parts."""
+    """The original changes of an undo, newest last, and their written parts."""
 
     originals: Sequence[OriginalChange]
     written: Sequence[WrittenPart]
@@ -70,7 +70,7 @@ class _Undo:
 
 @dataclass(slots=True)
 class _ToRead:
-    """The parts to read of one account: each chain's newest, and those that newer ones overwrote."""
+    """The parts of one account to read: the newest of each chain, and the parts that these overwrote."""
 
     newest: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)
     overwritten: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class _ToRead:
 
 
 async def read(ctx: StepContext) -> StepResult:
-    """Reads the value of the newest part of each chain again, and looks up ids and digests."""
+    """Reads the current value of each chain's newest part, and looks up missing ids and digests."""
     run = await _source(ctx).original_run()
     originals = [original for original in run.originals if original.numbers]
     undo = _Undo(originals, _written(ctx, originals))
@@ -107,7 +107,7 @@ async def _read_account(
     looked_up = await _look_up(account, list(to_read.newest.values()), undo, values_now)
     overwritten = [part for key, part in to_read.overwritten.items() if key not in to_read.newest]
     await _look_up(account, overwritten, undo, values_now, is_overwritten=True)
-    for key in looked_up:  # found as it was written
+    for key in looked_up:  # the look-up found the written value unchanged
         part = to_read.newest.pop(key)
         values_now.values.append((undo.id_of(part), part.number, part.part.after, False))
     others = list(to_read.newest.values())
@@ -126,7 +126,7 @@ async def _look_up(
     *,
     is_overwritten: bool = False,
 ) -> list[tuple[int, int]]:
-    """Stores what the look-ups of the parts gave, and returns which parts they found."""
+    """Stores the look-up results of the parts and returns the parts that were found."""
     to_look_up = [part for part in parts if isinstance(part.inverse, NeedsLookUp)]
     if not to_look_up:
         return []
@@ -147,7 +147,7 @@ def _stored(answer: LookUpResult) -> tuple[str | None, list[dict[str, JsonValue]
 
 
 async def put_back(ctx: StepContext) -> StepResult:
-    """Proposes what puts the changes back, newest first; what is back already or left is listed with them."""
+    """Proposes to put the changes back, newest first; also lists those already back or left alone."""
     run, read_values = await _source(ctx).original_run(), ctx.output(READ, ReadValues)
     by_id = {original.change.id: original for original in run.originals}
     originals = [
@@ -185,7 +185,7 @@ def _values_now(
     index: Mapping[ChangeId, int],
     parts: Mapping[tuple[int, int], Part],
 ) -> dict[tuple[int, int], ValuesNow]:
-    """Returns what was read of the parts, by the number of the change and of the part."""
+    """Returns the current values of the parts, by index of the change and number of the part."""
     now: dict[tuple[int, int], ValuesNow] = {}
     for change, number, value, is_gone in read_values.values:
         key = index[ChangeId(change)], number
@@ -194,7 +194,7 @@ def _values_now(
 
 
 def _looked_up(read_values: ReadValues, index: Mapping[ChangeId, int]) -> dict[tuple[int, int], LookUpResult]:
-    """Returns what was looked up of the parts, by the number of the change and of the part."""
+    """Returns the look-up results of the parts, by index of the change and number of the part."""
     return {
         (index[ChangeId(change)], number): _sought(words, wires, note)
         for change, number, words, wires, note in read_values.look_ups
@@ -251,14 +251,14 @@ def _proposal(began: str, change: Change, verdict: ChangeVerdict) -> Proposal:
 
 
 def _with_values(words: str, values_by_field: Sequence[Mapping[str, JsonValue]]) -> str:
-    """Adds what the values of a change are now, where they are few and short."""
+    """Appends the current values of a change to the text if they are short."""
     texts = [text for values in values_by_field for value in values.values() for text in _texts(value)]
     listed = ", ".join(dict.fromkeys(texts))
     return f"{words} It is {listed} now." if 0 < len(listed) <= _SHOWN_CHARACTERS else words
 
 
 def _texts(value: JsonValue) -> list[str]:
-    """Returns the texts and numbers of a value as an operation reads it; yes or no says nothing alone."""
+    """Returns the texts and numbers within a value; omits booleans, which mean nothing on their own."""
     if isinstance(value, Mapping):
         return [text for member in value.values() for text in _texts(member)]
     if isinstance(value, list | tuple):
@@ -277,7 +277,7 @@ def _swapped(field: FieldChange) -> FieldChange:
 
 
 def _forgotten(original: OriginalChange, position: int) -> list[MemoryWrite]:
-    """Returns what the automation remembers again once the change is put back, the newest value first."""
+    """Returns the writes that restore the automation's memory, newest first, once a change is put back."""
     return [
         MemoryWrite(
             remembered.space,

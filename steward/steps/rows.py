@@ -1,4 +1,4 @@
-"""Rows of a sheet: its header, its named columns, and cells as JSON."""
+"""Rows of a sheet: the header, named columns, and cells as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.skus import key_of
 
-# A cell in a step's output: a number is a tuple of its text, so that it stays exact and stays a number.
+# A cell in a step's output; a number is a 1-tuple of its text, which keeps it exact and distinct from text.
 StoredCell: TypeAlias = str | bool | tuple[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class NamedRow:
-    """A row that holds something: its number in the sheet, and the cells of the named columns."""
+    """A row that is not empty: its number in the sheet, and the cells of the named columns."""
 
     number: int
     cells: tuple[Cell, ...]
@@ -27,7 +27,7 @@ class NamedRow:
 async def read_table(
     account: AccountAccess, tab: str | None, spreadsheet_id: str | None = None
 ) -> SheetTable:
-    """Reads a whole tab. Raises StepFailed `tab_missing` when it was deleted or renamed."""
+    """Reads a whole tab. Raises StepFailed `tab_missing` if it was deleted or renamed."""
     try:
         async for page in account.reader.read(VALUES, ValuesQuery(tab, spreadsheet_id=spreadsheet_id)):
             return page.items[0]
@@ -42,10 +42,9 @@ async def read_table(
 def named_rows(
     table: SheetTable, columns: Sequence[str | None], *, what: str = "sheet"
 ) -> tuple[NamedRow, ...]:
-    """Returns the rows below the header with the cells of `columns`; a null column gives null cells.
+    """Returns the rows below the header with the cells of `columns`; None as a column gives None cells.
 
-    Leaves out rows that are wholly empty. Raises StepFailed `sheet_empty`, `column_missing`,
-    `column_repeated`.
+    Omits empty rows. Raises StepFailed `sheet_empty`, `column_missing`, `column_repeated`.
     """
     header = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
     heads = [key_of(cell).casefold() for cell in header]
@@ -61,24 +60,24 @@ def named_rows(
 
 
 def is_blank(cell: Cell) -> bool:
-    """Returns whether a cell holds nothing, or nothing but blanks."""
+    """Returns whether a cell is empty or blank."""
     return cell is None or (isinstance(cell, str) and not key_of(cell))
 
 
 def cell_to_json(cell: Cell) -> StoredCell:
-    """Returns a cell as a step's output stores it."""
+    """Returns a cell in the form stored in a step's output."""
     return (str(cell),) if isinstance(cell, Decimal) else cell
 
 
 def cell_from_json(stored: JsonValue) -> Cell:
-    """Reads what `cell_to_json` returned."""
+    """Reads a cell that `cell_to_json` returned."""
     if isinstance(stored, list | tuple):
         return Decimal(str(stored[0]))
     return stored if isinstance(stored, str | bool) else None
 
 
 def column_letters(column: int) -> str:
-    """Returns a sheet's column by its letters; 0 is A."""
+    """Returns the letters of a column; 0 is A."""
     letters = ""
     column += 1
     while column:

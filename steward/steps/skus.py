@@ -1,4 +1,4 @@
-"""Compares SKUs and barcodes, and finds the variant that has a key."""
+"""Compares SKUs and barcodes, and finds variants by them."""
 
 import unicodedata
 from collections import defaultdict
@@ -8,12 +8,12 @@ from decimal import Decimal
 from steward.connectors.base.records import Cell, Variant
 
 DISPLAY_LENGTH = 60
-# White space, and the two characters of no width that come along when a text is copied or exported.
+# White space, and two zero-width characters that copied or exported text often contains.
 _BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\ufeff"
 
 
 class RowRefused(Exception):
-    """A row cannot be used: a code and plain words; the other rows still can."""
+    """Raised for a row that cannot be used, with a code and a message; other rows are unaffected."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class RowRefused(Exception):
 
 
 def key_of(cell: Cell) -> str:
-    """Returns a cell as the text that is compared: NFC, no outer blanks, whole numbers as their digits."""
+    """Returns a cell as a comparison key: NFC, stripped, whole numbers as digits."""
     if cell is None:
         return ""
     if isinstance(cell, bool):
@@ -34,13 +34,13 @@ def key_of(cell: Cell) -> str:
 
 
 def display_text(cell: Cell) -> str:
-    """Returns a cell as a message names it, at most 60 characters."""
+    """Returns a cell as shown in messages, at most 60 characters."""
     text = key_of(cell)
     return text if len(text) <= DISPLAY_LENGTH else text[: DISPLAY_LENGTH - 1] + "…"
 
 
 class Skus:
-    """The variants of a store by SKU; those without one are never matched."""
+    """The variants of a store by SKU; variants without one never match."""
 
     def __init__(self, variants: Iterable[Variant]) -> None:
         self._exact: dict[str, list[Variant]] = defaultdict(list)
@@ -52,9 +52,9 @@ class Skus:
                 self._folded[key.casefold()].append(variant)
 
     def find(self, key: str) -> Variant | None:
-        """Returns the one variant with this SKU; None when there is none.
+        """Returns the variant with this SKU, or None.
 
-        Raises RowRefused `sku_ambiguous` and `sku_case_differs`.
+        Raises RowRefused `sku_ambiguous`, `sku_case_differs`.
         """
         exact = self._exact.get(key, [])
         if len(exact) > 1:

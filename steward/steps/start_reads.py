@@ -1,4 +1,4 @@
-"""The plan that a run of a workflow reads: with its own marks, and steps that read what it begins with."""
+"""Prepares the plan of a workflow's run: adds its marks and the steps that read its initial objects."""
 
 from steward.model.plan import DataMode, Plan
 from steward.model.run import Run
@@ -8,10 +8,10 @@ from steward.steps.workflow.run_marks import with_run_mark
 
 
 def plan_of_run(plan_json: Plan, run: Run, mark: str) -> Plan:
-    """Returns the plan with the steps that read the objects of the run's event, or of a flow's run by hand.
+    """Returns the plan with steps that read the objects of the run's event, or of a flow's manual run.
 
-    `mark` is the text of the run in the markers of removed keys. See
-    docs/design/imports-verdict.md#start and docs/design/imports-shopify-flow.md#reading-objects.
+    `mark` is the run's text in the markers of removed keys. See docs/design/imports-verdict.md#start and
+    docs/design/imports-shopify-flow.md#reading-objects.
     """
     plan = with_run_mark(plan_json, mark)
     entry = plan.entry()

@@ -9,7 +9,7 @@ from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed
 
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
-_HIGH = UNITS[:5]  # by the calendar; the rest by the clock
+_HIGH = UNITS[:5]  # added by the calendar; smaller units by the clock
 _LOW = UNITS[5:]
 _DAY_MS = 86_400_000
 _MS: dict[str, float] = {
@@ -32,7 +32,10 @@ def _checked(unit: str) -> str:
 
 
 def local(naive: datetime, before: timedelta, zone: tzinfo) -> datetime:
-    """Returns the instant of a local time; for an ambiguous or missing time it uses the offset before."""
+    """Returns the instant of a local time.
+
+    An ambiguous time has the offset `before`, a skipped one the offset before the gap.
+    """
 
     def offset(utc: datetime) -> timedelta:
         return utc.replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()
@@ -76,7 +79,7 @@ def _by_months(start: datetime, months: int) -> datetime:
 
 
 def floor(date: datetime, unit: str) -> datetime:
-    """Returns the beginning of the date's unit; weeks begin on Monday."""
+    """Returns the start of the date's unit; weeks start on Monday."""
     _checked(unit)
     wall = date.replace(tzinfo=None, fold=0)
     if unit == "millisecond":
@@ -98,7 +101,7 @@ def floor(date: datetime, unit: str) -> datetime:
 
 
 def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str, float]:
-    """Returns the time from start to end in the units; the smallest unit has the fraction."""
+    """Returns the time from start to end in these units; only the smallest unit may have a fraction."""
     if end < start:
         return {unit: -value for unit, value in difference(end, start, units).items()}
     high = [unit for unit in _HIGH if unit in units]
@@ -111,7 +114,10 @@ def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str
 
 
 def _fraction(cursor: datetime, end: datetime, ahead: datetime, unit: str) -> float:
-    """Returns the part of the unit from `cursor` to `end`; `ahead` is one unit on if it is known."""
+    """Returns the fraction of a unit between `cursor` and `end`.
+
+    `ahead` is `cursor` plus one unit, unless it lies before `end`; it is then computed.
+    """
     if ahead < end:
         ahead = plus(cursor, {unit: 1})
     return _apart(end, cursor) / _apart(ahead, cursor) if ahead != cursor else 0
@@ -120,7 +126,7 @@ def _fraction(cursor: datetime, end: datetime, ahead: datetime, unit: str) -> fl
 def _by_calendar(
     start: datetime, end: datetime, units: Sequence[str]
 ) -> tuple[dict[str, float], datetime, datetime]:
-    """Returns the whole units, the date that they lead to, and the date of one more unit if it is known."""
+    """Returns the whole units, the date they lead to, and the first date tried past `end`, if any."""
     amounts: dict[str, float] = {}
     cursor = ahead = start
     for unit in units:
@@ -137,7 +143,7 @@ def _by_calendar(
 
 
 def _rough(start: datetime, end: datetime, unit: str) -> int:
-    """Returns the calendar difference in a unit; it may be one too many."""
+    """Returns the difference in a calendar unit; it may be one too high."""
     if unit == "year":
         return end.year - start.year
     if unit == "quarter":

@@ -22,7 +22,10 @@ _SINGLE = frozenset(("exists", "notExists", "empty", "notEmpty", "true", "false"
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """The rules of comparison: letter case, strict types, the version of conversions, the zone."""
+    """The rules of comparison: letter case, strict types, version of the conversions, time zone.
+
+    `matches` holds the results of the patterns that the sandbox evaluated.
+    """
 
     case_sensitive: bool
     strict: bool
@@ -43,10 +46,10 @@ def rules_of(options: JsonObject, zone: tzinfo, matches: Mapping[tuple[str, str]
 
 
 def holds(conditions: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
-    """Returns whether the conditions hold for one item. Raises ItemFailed for a value of a wrong type."""
+    """Returns whether the conditions hold for one item. Raises ItemFailed if a value has the wrong type."""
     one_is_enough = conditions.get("combinator", "and") == "or"
     rows = conditions.get("conditions") or []
-    answers = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # no further than it must
+    answers = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # stops once it is certain
     return any(answers) if one_is_enough else all(answers)
 
 
@@ -57,18 +60,18 @@ def condition(row: Mapping[str, AnyJson], rules: ComparisonRules) -> bool:
     kind, operation = str(operator.get("type", "string")), str(operator.get("operation", "equals"))
     first, second = row.get("leftValue", js.UNDEFINED), row.get("rightValue", js.UNDEFINED)
     first = read(first, kind, rules)
-    if operation in ("exists", "notExists"):  # after the type: a wrong one fails these comparisons too
+    if operation in ("exists", "notExists"):  # only after the type check, which fails these comparisons too
         gone = js.is_missing(first) or (isinstance(first, float) and math.isnan(first))
         return gone is (operation == "notExists")
     single = operator.get("singleValue") is True or operation in _SINGLE
     if not single:
         second = read(second, str(operator.get("rightType") or kind), rules)
     compare = _COMPARE.get(kind, {}).get(operation)
-    return compare is not None and compare(first, second, rules)  # n8n: an unknown one never holds
+    return compare is not None and compare(first, second, rules)  # in n8n an unknown comparison never holds
 
 
 def read(value: js.Value, kind: str, rules: ComparisonRules) -> AnyJson:
-    """Converts a side of a comparison to its type; null and undefined stay. Raises ItemFailed."""
+    """Converts an operand of a comparison to its type; keeps null and undefined. Raises ItemFailed."""
     if js.is_missing(value):
         return value
     if kind == "any":
@@ -89,7 +92,7 @@ def read(value: js.Value, kind: str, rules: ComparisonRules) -> AnyJson:
 def _date(value: JsonValue, rules: ComparisonRules) -> AnyJson:
     if isinstance(value, datetime):
         return value
-    # A number is read as its text, so 20240115 is a date, and milliseconds since 1970 are none.
+    # A number is parsed as its digits: 20240115 is a date, milliseconds since 1970 are not.
     text = value.text if isinstance(value, js.JsDate) else js.text(value)
     date = js_dates.parse(text, rules.zone)
     return date if date is not None else js.UNDEFINED
@@ -147,7 +150,7 @@ class Pattern(Protocol):
         """Returns the first match, or None."""
 
     def sub(self, replacement: str, text: str, count: int) -> str:
-        """Replaces the first `count` matches; 0: all of them."""
+        """Replaces the first `count` matches, or all of them if it is 0."""
 
 
 _Compare = Callable[[AnyJson, AnyJson, ComparisonRules], bool]
@@ -184,7 +187,7 @@ def _ordered(compare: Callable[[AnyJson, AnyJson], bool]) -> _Compare:
     def both(first: AnyJson, second: AnyJson, rules: ComparisonRules) -> bool:
         if first is js.UNDEFINED or second is js.UNDEFINED:
             return False
-        if first is None or second is None:  # null counts as 0 where the language orders numbers
+        if first is None or second is None:  # as in JavaScript, null orders like 0
             first, second = (0 if side is None else side for side in (first, second))
         return compare(first, second)
 
@@ -224,7 +227,7 @@ def _nothing(first: js.Value, second: JsonValue, rules: ComparisonRules) -> bool
 
 
 def _no_text(first: js.Value, second: JsonValue, rules: ComparisonRules) -> bool:
-    return js.is_missing(first) or not first or isinstance(first, js.JsDate)  # a date has no fields
+    return js.is_missing(first) or not first or isinstance(first, js.JsDate)  # a date has no members
 
 
 def _opposites(name: str, compare: _Compare) -> dict[str, _Compare]:
@@ -306,7 +309,7 @@ def compiled(pattern: str) -> Pattern | None:
 
 
 def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -> bool:
-    """Returns whether the text matches; `answered` has the sandbox's results for patterns re2 lacks."""
+    """Returns whether the text matches; `answered` holds the sandbox's results for other patterns."""
     if (pattern, text) in answered:
         return answered[(pattern, text)]
     program = compiled(pattern)
@@ -319,14 +322,14 @@ _ODD_BLANKS = re.compile("[\\x0b\\r\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u2
 
 
 def _reads_otherwise(pattern: str, text: str) -> bool:
-    """Returns whether re2 and JavaScript differ on the white space or line ends of this pattern and text."""
+    """Returns whether re2 and JavaScript may treat the white space or line ends of the text differently."""
     return _ODD_BLANKS.search(text) is not None and re.search(r"\\[sS]|\.", pattern) is not None
 
 
 async def hard_patterns(
     pairs: Sequence[tuple[str, str]], evaluator: Evaluator
 ) -> dict[tuple[str, str], bool]:
-    """Matches patterns that re2 does not support in the sandbox; invalid patterns are left out."""
+    """Matches, in the sandbox, the patterns that re2 does not support; leaves out invalid ones."""
     hard = [pair for pair in dict.fromkeys(pairs) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
     if not hard:
         return {}

@@ -1,8 +1,8 @@
-"""The sign-ins of services that workflows use, by credential type, as the services document them.
+"""How the services that workflows use authenticate, by n8n credential type.
 
-A line is the credential type, the sign-in, the name of the header or query parameter (`-` for none) and the
-hosts. `oauth2` is a person's or an app's OAuth 2 sign-in. A service that runs on the merchant's own host has
-`-`: then it is the host of the step's address.
+Each line holds the credential type, the sign-in, the name of the header or query parameter (`-` for none) and
+the hosts. `oauth2` is an OAuth 2 sign-in of a person or an app. Services on the merchant's own host have `-`
+as the host: the host of the step's address is used.
 """
 
 from dataclasses import dataclass
@@ -156,7 +156,7 @@ zoomOAuth2Api oauth2 - api.zoom.us
 
 @dataclass(frozen=True, slots=True)
 class CredentialType:
-    """The sign-in of a service: its kind, the header or parameter, and the hosts, where they are fixed."""
+    """A service's sign-in: its kind, the header or query parameter, and the hosts if they are fixed."""
 
     name: str
     sign_in: str

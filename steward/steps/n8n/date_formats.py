@@ -1,4 +1,4 @@
-"""Reads the dates of the option `fromFormat` of Date & Time steps, with luxon in the sandbox."""
+"""Parses dates with the `fromFormat` option of Date & Time steps, using luxon in the sandbox."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,9 +22,9 @@ _LUXON_TOKENS: Final = {
 
 
 def luxon_pattern(pattern: str) -> str | None:
-    """Returns the luxon pattern that reads what a moment pattern writes; None if there is none.
+    """Translates a moment pattern into the luxon pattern that parses it; returns None if none does.
 
-    Seconds or milliseconds since 1970 need no pattern: the result is "".
+    Returns "" for seconds or milliseconds since 1970, which need no pattern.
     """
     if pattern in ("X", "x"):
         return ""
@@ -38,7 +38,7 @@ def luxon_pattern(pattern: str) -> str | None:
 
 
 def _literal(text: str) -> str | None:
-    """Returns text as luxon quotes it, so that no letter is read as a token; None for one with a quote."""
+    """Quotes text for a luxon pattern so that no letter acts as a token; returns None if it has a quote."""
     if "'" in text:
         return None
     return f"'{text}'" if any(character.isalpha() for character in text) else text
@@ -47,10 +47,10 @@ def _literal(text: str) -> str | None:
 async def with_dates_read(
     call: StepCall, field: str, format_of: Callable[[Params], tuple[str, str]]
 ) -> Callable[[int], Params]:
-    """Returns the call's parameters of an item, with ISO text for a date that has a format of its own.
+    """Returns a function from an item's index to its parameters, with the date converted to ISO text.
 
-    `format_of` returns luxon's pattern, or "", and the zone of dates without an offset. Getting the
-    parameters of an item whose date has another format raises ItemFailed.
+    `format_of` returns luxon's pattern, or "" to leave the date unchanged, and the zone of dates without an
+    offset. The function raises ItemFailed for a date that does not match.
     """
     requests: dict[int, JsonObject] = {}
     failures: dict[int, ItemFailed] = {}

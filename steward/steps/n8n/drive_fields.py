@@ -1,4 +1,4 @@
-"""The parameters of googleDrive as Drive's API takes them: ids, folders, searches and metadata."""
+"""Converts parameters of googleDrive to those of Drive's API: ids, folders, searches and metadata."""
 
 import re
 
@@ -15,7 +15,7 @@ FOLDER = "application/vnd.google-apps.folder"
 DOCUMENT = "application/vnd.google-apps.document"
 UPLOAD_BYTES = 1536 * 1024  # a request has at most 2 MiB
 SHARED = {"supportsAllDrives": "true"}
-# An upload and a folder answer with all that is known of them, so that no later step lacks a field.
+# Requests all fields of a new file or folder, so that later steps lack none.
 WHOLE = {**SHARED, "fields": "*"}
 _MY_DRIVE = "My Drive"
 _ADDRESS = re.compile(r"(?:/d/|/folders/|[?&]id=)([A-Za-z0-9_-]+)")
@@ -23,7 +23,7 @@ _MIME_TYPE = re.compile(r"[A-Za-z0-9][\w.+-]*/[A-Za-z0-9][\w.+-]*", re.ASCII)
 
 
 def id_of(fields: ServiceFields, path: str) -> str:
-    """Returns the id that a locator holds: itself, or the one in an address of Google Drive."""
+    """Returns the id in a locator, which is an id or a Google Drive link. Raises ItemFailed."""
     text = fields.text(path).strip()
     if not text.startswith(("https://", "http://")):
         return text
@@ -34,12 +34,12 @@ def id_of(fields: ServiceFields, path: str) -> str:
 
 
 def file_path(fields: ServiceFields, path: str, more: str = "") -> str:
-    """Returns the path of a file or folder. Raises ItemFailed without one."""
+    """Returns the API path of a file or folder. Raises ItemFailed if the step names none."""
     return f"{FILES}/{path_segment(id_of(fields, path), 'file or folder')}{more}"
 
 
 def parents_of(fields: ServiceFields) -> list[str]:
-    """Returns the folder that a file goes to: that of the step, or the top of its drive."""
+    """Returns the parent folder of a new file: the step's folder, or the root of its drive."""
     if fields.version < 3:
         older = fields.value("parents") or fields.value("options.parents") or []
         return [str(parent) for parent in (older if isinstance(older, list) else [older]) if parent]
@@ -50,7 +50,7 @@ def parents_of(fields: ServiceFields) -> list[str]:
 
 
 def search_of(fields: ServiceFields) -> dict[str, AnyJson]:
-    """Returns the query of a search for files and folders."""
+    """Returns the query parameters of a search for files and folders."""
     chosen = fields.options("filter")
     names = fields.value("options.fields")
     names = [str(name) for name in names] if isinstance(names, list) and names else ["id", "name"]
@@ -69,7 +69,7 @@ def search_of(fields: ServiceFields) -> dict[str, AnyJson]:
 
 
 def _limit_of(fields: ServiceFields) -> int:
-    """Returns how many objects a list reads; 50 is n8n's own."""
+    """Returns the maximum number of objects to list; n8n's default is 50."""
     text = fields.text("limit", "50")
     return max(1, int(float(text))) if re.fullmatch(r"\d+(?:\.0+)?", text) else 50
 
@@ -100,7 +100,7 @@ def _conditions(fields: ServiceFields, chosen: JsonObject) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Returns a text escaped for quotes in a search."""
+    """Escapes a text for use between quotes in a search."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
@@ -118,7 +118,7 @@ def metadata_of(fields: ServiceFields) -> dict[str, AnyJson]:
 
 
 def flags_of(fields: ServiceFields, *names: str) -> dict[str, str]:
-    """Returns options that are set, as the query of a call writes them."""
+    """Returns the options that are set, as query parameters."""
     chosen = fields.options("options", *names)
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -130,7 +130,7 @@ def flags_of(fields: ServiceFields, *names: str) -> dict[str, str]:
 def upload(
     fields: ServiceFields, name: str, content: bytes, mime_type: str, metadata: JsonObject
 ) -> SendCall:
-    """Returns the call that makes a file. Raises ItemFailed for one that is too large."""
+    """Returns the call that uploads a file. Raises ItemFailed if it is too large."""
     flags = flags_of(fields, "keepRevisionForever", "ocrLanguage", "useContentAsIndexableText")
     body = {"name": name, "parents": parents_of(fields), **metadata_of(fields), **metadata}
     return SendCall(
@@ -144,7 +144,7 @@ def upload(
 
 
 def call_file(name: str, content: bytes, mime_type: str) -> CallFile:
-    """Returns the file of a call. Raises ItemFailed for one that is too large."""
+    """Returns the file to send with a call. Raises ItemFailed if it is too large."""
     if len(content) > UPLOAD_BYTES:
         raise ItemFailed("The file is larger than 1.5 MiB, the most that a step sends. Send a smaller one.")
     kind = mime_type if _MIME_TYPE.fullmatch(mime_type) else item_files.OCTETS
@@ -152,7 +152,7 @@ def call_file(name: str, content: bytes, mime_type: str) -> CallFile:
 
 
 async def file_of_run(call: StepCall, index: int, fields: ServiceFields, name: str) -> tuple[str, bytes, str]:
-    """Returns name, content and MIME type of a file of the item. Raises ItemFailed."""
+    """Returns the name, content and MIME type of the item's file. Raises ItemFailed."""
     file = item_files.file_of(call.items[index], name or "data")
     if file.size > UPLOAD_BYTES:
         raise ItemFailed("The file is larger than 1.5 MiB, the most that a step sends. Send a smaller one.")

@@ -1,4 +1,4 @@
-"""Rows of CSV and spreadsheet files as items, and the options of the steps that read them."""
+"""Converts rows of CSV and spreadsheet files to items, by the options of the steps that read them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ WRITE_OPTIONS = frozenset(
 
 
 def csv_options(params: Params) -> JsonObject:
-    """Returns what the reader of CSV files needs."""
+    """Returns the options of the CSV reader."""
     max_rows = js.number(params.get("options.maxRowCount", -1))
     header = params.flag("options.headerRow", default=True)
     skipping = params.get("options.skipRecordsWithErrors.value", None)
@@ -52,7 +52,7 @@ def csv_options(params: Params) -> JsonObject:
 
 
 def csv_items(rows: Sequence[Sequence[str]], params: Params) -> list[dict[str, JsonValue]]:
-    """Returns the fields of each row; empty ones are left out unless they are asked for."""
+    """Returns one object per row; omits empty fields unless the step includes them."""
     with_empty = params.flag("options.includeEmptyCells")
     if not params.flag("options.headerRow", default=True):
         return [{"row": list(row)} for row in rows]
@@ -66,7 +66,7 @@ def csv_items(rows: Sequence[Sequence[str]], params: Params) -> list[dict[str, J
 
 
 def sheet_items(rows: Sequence[Sequence[JsonValue]], params: Params) -> list[dict[str, JsonValue]]:
-    """Returns the fields of each row of a sheet; with a header empty rows are left out."""
+    """Returns one object per row of a sheet; omits empty rows if there is a header."""
     rows = _within(rows, params.get("options.range", ""))
     with_empty = params.flag("options.includeEmptyCells")
     if not params.flag("options.headerRow", default=True):
@@ -98,7 +98,7 @@ def _trimmed(row: Sequence[JsonValue]) -> Sequence[JsonValue]:
 
 
 def _names(cells: Sequence[JsonValue]) -> list[str]:
-    """Returns the names of columns: one that is empty is `__EMPTY`, one that occurs again gets a number."""
+    """Returns the column names: an empty one becomes `__EMPTY`, a repeated one gets a number."""
     names: list[str] = []
     counts: dict[str, int] = {}
     for cell in cells:
@@ -110,7 +110,7 @@ def _names(cells: Sequence[JsonValue]) -> list[str]:
 
 
 def _within(rows: Sequence[Sequence[JsonValue]], bounds: JsonValue) -> Sequence[Sequence[JsonValue]]:
-    """Returns the rows of a range such as A2:D10; a number alone is the first row, counted from 0."""
+    """Returns the rows within a range such as A2:D10; a plain number is the first row, counted from 0."""
     if bounds in ("", None, js.UNDEFINED):
         return rows
     text = js.text(bounds).strip()

@@ -1,4 +1,4 @@
-"""The bodies of httpRequest: JSON, forms, forms of parts, files, and raw text."""
+"""The request bodies of httpRequest: JSON, form, multipart, file and raw text."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _UNCLEAR_FILE_NAMES = (
     "Which files it sends is not clear. Give the name of one file, or the field of each before its name:"
     " image:data,invoice:other."
 )
-_FILE_FIELD = "file"  # of a form's file whose field has no name
+_FILE_FIELD = "file"  # the form field of a file that has no field name
 _UNDOCUMENTED_FIELD = f"n8n does not document the field's name; it is sent as “{_FILE_FIELD}”. Check it."
 _FIELD_BY_EXPRESSION = (
     "An expression names its files. If it gives a file without a field, n8n does not document the field's"
@@ -52,7 +52,7 @@ BODY_FILE_BYTES = 1536 * 1024  # a request has at most 2 MiB
 
 @dataclass(frozen=True, slots=True)
 class BodyFile:
-    """A file of a body: the name of its part, empty for a body that is the file, and its content."""
+    """A file in a request body. `name` is its form field, or empty if the file is the whole body."""
 
     name: str
     file: BinaryReference
@@ -60,7 +60,7 @@ class BodyFile:
 
     @property
     def shown(self) -> str:
-        """The file as people read it."""
+        """The file's description for people."""
         return f"File “{self.file.file_name or self.name or 'data'}” ({readable_size(self.file.size)})"
 
 
@@ -83,13 +83,16 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _sends_older_file(node: NodeDefinition) -> bool:
-    """Returns whether versions 1 and 2 send a file; n8n hides the setting in reads and beside fields."""
+    """Returns whether a step of version 1 or 2 sends a file.
+
+    n8n ignores the setting in GET and HEAD requests, and if the parameters are not JSON.
+    """
     reads = str(node.get("requestMethod", "GET")).upper() in ("GET", "HEAD")
     return bool(node.get("sendBinaryData") and node.get("jsonParameters")) and not reads
 
 
 def _older_file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields what versions 1 and 2 cannot send of a file as they are set up, or send otherwise."""
+    """Yields the file settings of versions 1 and 2 that are ignored, unsupported or undocumented."""
     if not _sends_older_file(node):
         yield StepProblem("warning", "binary", _FILE_SETTING_UNUSED)
         return
@@ -109,9 +112,9 @@ def _older_file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _older_files(names: str, content_type: str) -> list[tuple[str, str]] | None:
-    """Returns the field and name of each file, of `data` or `a:data,b:other`; None if they are not clear.
+    """Parses `data` or `a:data,b:other` into form fields and file names; returns None if it is malformed.
 
-    The field is empty for a body that is the file.
+    The form field is empty if the file is the whole body.
     """
     if content_type != _PARTS:
         return [("", names.strip())] if names.strip() else None
@@ -156,7 +159,7 @@ def _rows(node: NodeDefinition) -> Sequence[JsonObject]:
 
 
 def _has_path(node: NodeDefinition) -> bool:
-    """Returns whether a name in a JSON body is a path, which newer releases of n8n send as nested objects."""
+    """Returns whether the JSON body has a name that is a path; n8n releases differ in how they send it."""
     names = [str(row.get("name", "")) for row in _rows(node) if node.get("sendBody")]
     by_pairs = node.literal("specifyBody", "keypair") == "keypair"
     return by_pairs and any(not is_expression(name) and _is_path(name) for name in names)
@@ -167,7 +170,7 @@ def _is_path(name: str) -> bool:
 
 
 async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:
-    """Returns the files that the body of an item's request holds. Raises ItemFailed."""
+    """Returns the files in the request body of an item. Raises ItemFailed."""
     names = _names_of_files(call.params(index), call.version)
     files = [(name, item_files.file_of(call.items[index], field or "data")) for name, field in names]
     if sum(file.size for _, file in files) > BODY_FILE_BYTES:
@@ -176,7 +179,10 @@ async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:
 
 
 def _names_of_files(params: Params, version: float) -> Sequence[tuple[str, str]]:
-    """Returns the field of each file of a body, empty for a body that is the file, and the file's name."""
+    """Returns the form field and file name of each file in the body. Raises ItemFailed.
+
+    The form field is empty if the file is the whole body.
+    """
     if version < 3:
         if not (params.flag("sendBinaryData") and params.flag("jsonParameters")):
             return ()
@@ -220,9 +226,10 @@ def body_of(params: Params, version: float, files: Sequence[BodyFile] = ()) -> t
 
 
 def _nested(fields: JsonObject, version: float) -> JsonObject:
-    """Returns the fields of a JSON body, each at the path that its name is: `customer.city` in `customer`.
+    """Returns the fields of a JSON body nested by their paths: `customer.city` becomes a member of
+    `customer`.
 
-    Raises ItemFailed for a path in version 3, whose releases differ, and for too large an index.
+    Raises ItemFailed for a path in version 3, whose releases differ, and for an index that is too large.
     """
     if version < 4 and any(map(_is_path, fields)):
         raise ItemFailed(_PATH)

@@ -1,4 +1,4 @@
-"""Files that an HTTP step fetches: the response of a read as a file of its item."""
+"""Fetches HTTP responses as files of items."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -31,7 +31,7 @@ def asks_file(params: Params) -> bool:
 
 
 def file_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
-    """Yields what cannot be fetched as a file."""
+    """Yields the settings under which a response cannot be fetched as a file."""
     if not reads:
         message = "It sends and takes the response as a file, which is not done here. Fetch the file by GET."
         yield StepProblem("error", "binary", message)
@@ -43,7 +43,7 @@ def file_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]
 async def read_files(
     call: StepCall, send: Callable[[int], Awaitable[tuple[PageRequest, PlatformResponse]]]
 ) -> NodeResult:
-    """Fetches a file for each item by `send`. The items keep the files they have."""
+    """Fetches a file for each item with `send`. Items keep their other files."""
 
     @telling_errors
     async def fetch(index: int, item: Item) -> list[Item]:
@@ -59,7 +59,7 @@ async def read_files(
 async def file_item(
     call: StepCall, index: int, item: Item, response: PlatformResponse, request: PageRequest
 ) -> Item:
-    """Returns an item with the body of a response as its file, beside the files it has. Raises ItemFailed."""
+    """Returns the item with the response body as an additional file. Raises ItemFailed."""
     params = call.params(index)
     mime_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     file_name = _file_name(response.headers.get("content-disposition", ""), request.url)
@@ -71,7 +71,7 @@ async def file_item(
 
 
 def _file_name(disposition: str, url: str) -> str | None:
-    """Returns the name that the response or else the address gives; never a path."""
+    """Returns the file name from the response header, else from the URL; never a path."""
     match = _FILE_NAME.search(disposition)
     name = unquote(match[1] or match[2] or "") if match else unquote(urlsplit(url).path)
     return re.split(r"[/\\]", name)[-1][:200] or None

@@ -1,4 +1,4 @@
-"""Reads the pages of httpRequest as its pagination expressions say."""
+"""Reads the pages of httpRequest by its pagination expressions."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ class PageRequest:
     lists: str = ""
 
     def address(self) -> str:
-        """Returns the address with its query."""
+        """Returns the URL with its query."""
         return with_query(self.url, self.query, self.lists)
 
 
@@ -99,14 +99,14 @@ def _parameters(pagination: JsonObject) -> list[JsonObject]:
 
 @dataclass(slots=True)
 class _Pages:
-    """The pages of one item's request so far."""
+    """The pages of one item's request that have been read so far."""
 
     call: StepCall
     index: int
     web: WebAccess
     first: PageRequest
     params: Params
-    pagination: JsonObject  # as the plan keeps it: expressions are worked out page by page
+    pagination: JsonObject  # as stored in the plan: its expressions are evaluated for each page
     count: int = 0
     last: dict[str, JsonValue] | None = None
     same: int = 0
@@ -114,7 +114,7 @@ class _Pages:
     gathered: StepBudget = field(default_factory=StepBudget)
 
     async def worked_out(self, values: Sequence[JsonValue]) -> list[AnyJson]:
-        """Evaluates expressions after the last page. Raises ItemFailed."""
+        """Evaluates expressions with the latest page as `$response`. Raises ItemFailed."""
         templates = [template.decode_template(entry) for entry in values if isinstance(entry, Mapping)]
         request = {"url": self.first.address(), "headers": dict(self.first.headers)}
         json = self.call.items[self.index].json
@@ -143,7 +143,7 @@ class _Pages:
         return evaluated
 
     async def request(self) -> PageRequest | None:
-        """Returns the next request; None if the response does not name one."""
+        """Returns the next request, or None if the response does not name one."""
         if _mode(self.pagination) == _MODES[2]:
             if not self.count:
                 return self.first
@@ -180,7 +180,7 @@ class _Pages:
         return js.truthy(done)
 
     def note(self, answer: PlatformResponse, body: AnyJson) -> None:
-        """Stores a response for the next expressions. Raises ItemFailed if the same page repeats."""
+        """Stores a response for the next expressions. Raises ItemFailed if the same page keeps repeating."""
         response = full_response(answer, body)
         is_same = self.last is not None and self.last["body"] == response["body"]
         self.same = self.same + 1 if is_same else 1
@@ -241,7 +241,7 @@ def _names(templates: list[ParameterTemplate]) -> frozenset[str]:
 
 
 def _without_response_root(expression: ParameterTemplate) -> ParameterTemplate:
-    """Returns the expression with `$response`, `$pageCount` and `$request` read from the item."""
+    """Returns the expression with `$response`, `$pageCount` and `$request` bound to the item's fields."""
     if expression.lang is Lang.LITERAL:
         return expression
     parameters = "$json.response, $json.pageCount, $json.request, $json.json"

@@ -1,6 +1,6 @@
-"""A base for nodes of services without a connector of their own: an `http_api` account signs their calls.
+"""A base for nodes of services without a connector, whose calls an `http_api` account signs.
 
-A node is a table of operations, as in service_nodes.py, and the address of the service's public API.
+A node is defined by a table of operations, as in service_nodes.py, and the URL of the service's public API.
 """
 
 import json
@@ -26,7 +26,7 @@ _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 
 
 class HttpServicePort(ServicePort):
-    """Makes the calls of a step as HTTP requests to the service's API, signed by its account."""
+    """Makes a step's calls as HTTP requests to the service's API, authenticated by its account."""
 
     def __init__(self, node: "HttpServiceNode", call: StepCall) -> None:
         account = account_of(call)
@@ -36,11 +36,11 @@ class HttpServicePort(ServicePort):
 
     @property
     def operation(self) -> AnyWriteOperation:
-        """The operation that sends."""
+        """The write operation that sends requests."""
         return self._access.operation
 
     def command(self, call: SendCall) -> SendRequest:
-        """Returns the request of a call. Raises ItemFailed for an address that is not the account's."""
+        """Returns the request of a call. Raises ItemFailed if the URL is not on a host of the account."""
         url = self._url(call.path, call.query)
         self._access.check_host(url)
         if call.file is not None:
@@ -52,11 +52,11 @@ class HttpServicePort(ServicePort):
         return SendRequest(call.method, url, headers, body.encode(), body, call.message)
 
     async def read(self, path: str, query: Mapping[str, str]) -> PlatformResponse:
-        """Returns the response to a GET. Raises CallError, ItemFailed."""
+        """Returns the response to a GET. Raises ItemFailed."""
         return await self._checked(self._access.read("GET", self._url(path, query), self._node.headers))
 
     async def query(self, path: str, body: JsonObject) -> PlatformResponse:
-        """Returns the response to a POST that only reads. Raises CallError, ItemFailed."""
+        """Returns the response to a POST that only reads. Raises ItemFailed."""
         headers = {**self._node.headers, "content-type": _JSON}
         content = json.dumps(body, ensure_ascii=False).encode()
         return await self._checked(self._access.query(self._url(path, {}), content, headers))
@@ -76,7 +76,7 @@ class HttpServicePort(ServicePort):
 
 
 def _body_of(call: SendCall) -> tuple[str, str]:
-    """Returns the body of a call and its content type."""
+    """Returns the body of a call and its content type; both are empty without a body."""
     if not call.body:
         return "", ""
     if not call.is_form:
@@ -90,8 +90,8 @@ def _body_of(call: SendCall) -> tuple[str, str]:
 class HttpServiceNode(ServiceNode):
     """A node whose calls go to a public API; a subclass adds `address` and `credential_types`.
 
-    `address` is where paths begin. An account on a host of its own (`*.example.com` in its credential type)
-    has no fixed one: `{host}` in `address` is the first host of the account. `headers` go with each call.
+    `address` is the base URL. For services on a host of their own (`*.example.com` in the credential type),
+    `{host}` in `address` stands for the first host of the account. `headers` are sent with every call.
     """
 
     connector = KIND
@@ -100,7 +100,7 @@ class HttpServiceNode(ServiceNode):
     headers: ClassVar[Mapping[str, str]] = {"accept": _JSON}
 
     def api(self, settings: Mapping[str, str]) -> str:
-        """Returns the address of the API for an account. Raises ItemFailed without a host."""
+        """Returns the base URL for an account. Raises ItemFailed if the account names no host."""
         hosts = [host for host in settings.get("hosts", "").split() if "*" not in host]
         if "{host}" in self.address and not hosts:
             raise ItemFailed(
@@ -113,7 +113,7 @@ class HttpServiceNode(ServiceNode):
         return "http.read" if self.kind_of(node) is StepKind.READ else "http.send"
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns how the service signs in, and where."""
+        """Returns the account to bind: its credential type, sign-in, and hosts."""
         name = next((name for name in node.credentials if name in CREDENTIAL_TYPES), self.credential_types[0])
         credential_type = CREDENTIAL_TYPES.get(name, CredentialType(name, "", None, ()))
         return {
@@ -124,7 +124,7 @@ class HttpServiceNode(ServiceNode):
         }
 
     def port(self, call: StepCall) -> HttpServicePort:
-        """Returns what the step's calls go through. Raises WorkflowStepFailed."""
+        """Returns the port for the step's calls. Raises WorkflowStepFailed."""
         return HttpServicePort(self, call)
 
 
@@ -143,13 +143,13 @@ class PublicServiceNode(HttpServiceNode):
     credential_types = ()
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """Returns None: it needs no account."""
+        """Returns None: the node needs no account."""
         return None
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns None: it signs in nowhere."""
+        """Returns None: the node does not sign in."""
         return None
 
     def port(self, call: StepCall) -> HttpServicePort:
-        """Returns what the step's reads go through. Raises WorkflowStepFailed."""
+        """Returns the port for the step's reads. Raises WorkflowStepFailed."""
         return PublicServicePort(self, call)

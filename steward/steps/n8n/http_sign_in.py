@@ -1,4 +1,4 @@
-"""The sign-in of httpRequest and graphql: an account that a person binds, or the connected store.
+"""The sign-in of httpRequest and graphql: a bound account or the connected store.
 
 See docs/design/imports-accounts.md#http-steps.
 """
@@ -26,7 +26,7 @@ _NONE = ("none", "", None)
 _PREDEFINED, _GENERIC = "predefinedCredentialType", "genericCredentialType"
 _WOO = "wooCommerceApi"
 _SERVICE_ACCOUNT = "googleApi"
-# What older versions of the nodes call the generic sign-ins.
+# Names of the generic sign-ins in older versions of the nodes.
 _OLDER = {
     "basicAuth": "httpBasicAuth",
     "bearerAuth": "httpBearerAuth",
@@ -44,16 +44,16 @@ _NOT_OFFERED = {
     "aws": "signatures of AWS",
     "httpSslAuth": "a certificate of its own",
 }
-_IN_CUSTOM = ("bearer", "header", "query", "basic")  # sign-ins that a custom one can hold beside other keys
+_IN_CUSTOM = ("bearer", "header", "query", "basic")  # sign-ins that a custom one can contain
 
 
 def signs_in_to_store(node: NodeDefinition) -> bool:
-    """Returns whether the node uses the credentials of a store that its connection can read."""
+    """Returns whether the node signs in with credentials of a store that its connection can read."""
     return bool(node.get("authentication") == _PREDEFINED and node.get("nodeCredentialType") == _WOO)
 
 
 def _credential_of(node: NodeDefinition) -> str | None:
-    """Returns the type of credential the node signs in with; None without a sign-in."""
+    """Returns the node's credential type, or None without a sign-in."""
     authentication = node.get("authentication")
     if authentication in _NONE:
         return None
@@ -65,7 +65,7 @@ def _credential_of(node: NodeDefinition) -> str | None:
 
 
 def _needs_account(node: NodeDefinition) -> bool:
-    """Returns whether the node signs in with an account that a person binds."""
+    """Returns whether the node signs in with an account that a person has to bind."""
     credential = _credential_of(node)
     if credential is None:
         return sign_in_of(key_places(node.parameters) or ())[0] != ""
@@ -73,16 +73,17 @@ def _needs_account(node: NodeDefinition) -> bool:
 
 
 def account_to_bind(node: NodeDefinition) -> JsonObject | None:
-    """Returns what is proposed for the account: credential type, sign-in, name of the place, hosts."""
+    """Returns the proposed account, or None if no account has to be bound."""
     return proposed_account(node.parameters, _credential_of(node)) if _needs_account(node) else None
 
 
 def proposed_account(
     parameters: JsonObject, credential: str | None, reads: KeyReads = reads_nothing
 ) -> JsonObject:
-    """Returns the account that signs in with a type of credential, or puts the removed keys back.
+    """Returns the account for a credential type, or one that restores the removed keys.
 
-    `reads` names the removed keys that an expression reads from its items.
+    It names the credential type, the sign-in, the header or query parameter, and the hosts. `reads` returns
+    the removed keys that an expression reads from its items.
     """
     host = _literal_host(str(parameters.get("url", parameters.get("endpoint", ""))))
     keys = key_places(parameters, reads) or []
@@ -119,7 +120,7 @@ def puts_back_keys(
 
 
 def _beside(keys: Sequence[KeyPlace], sign_in: str, name: str | None) -> bool:
-    """Returns whether one of the keys is elsewhere than the sign-in itself puts one."""
+    """Returns whether a key is in another place than the one where the sign-in puts it."""
     account_key = (
         (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")
     )
@@ -127,7 +128,7 @@ def _beside(keys: Sequence[KeyPlace], sign_in: str, name: str | None) -> bool:
 
 
 def _literal_host(url: str) -> str | None:
-    """Returns the host of an address, if no expression is in it."""
+    """Returns the host of a URL, or None if it comes from an expression."""
     user_part = user_part_of(url)
     plain = url.replace(user_part, "", 1) if user_part else url
     match = re.match(r"=?\s*https?://([A-Za-z0-9._-]+)(?=[/?:#]|\s*\Z)", plain)
@@ -139,13 +140,13 @@ def _is_store(credential: str) -> bool:
 
 
 def _reads_shopify(node: NodeDefinition, credential: str) -> bool:
-    """Returns whether the node only reads a Shopify store; store steps, which need approval, change it."""
+    """Returns whether the node only reads a Shopify store; changes need a store step with its approval."""
     method = str(node.get("method", "GET")).upper()
     return credential in CREDENTIAL_TYPES and credential.startswith("shopify") and method in ("GET", "HEAD")
 
 
 def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
-    """Yields the problems of authentication that is not supported, or of an address that it is not for."""
+    """Yields problems with a sign-in that is unsupported, or that does not belong to the URL's host."""
     if signs_in_to_store(node):
         yield from _store_problems(node, reads=reads)
         return
@@ -177,7 +178,7 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
 
 
 def uses_account(node: NodeDefinition) -> str | None:
-    """Returns the kind of connection the node needs."""
+    """Returns the kind of connection that the node needs, if any."""
     if signs_in_to_store(node):
         return "store"
     return KIND if _needs_account(node) else None
@@ -199,7 +200,7 @@ def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProble
 
 
 async def store_answer(call: StepCall, url: str, query: JsonObject) -> PlatformResponse:
-    """Reads the address from the automation's store. Raises ItemFailed, WorkflowStepFailed."""
+    """Reads the URL from the automation's store. Raises ItemFailed, WorkflowStepFailed."""
     store = store_of(call)
     parts = urlsplit(url)
     position = parts.path.find("/wp-json/")

@@ -1,4 +1,4 @@
-"""Reads and stores files of items for the node types that work with them.
+"""Reads and stores the files of items for node types that work with files.
 
 See docs/design/files.md#formats.
 """
@@ -50,13 +50,13 @@ MIME_TYPES: Mapping[str, str] = MappingProxyType(
         "mp4": "video/mp4",
     }
 )
-# Formats by the module of the extra `files` that reads or writes them.
+# By format: the module of the extra `files` that reads or writes it.
 _MODULES = {"xls": "python_calamine", "xlsx": "python_calamine", "ods": "python_calamine", "pdf": "pypdf"}
 _WRITING = {"xlsx": "xlsxwriter"}
 
 
 def mime_type_of(file_name: str | None) -> str:
-    """Returns the MIME type of a file name's extension."""
+    """Returns the MIME type for a file name's extension."""
     return MIME_TYPES.get((file_name or "").rpartition(".")[2].lower(), OCTETS)
 
 
@@ -72,7 +72,7 @@ def extra_problems(format_: object, *, writes: bool = False) -> Iterable[StepPro
 
 
 def _storage_of(call: StepCall) -> RunFiles:
-    """Returns the storage of the run's files. Raises WorkflowStepFailed."""
+    """Returns the file storage of the run. Raises WorkflowStepFailed without one."""
     files = call.environment.files
     if files is None:
         raise WorkflowStepFailed("This step works with files, which is not possible here.")
@@ -80,7 +80,7 @@ def _storage_of(call: StepCall) -> RunFiles:
 
 
 def file_of(item: Item, name: str) -> BinaryReference:
-    """Returns a file of the item. Raises ItemFailed."""
+    """Returns a file of the item by its field. Raises ItemFailed."""
     file = item.binary.get(name)
     if file is None:
         message = (
@@ -106,7 +106,7 @@ async def content_by_hash(call: StepCall, sha256: str) -> bytes:
 async def store(
     call: StepCall, content: bytes, *, file_name: str | None, mime_type: str | None = None
 ) -> BinaryReference:
-    """Stores a file and returns its reference. Raises ItemFailed past a limit."""
+    """Stores a file and returns its reference. Raises ItemFailed if it exceeds a limit."""
     try:
         sha256 = await _storage_of(call).put(content)
     except FileRefused as refused:
@@ -117,7 +117,7 @@ async def store(
 async def read_format(
     call: StepCall, format_: str, content: bytes, options: Mapping[str, AnyJson]
 ) -> AnyJson:
-    """Returns what a file of this format holds. Raises ItemFailed, CodeStopped."""
+    """Parses a file of this format. Raises ItemFailed, CodeStopped."""
     try:
         return await call.evaluator.read_file(format_, content, options)
     except FileFailed as failure:
@@ -125,7 +125,7 @@ async def read_format(
 
 
 async def write_format(call: StepCall, format_: str, data: JsonValue, options: JsonObject) -> bytes:
-    """Returns a file of this format. Raises ItemFailed, CodeStopped."""
+    """Writes a file of this format. Raises ItemFailed, CodeStopped."""
     try:
         return await call.evaluator.write_file(format_, data, options)
     except FileFailed as failure:
@@ -133,12 +133,12 @@ async def write_format(call: StepCall, format_: str, data: JsonValue, options: J
 
 
 def text_options(params: Params) -> JsonObject:
-    """Returns encoding and byte-order mark as the options of a step have them."""
+    """Returns the encoding and byte-order-mark options of a step."""
     return {"encoding": params.text("options.encoding") or "utf8", "bom": params.flag("options.addBOM")}
 
 
 def flat(fields: JsonObject) -> JsonObject:
-    """Returns the fields of an item as columns: a nested field by its path, `customer.city`."""
+    """Returns the fields of an item as columns; a nested field is named by its path, `customer.city`."""
     columns: dict[str, JsonValue] = {}
     for name, value in fields.items():
         members = value
@@ -152,7 +152,7 @@ def flat(fields: JsonObject) -> JsonObject:
 
 
 def table_of(items: Sequence[Item], *, header: bool) -> list[list[JsonValue]]:
-    """Returns items as rows; columns come in the order in which they first occur."""
+    """Returns items as rows; columns are in order of first appearance."""
     rows = [flat(item.json) for item in items]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     table = [[row.get(name) for name in columns] for row in rows]
@@ -160,14 +160,14 @@ def table_of(items: Sequence[Item], *, header: bool) -> list[list[JsonValue]]:
 
 
 def json_text(value: JsonValue, *, indented: bool) -> str:
-    """Returns JSON as JavaScript writes it, with an indentation of two if asked for."""
+    """Returns JSON text as JavaScript writes it, optionally indented by two spaces."""
     if indented:
         return json.dumps(value, ensure_ascii=False, indent=2)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def from_base64(text: str) -> bytes:
-    """Returns the content of a Base64 text. Raises ItemFailed."""
+    """Decodes Base64 text. Raises ItemFailed."""
     _, is_address, data = text.partition(";base64,")
     try:
         return base64.b64decode("".join((data if is_address else text).split()), validate=True)

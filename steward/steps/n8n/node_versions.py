@@ -1,9 +1,9 @@
-"""The versions that n8n has of its node types; a test compares every step type with them."""
+"""The published versions of n8n's node types; a test compares every step type with them."""
 
 from datetime import date
 from types import MappingProxyType
 
-N8N_VERSION = "2.41.1"  # the newest n8n that the list was compared with
+N8N_VERSION = "2.41.1"  # the newest n8n release the list was compared with
 COMPARED_ON = date(2026, 11, 22)
 
 VERSIONS = MappingProxyType(
@@ -138,9 +138,9 @@ VERSIONS = MappingProxyType(
         "zoom": (1,),
     }
 )
-"""Node type to all its versions. What runs of each is the `versions` of its step type."""
+"""All versions of each node type. Which of them run is the `versions` of its step type."""
 
 
 def has_major(versions: tuple[float, ...], version: float) -> bool:
-    """Returns whether a version differs from one of these at most in its minor number."""
+    """Returns whether a version has the same major number as one of these."""
     return any(int(version) == int(listed) for listed in versions)

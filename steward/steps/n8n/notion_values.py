@@ -1,4 +1,4 @@
-"""Properties of Notion's pages: as a step writes them, and as n8n simplifies them."""
+"""Converts properties of Notion pages: from steps to Notion, and from Notion to n8n's simplified form."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,24 +12,24 @@ _UUID = re.compile(r"[0-9a-f]{32}")
 
 
 def snake_case(name: str) -> str:
-    """Returns a name in small letters, its words joined by underscores."""
+    """Returns a name in snake case."""
     return "_".join(word.lower() for word in _WORD_START.split(name) if word)
 
 
 def notion_id(text: str) -> str:
-    """Returns the id of a page, block or database, also out of its address."""
+    """Returns the id of a page, block or database, which may come from its URL."""
     plain = text.strip().partition("?")[0].replace("-", "")
     match = re.findall(_UUID, plain.rpartition("/")[2].lower())
     return match[-1] if match and text.startswith("http") else text.strip()
 
 
 def rich_text(text: str) -> list[dict[str, JsonValue]]:
-    """Returns plain text as Notion takes it."""
+    """Returns plain text in Notion's form."""
     return [{"text": {"content": text}}]
 
 
 def _formatted(fields: ServiceFields) -> Sequence[JsonObject]:
-    """Returns the pieces of a formatted text."""
+    """Returns the pieces of formatted text. Raises ItemFailed for a mention or an equation."""
     rich_texts: list[dict[str, JsonValue]] = []
     for row in fields.rows("text.text"):
         if row.text("textType", "text") != "text":
@@ -46,7 +46,7 @@ def _formatted(fields: ServiceFields) -> Sequence[JsonObject]:
 
 
 def text_pieces(fields: ServiceFields, plain: str) -> Sequence[JsonObject]:
-    """Returns a plain or formatted text of a step."""
+    """Returns the plain or formatted text of a step. Raises ItemFailed."""
     return _formatted(fields) if fields.flag("richText") else rich_text(fields.text(plain))
 
 
@@ -56,7 +56,7 @@ def _names(value: JsonValue) -> list[str]:
 
 
 def _day(text: str, *, with_time: bool) -> str | None:
-    """Returns a moment, or its day, of an ISO text; null for an empty one."""
+    """Returns an ISO text, cut to its day unless `with_time`, or None for an empty text."""
     text = text.strip()
     return (text if with_time else text[:10]) or None
 
@@ -69,7 +69,7 @@ def _date(row: ServiceFields) -> JsonObject:
         "end": _day(row.text("dateEnd"), with_time=with_time) if is_range else None,
     }
     zone = row.text("timezone", "default")
-    # A zone is for moments that do not say their own.
+    # The zone applies only to times without an offset.
     if zone != "default" and with_time and not re.search(r"(?:Z|[+-]\d\d:?\d\d)$", date["start"] or ""):
         date["time_zone"] = zone
     return date
@@ -100,7 +100,7 @@ def _external_files(row: ServiceFields) -> Sequence[JsonObject]:
     ]
 
 
-# The value of a property as Notion takes it, by the kind of the property.
+# By property kind: builds the value in Notion's form.
 _PROPERTY_VALUES: Mapping[str, Callable[[ServiceFields], AnyJson]] = {
     "title": lambda row: rich_text(row.text("title")),
     "rich_text": lambda row: text_pieces(row, "textContent"),
@@ -120,14 +120,14 @@ _PROPERTY_VALUES: Mapping[str, Callable[[ServiceFields], AnyJson]] = {
 
 
 def _property_value(row: ServiceFields, kind: str) -> JsonObject:
-    """Returns one property as Notion takes it. Raises ItemFailed for an unknown kind."""
+    """Returns a property in Notion's form. Raises ItemFailed for an unknown kind."""
     if kind not in _PROPERTY_VALUES:
         raise ItemFailed(f"A property of the kind “{kind[:40]}” cannot be written. Remove it from the step.")
     return {kind: _PROPERTY_VALUES[kind](row)}
 
 
 def properties_of(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the properties that a step writes; their keys are `name|kind`."""
+    """Returns the properties that a step writes; the step names them by `name|kind`."""
     properties: dict[str, JsonValue] = {}
     for row in fields.rows("propertiesUi.propertyValues"):
         name, _, kind = row.text("key").rpartition("|")
@@ -181,7 +181,7 @@ def _unique_id(value: JsonValue) -> JsonValue:
     return f"{prefix}-{number}" if prefix else number
 
 
-# How n8n simplifies the value of a property, by its kind; other values stay as they are.
+# By property kind: n8n's simplification of the value; other values stay unchanged.
 _SIMPLE_VALUES: Mapping[str, Callable[[AnyJson], AnyJson]] = {
     "title": _plain,
     "rich_text": _plain,
@@ -200,14 +200,14 @@ _SIMPLE_VALUES: Mapping[str, Callable[[AnyJson], AnyJson]] = {
 
 
 def simple_value(property_: JsonObject) -> JsonValue:
-    """Returns the value of a property as n8n simplifies it."""
+    """Returns the value of a property in n8n's simplified form."""
     kind = str(property_.get("type"))
     value = property_.get(kind)
     return _SIMPLE_VALUES[kind](value) if kind in _SIMPLE_VALUES else value
 
 
 def simple_page(page: JsonObject, version: float) -> JsonObject:
-    """Returns a page with one field for each of its properties."""
+    """Returns a page with a field for each of its properties."""
     properties = page.get("properties")
     properties_by_name = properties if isinstance(properties, Mapping) else {}
     titles = [

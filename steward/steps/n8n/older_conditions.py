@@ -1,4 +1,4 @@
-"""Evaluates the untyped conditions of if 1, filter 1, switch 1 and 2."""
+"""Evaluates the untyped conditions of if 1, filter 1, and switch 1 and 2."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The options of one operation of a node, and what each is called in the call that it makes."""
+"""The options of a node's operation and the fields that they become in its call."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.workflow.step_types import NodeDefinition, StepProblem
 
-# What a value becomes in a call: several fields at once.
+# Converts an option's value to the fields of a call.
 Shape = Callable[[AnyJson], Mapping[str, AnyJson]]
 
 
 @dataclass(frozen=True, slots=True)
 class OptionTable:
-    """A collection of options: `names` are as in `a b`, or `a:b` for what the API calls `b`.
+    """A collection of options; `names` is `a b`, or `a:b` if the API calls the option `b`.
 
-    `shapes` has the options whose value is written differently. An option that is in neither is an error of
-    the import, also where another operation has it.
+    `shapes` converts options that the API writes differently. An option in neither of them is an error of the
+    import, even if another operation has it.
     """
 
     path: str
@@ -30,7 +30,7 @@ class OptionTable:
         return {name: renamed or name for name, _, renamed in pairs}
 
     def read(self, fields: ServiceFields) -> dict[str, JsonValue]:
-        """Returns the fields that the options which are set make."""
+        """Returns the call's fields for the options that are set."""
         values: dict[str, JsonValue] = {}
         names = self.known
         for name, value in fields.options(self.path).items():
@@ -41,7 +41,7 @@ class OptionTable:
         return values
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields the options that are not known."""
+        """Yields the options that are unknown."""
         collection = node.get(self.path)
         names = self.known
         for name in collection if isinstance(collection, Mapping) else ():
@@ -51,17 +51,17 @@ class OptionTable:
 
 
 def joined(name: str) -> Shape:
-    """Returns a shape that writes a list as one text with commas."""
+    """Returns a shape that joins a list with commas."""
     return lambda value: {name: ",".join(map(str, value)) if isinstance(value, list) else value}
 
 
 def rows_of(value: JsonValue, name: str) -> Sequence[JsonObject]:
-    """Returns the rows of a collection such as `{name: [{...}]}`, or of `{name: {...}}`."""
+    """Returns the rows in a collection of the form `{name: [{...}]}` or `{name: {...}}`."""
     inner = value.get(name) if isinstance(value, Mapping) else None
     rows = inner if isinstance(inner, list) else [inner]
     return [row for row in rows if isinstance(row, Mapping)]
 
 
 def named_values(collection: str, name: str, value: str = "value") -> Shape:
-    """Returns a shape for rows of names and values, which become fields of their own."""
+    """Returns a shape that turns rows of names and values into fields."""
     return lambda rows: {str(row.get(name, "")): row.get(value) for row in rows_of(rows, collection)}

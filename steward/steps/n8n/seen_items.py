@@ -1,4 +1,4 @@
-"""The items that removeDuplicates saw in earlier runs, as static data of its step or workflow.
+"""The items that removeDuplicates has seen in earlier runs, as static data of its step or workflow.
 
 See docs/design/static-data.md.
 """
@@ -34,13 +34,13 @@ _NEW, _HIGHER, _LATER = (
     "removeItemsUpToStoredDate",
 )
 _VALUES: Final = {_NEW: "dedupeValue", _HIGHER: "incrementalDedupeValue", _LATER: "dateDedupeValue"}
-_HISTORY: Final = 10_000  # values, where the step does not say how many
-_OF_WORKFLOW: Final = "removeDuplicates\tworkflow"  # the name of no node: unwrap takes control characters out
+_HISTORY: Final = 10_000  # default number of values
+_OF_WORKFLOW: Final = "removeDuplicates\tworkflow"  # cannot be a node name: unwrap removes tabs
 _HASH_BYTES: Final = 12
 
 
 def history_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields what keeps a step from comparing with earlier runs, and from when on it does."""
+    """Yields what prevents comparing with earlier runs, and a note on which runs count."""
     if node.get("operation") == FORGETS:
         if node.get("mode", "cleanDatabase") != "cleanDatabase":
             yield StepProblem("error", "parameter", "What it forgets is not known. Choose another operation.")
@@ -60,7 +60,7 @@ def history_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 async def compared(call: StepCall) -> NodeResult:
-    """Returns the items that are new, and at the second output those seen before. Raises ItemFailed."""
+    """Returns the new items, and on the second output those seen before. Raises ItemFailed."""
     logic = call.first.text("logic", _NEW)
     values = [call.params(index).get(_VALUES[logic]) for index in range(len(call.items))]
     history = await _history(call)
@@ -90,7 +90,7 @@ async def forgotten(call: StepCall) -> NodeResult:
 
 
 def _unseen(values: Sequence[JsonValue], stored: object, limit: int) -> tuple[list[bool], list[JsonValue]]:
-    """Returns whether each value is new, and the history with those that are, the newest `limit` of it."""
+    """Returns whether each value is new, and the updated history, cut to the newest `limit` values."""
     before = [value for value in stored if isinstance(value, str)] if isinstance(stored, list) else []
     hashes = [_hash(value) for value in values]
     known = set(before)
@@ -106,7 +106,7 @@ def _hash(value: js.Value) -> str:
 
 
 def _ordered(value: JsonValue, *, is_date: bool) -> float:
-    """Returns a value as a finite number: itself, or the milliseconds of a date. Raises ItemFailed."""
+    """Returns a number, or a date's milliseconds, as a finite float. Raises ItemFailed."""
     if not is_date:
         number = (
             js.number(value) if js.is_number(value) or (isinstance(value, str) and value.strip()) else None

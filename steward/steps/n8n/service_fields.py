@@ -1,4 +1,4 @@
-"""The parameters of nodes that call services, as their calls need them."""
+"""Reads the parameters of nodes that call services."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,31 +10,31 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params
 
-# A parameter, and after a colon the setting of the connection that serves where it is left empty.
+# A parameter, optionally followed by a colon and the connection setting to use if it is empty.
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]*)(?::([a-z_]+))?\}")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceFields:
-    """The parameters of a step for one item, and the version of its node."""
+    """The parameters of a step for one item, with the version of its node."""
 
     params: Params
     version: float
-    account: Mapping[str, str]  # what the connection itself says, such as the id of a sender
+    account: Mapping[str, str]  # the connection's settings, such as a sender id
     item: Mapping[str, AnyJson] = field(default_factory=dict)
 
     def value(self, path: str) -> AnyJson:
-        """Returns the value at a dotted path, that of a resource locator alone; None without one."""
+        """Returns the value at a dotted path, unwrapped from a resource locator, or None."""
         value = _located(self.params.get(path))
         return None if value is js.UNDEFINED else value
 
     def text(self, path: str, default: str = "") -> str:
-        """Returns a value as text, as JavaScript writes it."""
+        """Returns a value as text, in JavaScript's formatting."""
         value = self.value(path)
         return default if js.is_missing(value) else js.text(value)
 
     def mode(self, path: str) -> str:
-        """Returns how a resource locator is written: list, id, name, url; an empty text for a plain value."""
+        """Returns the mode of a resource locator (list, id, name, url), or "" for a plain value."""
         value = self.params.get(path)
         return str(value.get("mode", "")) if isinstance(value, Mapping) else ""
 
@@ -44,7 +44,7 @@ class ServiceFields:
         return default if js.is_missing(value) else js.truthy(value)
 
     def options(self, path: str, *names: str) -> dict[str, AnyJson]:
-        """Returns the members of a collection, all or the named ones, that are set."""
+        """Returns the members of a collection that are set, limited to `names` if given."""
         collection = self.value(path)
         members = collection if isinstance(collection, Mapping) else {}
         chosen = names or tuple(members)
@@ -56,7 +56,7 @@ class ServiceFields:
         return [ServiceFields(row, self.version, self.account) for row in self.params.rows(path)]
 
     def json(self, path: str, label: str) -> AnyJson:
-        """Returns a value, parsed when it is JSON text; None for an empty one. Raises ItemFailed."""
+        """Returns a value, parsed if it is JSON text, or None if it is empty. Raises ItemFailed."""
         value = self.value(path)
         if not isinstance(value, str):
             return value
@@ -69,23 +69,23 @@ class ServiceFields:
 
 
 def fields_of_node(node: NodeDefinition) -> ServiceFields:
-    """Returns the parameters as the file has them, with expressions as their own text."""
+    """Returns the file's raw parameters, in which expressions are plain text."""
     return ServiceFields(Params(node.parameters), node.version, {})
 
 
 def _located(value: JsonValue) -> AnyJson:
-    """Returns the value of a resource locator, any other value as it is."""
+    """Returns the value inside a resource locator, or any other value unchanged."""
     return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
 
 
-# A parameter by its dotted name, or what a call makes of the parameters.
+# The dotted name of a parameter, or a function that computes a value from the parameters.
 FieldSource: TypeAlias = str | Callable[[ServiceFields], AnyJson]
-# The fields of a body or query by name, or what makes them all.
+# The fields of a body or query by name, or a function that computes all of them.
 CallFields: TypeAlias = Mapping[str, FieldSource] | Callable[[ServiceFields], Mapping[str, AnyJson]]
 
 
 def read_source(fields: ServiceFields, source: FieldSource) -> AnyJson:
-    """Returns the value of one field of a call; None when it is not set."""
+    """Returns the value of one field of a call, or None if it is not set."""
     return fields.value(source) if isinstance(source, str) else source(fields)
 
 
@@ -100,7 +100,7 @@ def read_call_fields(fields: ServiceFields, sources: CallFields) -> JsonObject:
 
 
 def path_segment(text: str, words: str) -> str:
-    """Returns a text as one segment of a path. Raises ItemFailed for one that is empty or leads elsewhere."""
+    """Returns a text quoted as one path segment. Raises ItemFailed if it is empty, `.` or `..`."""
     if not text:
         raise ItemFailed(f"This step does not say which {words}. Fill it in.")
     if text in (".", ".."):
@@ -109,7 +109,7 @@ def path_segment(text: str, words: str) -> str:
 
 
 def filled_path(fields: ServiceFields, path: str) -> str:
-    """Returns a path with the parameters it names, quoted. Raises ItemFailed for one that is empty."""
+    """Fills the parameters into a path, quoted. Raises ItemFailed if one is empty."""
 
     def value_of(match: re.Match[str]) -> str:
         text = (fields.text(match[1]) if match[1] else "") or fields.account.get(match[2] or "", "")
@@ -119,5 +119,5 @@ def filled_path(fields: ServiceFields, path: str) -> str:
 
 
 def _words(name: str) -> str:
-    """Returns the name of a parameter in words: channelId is “channel id”."""
+    """Returns the name of a parameter as words: channelId becomes “channel id”."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

@@ -1,4 +1,4 @@
-"""A base for nodes that call the API of a connected service: a node is a table of its operations.
+"""A base for nodes that call the API of a connected service; a node is a table of operations.
 
 See docs/design/messages.md.
 """
@@ -41,22 +41,22 @@ from steward.steps.workflow.step_types import (
 )
 
 MAX_PAGES = 100
-_LIMIT = 100  # n8n's own, where a step says neither that it returns all nor how many
+_LIMIT = 100  # n8n's default limit of a list
 
-# An answer's objects of one operation: the items that n8n puts out.
+# Returns the objects in a response that n8n outputs.
 Answered = Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceOperation:
-    """An operation of a node: the call that it makes, and the items of the answer.
+    """An operation of a node: the call that it makes and the items that its response becomes.
 
-    `fields` are the body of a send, the query of a GET; `{name}` in `path` is a parameter. `recipient` and
-    `text` are what an approval shows. `needed` has the parameters without which the call cannot be made, with
-    the words for each. `items` is the dotted name of what is put out; a list becomes one item an element.
-    `answered` makes them of the answer instead. `next_page` returns the query of the next page, for lists.
-    `query` is that of a send. `is_query`: a POST that only reads. `returns_all` and `limit` are n8n's
-    defaults of a list. `choose_path` replaces `path`; `check` yields the problems of a node.
+    `fields` are the body of a send or the query of a GET; `{name}` in `path` is a parameter. An approval
+    shows `recipient` and `text`. `needed` maps required parameters to their descriptions. `items` is the
+    dotted path of the output; a list becomes an item per element. `answered` computes the items from the
+    response instead. `next_page` returns the query of a list's next page. `query` is the query of a send.
+    `is_query` marks a POST that only reads. `returns_all` and `limit` are n8n's defaults for a list.
+    `choose_path` replaces `path`; `check` yields the problems of a node.
     """
 
     method: str
@@ -82,7 +82,7 @@ class ServiceOperation:
         return self.method == "GET" or self.is_query
 
     def call(self, fields: ServiceFields) -> SendCall:
-        """Returns the call that the parameters of an item make. Raises ItemFailed."""
+        """Builds the call from the parameters of an item. Raises ItemFailed."""
         for path, words in self.needed.items():
             if js.is_missing(fields.value(path)) or fields.text(path) == "":
                 raise ItemFailed(f"This step does not say {words}. Fill it in.")
@@ -103,7 +103,7 @@ class ServiceOperation:
         )
 
     def items_of(self, answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
-        """Returns the items that the answer puts out."""
+        """Returns the items that a response becomes."""
         if self.answered is not None:
             return [dict(item) for item in self.answered(answer, fields)]
         chosen = js.get_path(answer, self.items) if self.items else answer
@@ -112,7 +112,7 @@ class ServiceOperation:
 
 
 class ServicePort:
-    """The connection that a step's calls go through; paths may name its plain `settings`."""
+    """The connection that a step's calls go through; paths may refer to its plain `settings`."""
 
     def __init__(self, account: AccountAccess, connector: str) -> None:
         settings = account.connection.facts.get("settings")
@@ -124,11 +124,11 @@ class ServicePort:
 
     @property
     def operation(self) -> AnyWriteOperation:
-        """The operation that sends."""
+        """The write operation that sends calls."""
         return self._account.changes[f"{self._connector}.call"]
 
     def command(self, call: SendCall) -> object:
-        """Returns a call as the operation takes it. Raises ItemFailed."""
+        """Returns a call as a command of the operation. Raises ItemFailed."""
         return call
 
     async def read(self, path: str, query: Mapping[str, str]) -> PlatformResponse:
@@ -147,11 +147,11 @@ class ServicePort:
 class ServiceNode(StepType):
     """A node whose operations call one service; a subclass is a table of them.
 
-    `connector` is the kind of connection, `service` its name in sentences. `operations` are by
-    `resource.operation`. `default_resource` and `default_operations` are n8n's where a file names none.
-    `collections` has the known names inside collections of options, `answer_parameters` the parameters that
-    decide what an answer puts out. `file_parameters` are those of the operation that adds a fetched file to
-    its item, `sends_files` the operations that send a file of the item where `binaryData` says so.
+    `connector` is the kind of connection, `service` its name in sentences. `operations` are keyed by
+    `resource.operation`. `default_resource` and `default_operations` are n8n's defaults. `collections` holds
+    the known names in collections of options, `answer_parameters` the parameters that affect how a response
+    becomes items. `file_parameters` identifies the operation that adds a fetched file to its item,
+    `sends_files` the operations that send the item's file if `binaryData` is set.
     """
 
     connector: ClassVar[str]
@@ -166,11 +166,11 @@ class ServiceNode(StepType):
     field_use = FieldUse.REPLACES_ITEMS
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns the operation of the connector: its call or its read."""
+        """Returns the connector's operation, a call or a read."""
         return f"{self.connector}.read" if self.kind_of(node) is StepKind.READ else f"{self.connector}.call"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """Returns read or send by the operation."""
+        """Returns read or send, depending on the operation."""
         operation = self.operations.get(self.operation_key(node))
         return StepKind.READ if operation is not None and operation.reads else StepKind.SEND
 
@@ -179,24 +179,24 @@ class ServiceNode(StepType):
         return self.connector
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that a fetched file is added to its item, and all else makes new items."""
+        """Returns EXTENDS_ITEMS if it adds a fetched file, else the node's field use."""
         parameters = self.file_parameters.items()
         fetches_file = all(step.config.get(name) == value for name, value in parameters)
         return FieldUse.EXTENDS_ITEMS if parameters and fetches_file else self.field_use
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that its call holds."""
+        """Returns the name of the file that its call sends."""
         sends_file = self.operation_key(node) in self.sends_files and node.get("binaryData")
         return (node.file_name("binaryPropertyName"),) if sends_file else ()
 
     def operation_key(self, node: NodeDefinition) -> str:
-        """Returns `resource.operation`, each n8n's default where the file leaves it out."""
+        """Returns `resource.operation`, with n8n's defaults for what the file omits."""
         resource = str(node.get("resource", self.default_resource))
         operation = node.get("operation", self.default_operations.get(resource, ""))
         return f"{resource}.{operation}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields operations and options that are not supported, and missing parameters."""
+        """Yields unsupported operations and options, and missing parameters."""
         key = self.operation_key(node)
         operation = self.operations.get(key)
         if operation is None:
@@ -231,7 +231,7 @@ class ServiceNode(StepType):
                     yield StepProblem("error", "parameter", message)
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the items that the recorded answer of the service puts out. Raises ItemFailed."""
+        """Returns the items that the service's recorded response becomes. Raises ItemFailed."""
         settings = sent.settings
         operation = self.operations[str(settings["operation"])]
         parameters = settings["parameters"]
@@ -241,7 +241,7 @@ class ServiceNode(StepType):
         return [Item(item) for item in operation.items_of(decoded, fields)]
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Makes one call for each item."""
+        """Makes one call or read for each item."""
         port = self.port(call)
         node = NodeDefinition(call.step.name, call.version, call.first.tree)
         key = self.operation_key(node)
@@ -251,13 +251,13 @@ class ServiceNode(StepType):
         return await self._send(call, port, key)
 
     def port(self, call: StepCall) -> ServicePort:
-        """Returns what the step's calls go through. Raises WorkflowStepFailed."""
+        """Returns the connection for the step's calls. Raises WorkflowStepFailed."""
         return ServicePort(account_of(call), self.connector)
 
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item; a subclass may read first what the call holds. Raises ItemFailed."""
+        """Returns the call of one item; a subclass may read its content first. Raises ItemFailed."""
         return self.operations[key].call(fields)
 
     async def _send(self, call: StepCall, port: ServicePort, key: str) -> NodeResult:
@@ -309,7 +309,7 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
 
 
 def parsed_answer(text: str) -> AnyJson:
-    """Returns the JSON of an answer, an empty object for none. Raises ItemFailed."""
+    """Parses a JSON response; an empty one becomes an empty object. Raises ItemFailed."""
     if not text.strip():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The part of a tab that a spreadsheet step works on: its range, its header row and its first row of data."""
+"""The part of a tab that a spreadsheet step uses: its range, header row and first data row."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ def whole_number(params: Params, name: str, default: int, smallest: int = 1) -> 
 
 
 def _range_of(text: str) -> str | None:
-    """Returns a range without the tab's name, in capitals; None for the whole tab. Raises ItemFailed."""
+    """Returns a range in capitals without the tab's name, or None for the whole tab. Raises ItemFailed."""
     area = text.rpartition("!")[2].strip().upper()
     if area and not _RANGE.fullmatch(area):
         raise ItemFailed(_NO_RANGE)
@@ -49,7 +49,7 @@ def range_of_older(params: Params) -> str | None:
 
 
 def start_of(area: str | None) -> tuple[int, int]:
-    """Returns the column, counted from 0, and the row of a range's first cell."""
+    """Returns the column (from 0) and the row of a range's first cell."""
     match = _RANGE.fullmatch(area or "")
     letters = (match["column"] or match["whole"] or "A") if match else "A"
     column = 0
@@ -60,7 +60,7 @@ def start_of(area: str | None) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class SheetArea:
-    """The cells of a tab to read, and its rows with the column names and the data."""
+    """The cells of a tab to read, with its header row and first data row."""
 
     range: str | None = None
     header_row: int = 1
@@ -69,7 +69,7 @@ class SheetArea:
 
     @classmethod
     def of(cls, params: Params, version: float) -> "SheetArea":
-        """Returns the part of the tab that a step's parameters name. Raises ItemFailed."""
+        """Returns the part of the tab that a step's parameters select. Raises ItemFailed."""
         is_read = params.text("operation", "read") in READS
         if version < 3:
             return cls._of_older(params) if is_read else cls()
@@ -94,11 +94,11 @@ class SheetArea:
         return cls(area, header_row, row + whole_number(params, "dataStartRow", 1, 0))
 
     def header(self, table: SheetTable) -> SheetRow | None:
-        """Returns the row that names the columns."""
+        """Returns the row that names the columns, if any."""
         return next((row for row in table.rows if row.number == self.header_row), None)
 
     def data_rows(self, table: SheetTable) -> Iterable[SheetRow]:
-        """Yields each row of data that has any cell."""
+        """Yields each data row that is not empty."""
         for row in table.rows:
             is_filled = any(cell not in (None, "") for cell in row.cells)
             if row.number < self.first_data_row:

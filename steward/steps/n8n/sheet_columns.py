@@ -1,4 +1,4 @@
-"""Columns that a spreadsheet step adds for fields without one, as n8n does when it maps automatically."""
+"""Columns that a spreadsheet step adds for fields that have none, as n8n's automatic mapping does."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,12 +12,12 @@ from steward.steps.rows import column_letters
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem, is_expression
 
 INSERT, IGNORE, ERROR = "insertInNewColumn", "ignoreIt", "error"
-# A column that reading adds to its items; it is never made a column of the sheet.
+# Reading adds this column to items; writing never adds it to the sheet.
 _ROW_NUMBER = "row_number"
 
 
 def _maps_automatically(parameters: JsonObject, version: float) -> bool:
-    """Returns whether items name the columns, in versions with a choice for extra fields."""
+    """Returns whether the items' fields name the columns and the version lets extra fields be handled."""
     if version >= 4:
         columns = parameters.get("columns")
         mode = columns.get("mappingMode") if isinstance(columns, Mapping) else None
@@ -26,7 +26,7 @@ def _maps_automatically(parameters: JsonObject, version: float) -> bool:
 
 
 def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
-    """Yields problems of fields without a column."""
+    """Yields problems with fields that have no column."""
     if not _maps_automatically(node.parameters, node.version):
         return
     choice = node.get("options.handlingExtraData")
@@ -52,7 +52,7 @@ def _without(row: JsonObject, names: Collection[str]) -> JsonObject:
 
 @dataclass(slots=True)
 class SheetColumns:
-    """The header row of a tab: the columns it has, and those that this run adds on the right of its data."""
+    """The columns in a tab's header row, and those that this run adds to the right of its data."""
 
     location: SheetLocation
     tab: str
@@ -65,7 +65,7 @@ class SheetColumns:
     def of(
         cls, location: SheetLocation, tab: str, table: SheetTable, heads: list[str], *, header_row: int
     ) -> "SheetColumns":
-        """Returns the columns of a tab that its header row names."""
+        """Returns the columns of a tab with this header row."""
         widest = max((len(row.cells) for row in table.rows), default=0)
         return cls(location, tab, heads, first_free=max(widest, len(heads)), header_row=header_row)
 
@@ -83,9 +83,9 @@ class SheetColumns:
         return self.first_free == 0
 
     def admit(self, call: StepCall, number: int, row: JsonObject, operation: str) -> JsonObject:
-        """Returns the fields of a row to write, after adding columns for those that have none if it may.
+        """Returns the fields of a row to write, adding columns for new fields if the step allows it.
 
-        Raises ItemFailed where the step refuses fields without a column.
+        Raises ItemFailed if the step rejects fields without a column.
         """
         fields = _without(row, ("", _ROW_NUMBER))
         extra = [name for name in fields if name not in self.present]
@@ -103,10 +103,10 @@ class SheetColumns:
         return fields
 
     def with_header(self, proposal: Proposal) -> Proposal:
-        """Returns the proposal with the header cells of the added columns written before its own parts.
+        """Returns the proposal with a first part that writes the header cells of the added columns.
 
-        Each proposal that needs them carries them, since a person may leave out any of the others; cells that
-        already hold the names count as written. Raises ItemFailed.
+        Every proposal that needs the columns writes them, since a person may decline any of the others;
+        writing names that are already there counts as unchanged. Raises ItemFailed.
         """
         part = self._header_part()
         field_change = FieldChange("columns", "Columns added", [], list(self.added), FieldKind.LIST)

@@ -1,4 +1,4 @@
-"""googleSheets operations that clear ranges, delete rows and add tabs, each as a send."""
+"""The googleSheets operations that clear ranges, delete rows and add tabs, each as a send."""
 
 from collections.abc import Iterable
 
@@ -58,7 +58,7 @@ def _column(letters: str) -> int:
 
 
 def _area(params: Params) -> str | None:
-    """Returns the range to clear; None for the whole tab, subject to `keepFirstRow`."""
+    """Returns the range to clear, or None for the whole tab. Raises ItemFailed."""
     match params.text("clear", "wholeSheet"):
         case "specificRows":
             first = whole_number(params, "startIndex", 1)
@@ -105,7 +105,7 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
-    """Deletes rows for each item in turn; row numbers of an item count after the deletions before it."""
+    """Deletes rows for each item in turn; row numbers refer to the sheet after earlier deletions."""
     effects = Effects(call)
     operation = location.account.changes["sheet.delete_rows"]
     number = location.account.connection.integration_id
@@ -122,7 +122,7 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
         except ItemFailed as failure:
             effects.fail_item(index, failure.message)
             continue
-        if count == 0:  # nothing stands there
+        if count == 0:  # no rows there
             effects.items.append(Item(item.json, paired_with(index)))
             effects.unchanged += 1
             continue
@@ -143,7 +143,7 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 async def create(call: StepCall, location: SheetLocation) -> NodeResult:
-    """Adds a tab for each item's title unless it exists."""
+    """Adds a tab with each item's title unless it exists."""
     effects = Effects(call)
     operation = location.account.changes["sheet.add_tab"]
     number = location.account.connection.integration_id

@@ -1,4 +1,4 @@
-"""The place where a spreadsheet step reads or writes: connection, document and tab."""
+"""The connection, document and tab that a spreadsheet step reads or writes."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def _located(value: AnyJson) -> tuple[str, str, str | None]:
 
 
 def document_of(parameters: JsonObject) -> str | None:
-    """Returns the spreadsheet's id; None if an expression decides it."""
+    """Returns the spreadsheet's id, or None if an expression decides it."""
     mode, value, _ = _located(parameters.get("documentId", parameters.get("sheetId", "")))
     if not value or is_expression(value):
         return None
@@ -34,7 +34,7 @@ def document_of(parameters: JsonObject) -> str | None:
 
 
 def tab_of(parameters: JsonObject) -> str | None:
-    """Returns the tab's title or cached title; None if it is unknown."""
+    """Returns the tab's title or cached title, or None if it is unknown."""
     if "sheetName" not in parameters:
         area = parameters.get("range", "")
         name = area.partition("!")[0] if isinstance(area, str) and "!" in area else None

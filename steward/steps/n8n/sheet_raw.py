@@ -1,4 +1,4 @@
-"""Cells as values of items, and reads and updates of older spreadsheet steps by cells, without columns."""
+"""Converts cells to values and back, and reads and writes raw cells for older spreadsheet steps."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,14 +17,14 @@ from steward.steps.workflow.step_types import ItemFailed, NodeResult, Params, St
 
 
 def plain(cell: Cell) -> JsonValue:
-    """Returns a cell as an item holds it."""
+    """Returns a cell as a value of an item."""
     if isinstance(cell, Decimal):
         return int(cell) if cell == cell.to_integral_value() else float(cell)
     return "" if cell is None else cell
 
 
 def to_cell(value: js.Value) -> Cell:
-    """Returns a value of an item as a cell."""
+    """Returns an item's value as a cell."""
     if js.is_missing(value):
         return None
     if isinstance(value, bool | str):
@@ -39,14 +39,14 @@ def _property(params: Params) -> str:
 
 
 def read_raw(call: StepCall, table: SheetTable) -> NodeResult:
-    """Returns the rows of a range as lists of cells, all in one item."""
+    """Returns the rows of a range as lists of cells in one item."""
     rows = [[plain(cell) for cell in row.cells] for row in table.rows]
     call.budget.add({_property(call.first): rows})
     return NodeResult([[Item({_property(call.first): rows}, paired_with(0))]], counts=Counts(read=len(rows)))
 
 
 async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
-    """Proposes the cells of each item's rows from the first cell of its range on; an empty value is left."""
+    """Proposes writing each item's rows from the first cell of its range on; empty values are skipped."""
     effects = Effects(call)
     tab, table = await location.table()
     present = {row.number: row.cells for row in table.rows}
@@ -92,5 +92,5 @@ def _padded(cells: tuple[Cell, ...], width: int) -> tuple[Cell, ...]:
 
 
 def _after(row: Sequence[JsonValue], index: int, present: Cell) -> Cell:
-    """Returns the value of a cell after the write: Google leaves cells that get no value as they are."""
+    """Returns the value of a cell after the write; cells without a new value keep theirs."""
     return present if index >= len(row) or js.is_missing(row[index]) else to_cell(row[index])

@@ -1,6 +1,6 @@
-"""The fields of a store's objects that an imported step may change, and their commands.
+"""The store fields that an imported step may change, and the commands that set them.
 
-A field is listed if a connector has an operation for it; the import refuses any other by its name.
+A field is listed if a connector has an operation for it; the import rejects all others by name.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from steward.steps.workflow.effects import read_all
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed
 
-# By resource and field: the operation. Fields of one operation are one change.
+# By resource and field: the operation. Fields with the same operation form one change.
 WOO: Mapping[tuple[str, str], str] = {
     ("product", "regularPrice"): "variant.set_price",
     ("product", "salePrice"): "variant.set_price",
@@ -103,7 +103,7 @@ def _order_command(operation: str, order: Order, value: JsonValue) -> SetOrderTa
 
 
 def _price(product: Product, values: JsonObject) -> SetPrice:
-    """Returns the command for both prices; one that is not set stays."""
+    """Returns the command that sets both prices; a price that is not given keeps its value."""
     if len(product.variants) != 1:
         raise ItemFailed("This product has variations, whose prices are changed one by one.")
     variant = product.variants[0]
@@ -125,7 +125,7 @@ def _texts(value: JsonValue) -> tuple[str, ...]:
 
 
 async def _numbered_tags(product: Product, value: JsonValue, store: StoreAccess) -> SetTags:
-    """Returns the command for tags by their ids, as n8n has them."""
+    """Returns the command that sets tags by id, as n8n names them. Raises ItemFailed."""
     names_by_id = {tag.id: tag.name for tag in await read_all(store.reader.read(TAGS, NoParameters()))}
     tag_ids = _texts(value)
     missing = [number for number in tag_ids if number not in names_by_id]

@@ -1,7 +1,7 @@
-"""Shopify Flow actions that change the store: the operation that each proposes.
+"""Shopify Flow actions that change the store, with the operation that each proposes.
 
-A person approves every such change. Its object is read when the step runs and again just before the
-change is made. Requests that a flow writes out itself are in admin_api.py.
+A person approves every such change. Its object is read when the step runs, and again just before the change
+is made. For requests that a flow spells out itself see admin_api.py.
 """
 
 import json
@@ -54,7 +54,7 @@ from steward.steps.tag_lists import with_tag, without_tags
 ADMIN = "shopify::admin::"
 SHOPIFY = frozenset(("shopify",))
 BOTH = frozenset(("shopify", "woocommerce"))
-# An operation's name and its command.
+# The name of an operation and its command.
 NamedCommand: TypeAlias = tuple[str, object]
 _PlanChanges: TypeAlias = Callable[[FlowCall, StoreObjects], Awaitable[Sequence[NamedCommand]]]
 _TAGGED_KINDS = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
@@ -70,7 +70,7 @@ _WOO_STATUS = {"active": "publish", "draft": "draft", "archived": "private"}
 
 
 async def propose(call: FlowCall, commands: Sequence[NamedCommand]) -> FlowResult:
-    """Plans the commands as one proposal. Raises ItemFailed that names every command that is impossible."""
+    """Plans the commands as one proposal. Raises ItemFailed with all faults if any command is impossible."""
     result = FlowResult()
     faults: list[str] = []
     unchanged = 0
@@ -93,9 +93,9 @@ async def propose(call: FlowCall, commands: Sequence[NamedCommand]) -> FlowResul
 
 @dataclass(frozen=True, slots=True)
 class _ActionSpec:
-    """An action: its task ids without the prefix, its label, its fields, and how it plans changes.
+    """An action: its task ids without the prefix, its label and fields, and how it plans changes.
 
-    `required` names the fields that it needs; of names joined by `|`, one is enough.
+    `required` names the fields that must be set; of names joined by `|`, one suffices.
     """
 
     names: tuple[str, ...]
@@ -109,7 +109,7 @@ class _ActionSpec:
 
 
 class _StoreAction(FlowType):
-    """A task that changes one object of the store and always waits for approval."""
+    """A task that changes one object of the store and always requires approval."""
 
     kind = StepKind.CHANGE
 
@@ -126,7 +126,7 @@ class _StoreAction(FlowType):
         return f"shopify.{self.spec.operation}"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Yields missing fields, unreadable switches and settings without an effect."""
+        """Yields missing fields, unreadable switches and settings that have no effect."""
         for names in self.spec.required:
             if all(definition.config.get(name) in (None, "", []) for name in names.split("|")):
                 words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in Shopify Flow."
@@ -171,11 +171,11 @@ def is_whole(text: str) -> bool:
 
 
 def tags_of(value: JsonValue) -> tuple[str, ...]:
-    """Parses tags: a list, a JSON list, or texts separated by commas. Raises ItemFailed."""
+    """Parses tags from a list, a JSON list or comma-separated text. Raises ItemFailed."""
     entries = _tag_entries(value)
     if any(isinstance(entry, list | tuple | Mapping) for entry in entries):
         raise ItemFailed("The tags of this step cannot be read.")
-    # A text of Liquid may come to several tags, or to none.
+    # rendered Liquid may hold several tags or none
     return tuple(tag.strip() for entry in entries for tag in str(entry).split(",") if tag.strip())
 
 
@@ -191,9 +191,9 @@ def _tag_entries(value: JsonValue) -> Sequence[JsonValue]:
 async def tag_commands(
     objects: StoreObjects, subject: Order | Product | Customer | DraftOrder, tags: Sequence[str], *, on: bool
 ) -> list[NamedCommand]:
-    """Returns the command that adds or removes tags.
+    """Returns the command that adds or removes tags. Raises ItemFailed.
 
-    WooCommerce has no such operation, so its whole list of tags is set.
+    WooCommerce has no such operation, so the whole list of tags is set.
     """
     kind = next(name for of, name in _TAGGED_KINDS.items() if isinstance(subject, of))
     if f"{kind}.change_tags" in objects.store.changes:
@@ -217,7 +217,7 @@ def _tags(field: str, kind: str, on: bool) -> _PlanChanges:
             "draft_order": objects.draft,
         }
         tags = tags_of(call.value("tags"))
-        if not tags:  # a text of Liquid that came to nothing: there is nothing to put on
+        if not tags:  # the Liquid rendered to nothing, so there is nothing to add
             return []
         return await tag_commands(objects, await readers[kind](call.value(field)), tags, on=on)
 
@@ -230,7 +230,7 @@ async def metafield_command(
     kind: str,
     arguments: JsonObject,
 ) -> NamedCommand:
-    """Returns the command that sets a metafield. Raises ItemFailed without namespace or key."""
+    """Returns the command that sets a metafield. Raises ItemFailed without a namespace or key."""
     names = {name: str(arguments.get(name) or "").strip() for name in ("namespace", "key", "type")}
     if not names["key"] or not names["namespace"]:
         raise ItemFailed("It does not say which metafield: give its namespace and its key.")
@@ -269,7 +269,7 @@ def _metafield(kind: str) -> _PlanChanges:
             **(whole if isinstance(whole, Mapping) else {}),
         }
         value = call.value("value")
-        # What stands around a text of Liquid on lines of its own is no part of a value of one line.
+        # White space around Liquid does not belong to a single-line value.
         text = (
             value.strip() if isinstance(value, str) and "multi_line" not in str(arguments["type"]) else value
         )
@@ -286,7 +286,7 @@ async def _redirect(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComm
 
 
 def redirect_command(path: str, target: str, present: Redirect | None, overwrite: bool) -> NamedCommand:
-    """Returns the command that makes a redirect or, with `overwrite`, changes the target of a present one."""
+    """Returns the command that creates a redirect or, with `overwrite`, changes an existing one's target."""
     if present is not None and overwrite:
         return "redirect.set", SetRedirect(present, target)
     return "redirect.create", CreateRedirect(path, target, present.target if present is not None else None)
@@ -306,7 +306,7 @@ async def _cancel(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComman
 
 
 def cancel_command(order: Order, restock: bool, notify: bool, reason: str) -> NamedCommand:
-    """Returns the command that cancels an order; the approver sees its reason and whether a mail is sent."""
+    """Returns the command that cancels an order; the approver sees the reason and whether mail is sent."""
     message = f"Reason: {reason.lower() or 'other'}."
     message += " The store notifies the customer by email." if notify else ""
     return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, message)
@@ -330,7 +330,7 @@ async def _customer_note(call: FlowCall, objects: StoreObjects) -> Sequence[Name
 
 
 async def _fulfilments(call: FlowCall, objects: StoreObjects) -> tuple[Order, str | None]:
-    """Returns the order and the id of the named fulfilment order, None for all of them."""
+    """Returns the order and the id of the fulfilment order, or None for all fulfilment orders."""
     fulfilment_id = call.value("fulfillment_order_id")
     if call.text("order_id"):
         order = await objects.order(call.value("order_id"))
@@ -345,7 +345,7 @@ def fulfilment_commands(
     make: Callable[[FulfilmentOrder], NamedCommand],
     states: Sequence[str],
 ) -> list[NamedCommand]:
-    """Returns a command for the named fulfilment order, or for each in one of `states`. Raises ItemFailed."""
+    """Returns a command for the named fulfilment order, or for all in these states. Raises ItemFailed."""
     if fulfilment_id is None:
         return [make(fulfilment) for fulfilment in order.fulfilment_orders if fulfilment.status in states]
     matching = [fulfilment for fulfilment in order.fulfilment_orders if fulfilment.id == fulfilment_id]
@@ -365,7 +365,7 @@ async def _hold(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]
 
 
 def hold_command(order: Order, reason: str, notes: str) -> Callable[[FulfilmentOrder], NamedCommand]:
-    """Returns a function that makes the hold of a fulfilment order; the approver sees reason and notes."""
+    """Returns a function that builds the hold of a fulfilment order; the approver sees reason and notes."""
     words = f"Reason: {reason.lower() or 'other'}. {notes}".strip()
 
     def hold(fulfilment: FulfilmentOrder) -> NamedCommand:
@@ -383,7 +383,7 @@ async def _release(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComma
 async def release_commands(
     objects: StoreObjects, order: Order, fulfilment_id: str | None
 ) -> list[NamedCommand]:
-    """Returns commands that release the present holds of one fulfilment order, or of all that are held."""
+    """Returns commands that release one fulfilment order, or all that are on hold."""
     holds = {
         fulfilment_order.id: await objects.holds(fulfilment_order.id)
         for fulfilment_order in order.fulfilment_orders

@@ -1,7 +1,7 @@
-"""Task "Send Admin API request": supported mutations, each as an operation of the connector.
+"""Task "Send Admin API request": supported mutations, each as operations of the connector.
 
-The request that a flow writes out is never sent. It becomes operations whose objects are read before and
-after, and which a person approves. A mutation or field without such an operation is unsupported.
+The request in the flow is never sent itself. It becomes operations that a person approves and whose objects
+are read before and after. Mutations and fields without such an operation are unsupported.
 """
 
 import json
@@ -53,7 +53,7 @@ from steward.steps.shopify_flow.task_types import (
 )
 
 _MAX_BLOB_BYTES = 64 * 1024
-_MAX_ENTRIES = 25  # metafields, quantities or variants in one request
+_MAX_ENTRIES = 25  # metafields, quantities or variants per request
 _LIQUID = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _PRODUCT_FIELDS = ("title", "vendor", "productType", "handle", "templateSuffix")
 _ORDER_FIELDS = ("email", "phone", "poNumber")
@@ -63,10 +63,10 @@ Arguments = Mapping[str, AnyJson]
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A mutation: the names of its arguments and the commands that it becomes.
+    """A supported mutation: its arguments and the commands that it becomes.
 
-    `shape` has for each name None, the names within an object, or in a list the names within each of its
-    objects; those in `required` must be present.
+    `shape` maps the name of each argument to None for a plain value, to a nested shape for an object, or to a
+    list with the shape of its objects. `required` lists the paths that must be present.
     """
 
     shape: JsonObject
@@ -75,7 +75,7 @@ class Mutation:
 
 
 class _AdminRequest(FlowType):
-    """Sends a request to the Admin API. Later steps do not see the store's answer."""
+    """Sends a request to the Admin API. Later steps do not see the store's response."""
 
     tasks = (f"{ADMIN}admin_api_operation",)
     label = "Send Admin API request"
@@ -84,7 +84,7 @@ class _AdminRequest(FlowType):
     stores = SHOPIFY
 
     def operation(self, definition: TaskDefinition) -> str:
-        """Returns the name of the mutation, such as shopify.orderUpdate."""
+        """Returns the operation name, for example `shopify.orderUpdate`."""
         name = _name_of(definition.config.get("api_call"))
         return f"shopify.{name if name in MUTATIONS else 'request'}"
 
@@ -156,9 +156,9 @@ def _parse_arguments(blob: JsonValue) -> Arguments:
 
 
 def _injected_names(stored_call: JsonValue, arguments: Arguments) -> Iterable[str]:
-    """Names of a request that its own text does not have: values of the store are data.
+    """Yields argument names that came from rendered store values instead of the request's own text.
 
-    Where tags decide what stands in the request at all, its text does not show it.
+    A request whose Liquid has tags is not checked, because the tags may legitimately add names.
     """
     blob: AnyJson = stored_call.get("blob") if isinstance(stored_call, Mapping) else None
     if is_liquid(blob) and "{%" not in str(blob["expr"]):
@@ -189,7 +189,7 @@ def _without_duplicates(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
 
 
 def _sketch(blob: AnyJson) -> Arguments | None:
-    """Returns the arguments with a 0 for each Liquid, to learn their names; None where that is no JSON."""
+    """Returns the arguments with a 0 in place of Liquid, to learn their names; None if it is no JSON."""
     text = blob.get("expr") if is_liquid(blob) else blob
     try:
         return _parse_arguments(_LIQUID.sub("0", text) if isinstance(text, str) else text)
@@ -198,7 +198,7 @@ def _sketch(blob: AnyJson) -> Arguments | None:
 
 
 def _unsupported(shape: Mapping[str, AnyJson], arguments: AnyJson, path: str) -> Iterable[str]:
-    """Yields what is wrong with arguments that `shape` does not allow."""
+    """Yields a message for each argument that `shape` does not allow."""
     if not isinstance(arguments, Mapping):
         yield f"“{path.rstrip('.')}” is no object."
         return

@@ -1,8 +1,9 @@
-"""Works out a flow's condition over its environment: every operator, and the lists' any, all, none.
+"""Evaluates a flow's conditions: all operators, and any, all and none of a list.
 
-Text is compared without regard to case; numbers and dates by the type the condition names, or,
-in the older spelling that names none, as numbers or times where both sides are such. Nothing equals, begins
-or includes what is not there, so the negated operators hold of it; it is neither more nor less than anything.
+Text is compared case-insensitively; numbers and dates are compared by the type that the condition names or,
+in the older syntax without a type, as numbers or times if both sides are. An absent value never equals,
+begins with or contains anything, so the negated operators hold for it; it is neither less nor greater than
+anything.
 """
 
 import json
@@ -23,7 +24,7 @@ _DATES: Final = frozenset(("DateTime", "Date", "Time"))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\Z")
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?\Z")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\Z", re.ASCII)
-# What two sides are compared as; both are of one type.
+# A converted operand; both operands have the same type.
 _Ordered: TypeAlias = Decimal | date | str
 _ORDERED: Final = {">": gt, ">=": ge, "<": lt, "<=": le}
 _TEXT_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
@@ -49,7 +50,7 @@ _NEGATED: Mapping[str, str] = {
 def holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> bool:
     """Returns whether the condition holds. Raises ItemFailed for incomparable values, UnknownInTest.
 
-    Parts are looked at in their order, and no further than the answer needs.
+    Parts are evaluated in order, and only until the result is certain.
     """
     if "and" in tree:
         return all(holds(part, environment, zone) for part in _trees(tree["and"]))
@@ -75,7 +76,7 @@ def _trees(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
 
 
 def _list_holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> bool:
-    """Evaluates a condition over a list: of an empty one any is false, all and none are true."""
+    """Evaluates a condition over a list; for an empty list any is false, all and none are true."""
     item, below = str(tree["item"]), tree["holds"]
     if not isinstance(below, Mapping):
         raise ItemFailed("The condition cannot be read.")
@@ -92,7 +93,7 @@ def _list_holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> b
 def compared(
     actual: JsonValue, operator: str, expected: JsonValue, *, type_: str | None, zone: tzinfo, path: str = ""
 ) -> bool:
-    """Returns the result of a comparison, by the operator's name in files. Raises ItemFailed."""
+    """Evaluates a comparison; `operator` has its name in exported files. Raises ItemFailed."""
     unary = _UNARY.get(operator)
     if unary is not None:
         return unary(actual)
@@ -135,7 +136,7 @@ def _is_list(value: JsonValue) -> bool:
 
 
 def _choices(expected: JsonValue) -> list[JsonValue]:
-    """Returns the choices of `in?`: a list, the JSON of one, or comma-separated values."""
+    """Returns the choices of `in?` from a list, a JSON list or comma-separated text."""
     if _is_list(expected):
         return elements(expected)
     text = "" if expected is None else str(expected).strip()
@@ -177,7 +178,7 @@ def _are_numbers(actual: JsonValue, expected: JsonValue) -> bool:
 
 
 def _are_moments(actual: JsonValue, expected: JsonValue) -> bool:
-    """Returns whether both are dates and one has a time: as texts they sort only within one zone."""
+    """Returns whether both are dates and one has a time, so that comparing them as text would be wrong."""
     if not (isinstance(actual, str) and isinstance(expected, str) and "T" in actual + expected):
         return False
     return all(_MOMENT.match(text) and js_dates.parse(text, UTC) is not None for text in (actual, expected))
@@ -197,7 +198,7 @@ def _date(value: JsonValue, zone: tzinfo, path: str) -> datetime:
     try:
         if parsed is not None:
             return parsed.astimezone(zone)
-    except OverflowError:  # beyond the first or the last year there is
+    except OverflowError:  # outside the range of years
         pass
     raise ItemFailed(f"“{_abbreviated(value)}” is no date{_where(path)}.")
 

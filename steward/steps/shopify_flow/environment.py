@@ -1,4 +1,4 @@
-"""The values that a step of a flow sees, looked up by path: objects of the store and earlier outputs."""
+"""The values that a step of a flow sees, by path: objects of the store and earlier outputs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from steward.steps.workflow.step_types import UnknownInTest
 
 @dataclass(frozen=True, slots=True)
 class FlowVariables:
-    """Values by name. `unknown` holds the paths that only a real change would fill, in test runs."""
+    """Values by name. In test runs, `unknown` holds the paths that only a real change would fill."""
 
     values: Mapping[str, JsonValue]
     unknown: frozenset[str] = frozenset()
 
     def resolve(self, path: str) -> JsonValue:
-        """Returns the value at a dotted path, None for an absent one. Raises UnknownInTest."""
+        """Returns the value at a dotted path, or None if absent. Raises UnknownInTest."""
         self.require_known(path)
         return follow(self.values, path)
 
     def require_known(self, path: str) -> None:
-        """Raises UnknownInTest where the path, a part of it or something below it cannot be known."""
+        """Raises UnknownInTest if the path, a prefix of it or anything below it is unknown."""
         for unknown_path in self.unknown:
             if (
                 path == unknown_path
@@ -30,15 +30,15 @@ class FlowVariables:
                 raise UnknownInTest(path)
 
     def with_name(self, name: str, value: JsonValue) -> "FlowVariables":
-        """Returns a copy with one more name."""
+        """Returns a copy with one additional name."""
         return FlowVariables({**self.values, name: value}, self.unknown)
 
 
 def follow(value: JsonValue, path: str) -> JsonValue:
     """Returns the value at a dotted path, or None.
 
-    A member of a list is that member of each of its elements, lists among them joined; `first`,
-    `last` and `size` are the list's own.
+    A member of a list is the list of its elements' members, with nested lists joined; `first`, `last` and
+    `size` apply to the list itself.
     """
     for key in _keys(path):
         value = _member(value, key)
@@ -82,5 +82,5 @@ def _members_of_each(items: Iterable[JsonValue], key: str) -> Iterator[JsonValue
 
 
 def elements(value: JsonValue) -> list[JsonValue]:
-    """Returns the elements of a list, and none for any other value."""
+    """Returns the elements of a list, or none for any other value."""
     return list(value) if isinstance(value, list | tuple) else []

@@ -1,4 +1,4 @@
-"""Task "Get data": a list of orders, products or customers of the store that a search finds."""
+"""Task "Get data": searches the store for orders, products or customers."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ _MAX_OBJECTS = 100
 
 
 class Fetch(FlowType):
-    """Only what later steps use is read: the paths below its alias, among the plan's variables."""
+    """Reads only the fields that later steps use: the plan's variable paths below its alias."""
 
     kind = StepKind.READ
     fields = frozenset(("object", "query", "sort", "maximum"))
@@ -30,7 +30,7 @@ class Fetch(FlowType):
         self.variable = f"get{singular.capitalize()}Data"
 
     def operation(self, definition: TaskDefinition) -> str:
-        """Returns `shopify.orders.list` and the like, as imports from n8n do."""
+        """Returns `shopify.orders.list`, for example, like steps imported from n8n."""
         return f"shopify.{self.root}.list"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:

@@ -38,10 +38,10 @@ _ACCEPT = "application/json, text/*;q=0.9, */*;q=0.8"
 
 
 class HttpRequest(FlowType):
-    """Sends a request and hands on the response: `statusCode`, `headers`, `body`.
+    """Sends a request and outputs the response: `statusCode`, `headers`, `body`.
 
-    `on_client_error` and `on_server_error` say what a refusing answer does: fail or ignore; retry fails once
-    the tries are over, which a read has in any case.
+    `on_client_error` and `on_server_error` say what an error status does: fail or ignore. `retry` counts as
+    fail, because reads are retried in any case.
     """
 
     tasks = ("shopify::flow::http_request", "shopify::flow::send_http_request")
@@ -54,11 +54,11 @@ class HttpRequest(FlowType):
         return "http.read" if self.kind_of(definition) is StepKind.READ else "http.send"
 
     def kind_of(self, definition: TaskDefinition) -> StepKind:
-        """Returns READ or SEND by the method, which must be literal."""
+        """Returns READ or SEND, depending on the method, which must be literal."""
         return StepKind.READ if _method(definition.literal("method")) in _READS else StepKind.SEND
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Yields the problems of address, method, keys and settings, and what works differently here."""
+        """Yields problems with the URL, method, keys and settings, and differences from Shopify Flow."""
         if _method(definition.literal("method")) not in _METHODS:
             yield StepProblem("error", "parameter", "Its method is not known. Choose a fixed one.")
         yield from _address_problems(definition.config.get("url"))
@@ -76,7 +76,7 @@ class HttpRequest(FlowType):
             yield from _send_problems(definition)
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns status, headers and body, as of a read."""
+        """Returns status, headers and body, like a read."""
         response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
         return (Item({"value": _answered(response)}),)
 
@@ -119,7 +119,7 @@ def _method(value: JsonValue) -> str:
 
 
 def _pairs(headers: AnyJson) -> list[tuple[str, JsonValue]]:
-    """Headers from pairs, rows of name and value, an object, or the JSON of these. Raises ItemFailed."""
+    """Parses headers from pairs, rows, an object, or JSON of these. Raises ItemFailed."""
     if isinstance(headers, str):
         headers = _parse_headers(headers)
     if isinstance(headers, Mapping):
@@ -178,7 +178,7 @@ async def _read(call: FlowCall) -> FlowResult:
 
 
 def _answered(response: PlatformResponse) -> JsonObject:
-    """Returns what later steps see of a response."""
+    """Returns the response in the form that later steps see."""
     return {
         "statusCode": response.status,
         "headers": dict(response.headers),
@@ -187,7 +187,7 @@ def _answered(response: PlatformResponse) -> JsonObject:
 
 
 def _body(answer: PlatformResponse) -> JsonValue:
-    """Returns the body as JSON if it is JSON that can be stored, else as text."""
+    """Returns the body as JSON if it is storable JSON, else as text."""
     text = answer.body.decode("utf-8", "replace")
     if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:

@@ -1,7 +1,7 @@
-"""Reads the objects that a flow uses: in a step of its own at the start and after every wait.
+"""Reads the objects that a flow uses, in a separate step at the start and after every wait.
 
-The stored plan names paths. These steps are added when it runs, so that their output is stored and shown
-like that of any step. The connector decides how it reads the store.
+The stored plan contains only paths. These steps are added when it runs, so that their output is stored and
+shown like that of any step. The connector decides how to read the store.
 """
 
 import re
@@ -18,9 +18,9 @@ from steward.steps.shopify_flow.task_types import ONWARD, FlowCall, FlowResult, 
 
 READ_TASK = "@read"
 _SHOP = "shop"
-# The lists that flows fetch, by the name that one of their objects has.
+# The lists that flows fetch, by the name of a single object.
 _FETCHED: Mapping[str, str] = {"order": "orders", "product": "products", "customer": "customers"}
-# The objects of each store event by their names in flows; some events include the object's owner.
+# By object type of a store event: names of its objects in flows; some events include the object's owner.
 _ROOTS_BY_EVENT: Mapping[str, tuple[str, ...]] = {
     "order": ("order",),
     "product": ("product",),
@@ -35,12 +35,12 @@ _ROOTS_BY_EVENT: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# Finds paths that a platform cannot read, without a call; other platforms read every compiled path.
+# Returns the paths a platform cannot read, without a call; platforms not listed read every compiled path.
 UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {"woocommerce": unsupported_paths}
 
 
 class ReadObjects(FlowType):
-    """Reads the objects a run began with, and the shop, as they are now."""
+    """Reads the current state of the objects a run began with, and of the shop."""
 
     tasks = (READ_TASK,)
     kind = StepKind.READ
@@ -86,7 +86,7 @@ async def _read_object(call: FlowCall, variable: Variable, number: str) -> JsonV
 
 
 async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
-    """Reads the newest object for a test run by hand, which has no object of its own."""
+    """Reads the newest object, for a manual test run that has no object of its own."""
     root = variable.root
     if call.scene.mode is not Mode.TEST:
         message = (
@@ -108,9 +108,9 @@ async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
 
 
 def with_reads(plan: Plan, entry: str) -> Plan:
-    """Returns the plan with a reading step after its trigger and after each wait, if it uses objects.
+    """Returns the plan with reading steps after its trigger and each wait, if it uses objects.
 
-    A step that fetches by itself gets the paths that are used below its alias.
+    Steps that fetch objects themselves get the paths used below their alias.
     """
     fetching = {step.origin.alias for step in plan.steps if step.origin is not None}
     plan = replace(plan, steps=tuple(_with_variables(step, plan.variables) for step in plan.steps))
@@ -127,7 +127,7 @@ def with_reads(plan: Plan, entry: str) -> Plan:
 
 
 def _reading_steps(plan: Plan, entry: str, to_read: Sequence[Variable]) -> dict[str, PlanStep]:
-    """Returns the reading steps by the name of the trigger or wait that each of them follows."""
+    """Returns the reading steps, keyed by the trigger or wait that each follows."""
     object_name = _object_name(to_read[0].root)
     titles = {entry: f"Read the {object_name}"}
     titles |= {
@@ -165,7 +165,7 @@ def _encode_variable(variable: Variable) -> JsonValue:
 
 
 def variables_of(step: PlanStep) -> list[Variable]:
-    """Returns what a reading or fetching step reads, as stored in its config."""
+    """Returns the variables that a reading or fetching step reads, as stored in its config."""
     variables: list[Variable] = []
     stored: AnyJson = step.config.get("variables", ())
     for row in stored:
@@ -175,7 +175,7 @@ def variables_of(step: PlanStep) -> list[Variable]:
 
 
 def _object_name(root: str) -> str:
-    """Returns an object's name in words: draftOrder becomes draft order."""
+    """Returns an object's name as words: draftOrder becomes draft order."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", root).lower()
 
 

@@ -1,4 +1,4 @@
-"""Tasks that change nothing: condition, for-each, count, sum, run code and wait."""
+"""Tasks without changes: condition, for-each, count, sum, run code and wait."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 
 
 class Condition(FlowType):
-    """Goes on at `true` or at `false`."""
+    """Continues at `true` or at `false`."""
 
     tasks = ("shopify::flow::condition",)
     label = "Check if condition is met"
@@ -39,11 +39,11 @@ class Condition(FlowType):
         return "condition"
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
-        """Returns the ports of both answers."""
+        """Returns the ports of both results."""
         return ("true", "false")
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns the port of the answer."""
+        """Returns the port of the condition's result."""
         tree = call.value("condition")
         if not isinstance(tree, Mapping):
             raise WorkflowStepFailed("The condition of this step cannot be read. Import the flow again.")
@@ -53,7 +53,7 @@ class Condition(FlowType):
 
 
 class _ListTask(FlowType):
-    """The base of tasks over a list, with its path as the file has it."""
+    """The base of tasks over a list, which the file names by its path."""
 
     fields = frozenset(("list",))
 
@@ -64,12 +64,12 @@ class _ListTask(FlowType):
             yield StepProblem("error", "parameter", "It names no list. Choose one in Shopify Flow.")
 
     def items_of(self, call: FlowCall) -> list[JsonValue]:
-        """Returns the list's elements; a path through lists joins all of them."""
+        """Returns the list's elements; a path through nested lists joins them all."""
         return elements(call.environment.resolve(call.text("list")))
 
 
 class ForEach(_ListTask):
-    """Runs what hangs on its body once for each element, in their order, and then what comes after."""
+    """Runs the steps of its body once per element, in order, and then those that follow."""
 
     tasks = ("shopify::flow::foreach",)
     label = "For each loop"
@@ -80,11 +80,11 @@ class ForEach(_ListTask):
         return "for_each"
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
-        """Returns the ports of the body and of what comes after."""
+        """Returns the ports of the body and of the steps that follow."""
         return (LOOP, "after")
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns the elements, for each of which the body runs."""
+        """Returns the elements to run the body for."""
         items = self.items_of(call)
         return FlowResult(ports=(LOOP, "after"), elements=tuple(items), counts=Counts(matched=len(items)))
 
@@ -107,7 +107,7 @@ class Count(_ListTask):
 
 
 class Sum(_ListTask):
-    """The numbers of a list added up; what is empty counts for nothing."""
+    """Adds up the numbers of a list; empty values count as nothing."""
 
     tasks = ("shopify::flow::sum",)
     label = "Sum"
@@ -140,7 +140,7 @@ def _number(value: JsonValue) -> Decimal:
 
 
 class RunCode(FlowType):
-    """A script over the part of the environment it selects, in the sandbox."""
+    """Runs a script in the sandbox over the selected part of the environment."""
 
     tasks = ("shopify::flow::run_code",)
     label = "Run code"
@@ -152,7 +152,7 @@ class RunCode(FlowType):
         return "code"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Yields the problems of its input and output; the script is compiled with all others."""
+        """Yields problems with its input and output types; the import compiles all scripts together."""
         try:
             selection.read_selection(str(definition.config.get("input") or ""))
         except selection.UnreadableSelection as fault:
@@ -169,7 +169,7 @@ class RunCode(FlowType):
             yield StepProblem("error", "parameter", "It has no script. Remove the step.")
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns the script's result, converted to the types of the output."""
+        """Returns the script's result, cut and checked to the types of its output."""
         fields = selection.read_selection(call.text("input"))
         script_input = selection.cut(call.environment, fields)
         try:
@@ -212,7 +212,7 @@ class Wait(FlowType):
             )
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """Returns until when the run sleeps; it does not wait for a past time."""
+        """Returns the time until which the run sleeps, or none if it has passed."""
         seconds = call.value("seconds")
         if seconds is not None:
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:

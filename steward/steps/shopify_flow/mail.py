@@ -1,4 +1,4 @@
-"""Task "Send internal email": a message by the bound mail account; or its text in a channel or sheet."""
+"""Task "Send internal email": sends mail, or posts its text to a channel or sheet."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC
@@ -27,10 +27,10 @@ _MAX_TITLE = 200
 
 
 class SendEmail(FlowType):
-    """A message to the merchant's own people, sent through the mail account bound to it.
+    """Sends a message to the merchant's own staff through the bound mail account.
 
-    Where a channel or a sheet is bound in its place, the addresses it names get nothing, which its finding
-    says: in a channel it is a card; in a sheet a row of time, subject and message.
+    If a channel or sheet is bound instead, a channel gets a card, a sheet a row of time, subject and message,
+    and the addresses get nothing; a finding says so.
     """
 
     tasks = ("shopify::flow::send_email",)
@@ -40,15 +40,15 @@ class SendEmail(FlowType):
     connection_kinds = ("teams", "spreadsheet", "smtp", "gmail")
 
     def operation(self, definition: TaskDefinition) -> str:
-        """Returns mail.send for every connection."""
+        """Returns mail.send, whatever is bound."""
         return SEND_MAIL.name
 
     def required_connection(self, definition: TaskDefinition) -> str:
-        """Returns the kind of a channel; a mail account or the tab of a sheet may take its place."""
+        """Returns teams; a mail account or a sheet may be bound instead."""
         return "teams"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Yields an error without a text, and a warning that only a mail account reaches the addresses."""
+        """Yields an error without any text, and a warning that only a mail account reaches the addresses."""
         if not definition.config.get("subject") and not definition.config.get("message"):
             yield StepProblem("error", "parameter", "It has neither subject nor message. Remove the step.")
         message = (

@@ -1,8 +1,8 @@
-"""The order in which a flow's steps run: depth first, a for-each's body once an element; pure.
+"""The order of a flow's steps: depth first, running the body of a for-each once per element.
 
-The caller takes an execution, runs it or replays what the journal has of it, and settles it here; a held one
-is settled later, once everything else has run. What follows a step is told by its outputs: a
-port with no item starts nothing, one with an item its targets once, a for-each's body once for each item.
+The caller takes an execution, runs it or replays it from the journal, and settles it here; it settles a held
+one once everything else has run. The outputs decide what follows: a port without items starts nothing, a port
+with an item starts its targets once, and a loop body starts once per item. The order has no side effects.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LOOP = "loop_body"
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPath:
-    """The way to an execution, its last step first: what that handed on, or the element its body is for."""
+    """The path to an execution, last step first, with each step's output or the element of its loop."""
 
     step: str
     item: Item
@@ -27,13 +27,13 @@ class ExecutionPath:
 
     @property
     def value(self) -> JsonValue:
-        """The step's output, or the element."""
+        """The step's output, or the loop's element."""
         return self.item.json.get("value")
 
 
 @dataclass(slots=True)
 class FlowExecution(Execution):
-    """A run of a step: the way to it, and the numbers of the elements its loops are at, from 1."""
+    """A run of a step, with the path to it and the current element number, from 1, of each loop."""
 
     trail: ExecutionPath | None = None
     path: tuple[int, ...] = ()
@@ -47,10 +47,10 @@ class _Arrival:
 
 
 class FlowOrder:
-    """Determines which step runs next, from the trigger on."""
+    """Determines which step runs next, starting from the trigger."""
 
     def __init__(self, plan: Plan, *, entry: str, trigger_values: JsonObject | None = None) -> None:
-        """Puts the trigger's targets first; `trigger_values` are the names the trigger itself hands on."""
+        """Starts with the trigger's targets; `trigger_values` are the values that the trigger outputs."""
         self._steps = {step.name: step for step in plan.steps}
         self._after: dict[str, list[PlanEdge]] = {}
         for edge in plan.edges:
@@ -64,7 +64,7 @@ class FlowOrder:
         self._push([self._targets(entry, None, trail, ())])
 
     def next(self) -> FlowExecution | None:
-        """Returns the next execution; None when only held ones are left."""
+        """Returns the next execution, or None if only held ones remain."""
         if not self._stack:
             return None
         arriving = self._stack.pop()
@@ -84,7 +84,7 @@ class FlowOrder:
         )
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
-        """Records the execution's outputs; None: it failed and nothing follows."""
+        """Records the execution's outputs; None means that it failed and nothing follows."""
         if outputs is None or not isinstance(execution, FlowExecution):
             return
         name, path, groups = execution.step.name, execution.path, []
@@ -98,17 +98,17 @@ class FlowOrder:
         self._push(groups)
 
     def start_waiting(self) -> bool:
-        """Returns False: no step of a flow waits for a second input."""
+        """Returns False: steps of a flow never wait for a second input."""
         return False
 
     def starved(self) -> list[PlanStep]:
-        """Returns no step, since none waits for a second input."""
+        """Returns no steps: steps of a flow never wait for a second input."""
         return []
 
     def _targets(
         self, name: str, port: str | None, trail: ExecutionPath | None, path: tuple[int, ...]
     ) -> list[_Arrival]:
-        """Returns a port's targets, topmost, then leftmost, first; without a port those of every edge."""
+        """Returns the targets of a port, or of all ports, from top to bottom and left to right."""
         edges = (edge for edge in self._after.get(name, ()) if port is None or edge.port == port)
         steps = sorted((self._steps[edge.target] for edge in edges), key=_canvas_position)
         return [_Arrival(step, trail, path) for step in steps]

@@ -1,4 +1,4 @@
-"""Runs one execution of a step of a flow: its environment, its Liquid texts and its failure."""
+"""Runs one execution of a flow's step: builds its environment, renders its Liquid, handles failures."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,14 +28,14 @@ from steward.steps.workflow.step_types import (
     WorkflowStepFailed,
 )
 
-# Names a text may ask for, wherever they stand in it: rather one too many than one too few.
+# Every path that Liquid might read; finding too many does no harm, missing one would.
 _PATHS = re.compile(r"[A-Za-z_][\w-]*(?:\s*\.\s*[A-Za-z_][\w-]*)*")
 _LIQUID = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
 
 
 @dataclass(slots=True)
 class FlowContext:
-    """The context that a run's executions share; `steps` are the plan's by name."""
+    """The context shared by a run's executions; `steps` are the plan's steps by name."""
 
     steps: Mapping[str, PlanStep]
     evaluator: Evaluator
@@ -45,7 +45,7 @@ class FlowContext:
 
 
 async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionResult:
-    """Runs the step. A CallError of a reader passes through, for the walker."""
+    """Runs the step. A reader's CallError passes through to the walk."""
     step = execution.step
     kind = context.types[origin_of(step).source_type]
     environment = _environment_at(execution.trail, context.steps, context.types)
@@ -75,7 +75,7 @@ async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionRe
 
 
 def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> ExecutionResult:
-    """Skips a step of a test run that reads what only a real change would fill."""
+    """Skips a step of a test run that reads values only a real change would fill."""
     alias = path.partition(".")[0]
     named = (
         other.name
@@ -91,14 +91,15 @@ def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> Executi
         f"This step reads “{path[:80]}”, so it was left out."
     )
     lost = Item({"value": None, "unknown": [""]})
-    # Neither branch of a condition, and no element of a list, can be told; what only comes after goes on.
+    # Neither the branch of a condition nor the elements of a list are known; only what follows them
+    # continues.
     is_branch = step.kind is StepKind.DECIDE and "true" in origin_of(step).ports
     outputs = [[] if is_branch or port == LOOP else [lost] for port in origin_of(step).ports]
     return ExecutionResult(outputs, error=message, code=UNKNOWN_IN_TEST)
 
 
 def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
-    """Returns what leaves by each port: one item, and for a for-each's body one for each element."""
+    """Returns the output of each port: one item or, for a loop body, one per element."""
     output: dict[str, JsonValue] = {"value": result.output}
     if result.unknown:
         output["unknown"] = list(result.unknown)
@@ -114,16 +115,16 @@ def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
 def _environment_at(
     trail: ExecutionPath | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
 ) -> FlowVariables:
-    """Returns what a step at the end of `trail` sees: earlier steps on its way, and its loops' elements.
+    """Returns what the step at the end of `trail` sees: earlier outputs and the elements of its loops.
 
-    What was read of the store before a wait is gone after it.
+    Store objects read before a wait are no longer visible after it.
     """
     values: dict[str, JsonValue] = {}
     unknown: set[str] = set()
     until_wait: list[str] = []
     for current in _oldest_first(trail):
         step = steps.get(current.step)
-        if step is None or origin_of(step).source_type == READ_TASK:  # the trigger, or what it read
+        if step is None or origin_of(step).source_type == READ_TASK:  # the trigger or a reading step
             values |= current.value if isinstance(current.value, Mapping) else {}
             continue
         origin = origin_of(step)
@@ -175,7 +176,7 @@ async def _evaluated(
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The place in a config where a text goes."""
+    """The position of a text in a config."""
 
     number: int
 

@@ -1,7 +1,7 @@
-"""The input and output of a run-code step: a GraphQL selection, and the types of its result.
+"""Parses the input and output types of a run-code step.
 
-The input is a GraphQL selection of the environment's names; arguments, fragments and directives are no part
-of it. The output's types are objects of fields, lists, and the five plain types. Pure.
+The input is a GraphQL selection of the environment's names, without arguments, fragments and directives. The
+output types are objects, lists, and the five scalar types.
 """
 
 import re
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 
 class UnreadableSelection(Exception):
-    """The text is no selection, or no types; the message says what of it."""
+    """Raised for text that is no selection or has no valid types; the message says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -38,12 +38,12 @@ class UnreadableSelection(Exception):
 
 @dataclass(slots=True)
 class _Selection:
-    """The fields taken of an object, by the name they go under; of a plain value none below."""
+    """The selected fields of an object, keyed by alias; empty for a plain value."""
 
     fields: "dict[str, tuple[str, _Selection]]" = field(default_factory=dict)
 
     def paths(self) -> list[str]:
-        """Returns the dotted paths of what it takes, deepest names alone."""
+        """Returns the dotted paths of the innermost selected fields."""
         paths: list[str] = []
         for name, below in self.fields.values():
             paths += [f"{name}.{path}" for path in below.paths()] or [name]
@@ -52,7 +52,7 @@ class _Selection:
 
 @dataclass(frozen=True, slots=True)
 class NamedType:
-    """A type by its name."""
+    """A type referred to by name."""
 
     name: str
     required: bool
@@ -71,13 +71,13 @@ Type: TypeAlias = "NamedType | _ListOf"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The types of an output, by name; `root` is the output's own."""
+    """The types of an output, by name; `root` is the name of the output's own type."""
 
     root: str
     types: Mapping[str, Mapping[str, Type]]
 
     def has(self, names: Iterable[str]) -> bool:
-        """Returns whether the output has a field at a path of names, through lists as through objects."""
+        """Returns whether the output has a field at a path of names, looking through lists."""
         type_name = self.root
         for name in names:
             field_type = self.types.get(type_name, {}).get(name)
@@ -163,7 +163,7 @@ def _selection(tokens: _Tokens, depth: int, count: list[int]) -> _Selection:
 
 
 def cut(environment: FlowVariables, selection: _Selection) -> dict[str, JsonValue]:
-    """Returns the selected part of the environment; missing values are null. Raises UnknownInTest."""
+    """Returns the selected part of the environment; missing values become None. Raises UnknownInTest."""
     for path in selection.paths():
         environment.require_known(path)
     return {
@@ -182,7 +182,7 @@ def _cut(value: JsonValue, selection: _Selection) -> JsonValue:
 
 
 def read_schema(text: str) -> Schema:
-    """Parses the types of an output, `type Output { n: Int! }` and others. Raises UnreadableSelection."""
+    """Parses the types of an output, such as `type Output { n: Int! }`. Raises UnreadableSelection."""
     tokens, types = _Tokens(text), dict[str, dict[str, Type]]()
     while tokens.peek():
         if tokens.next() not in ("type", "input"):
@@ -223,7 +223,7 @@ def _innermost(type_: Type) -> str:
 
 
 class OutputMismatch(Exception):
-    """The output is not as its types say; the message names the field."""
+    """Raised for an output that does not match its types; the message names the field."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -231,7 +231,7 @@ class OutputMismatch(Exception):
 
 
 def fitted(value: JsonValue, schema: Schema) -> JsonValue:
-    """Returns the output without the fields that its types do not name. Raises OutputMismatch."""
+    """Returns the output without fields that its types do not declare. Raises OutputMismatch."""
     return _fitted(value, NamedType(schema.root, required=True), schema, "The output", 0)
 
 

@@ -1,4 +1,4 @@
-"""The store's objects that actions of flows change: found by the id a flow gives, read just before."""
+"""The store objects that flow actions change, found by the flow's id and read just before."""
 
 import re
 from typing import TypeVar
@@ -57,7 +57,7 @@ _WORDS = {
 
 
 def kind_and_number(object_id: JsonValue) -> tuple[str, str]:
-    """Returns the kind and number of a global id. Raises ItemFailed for anything else."""
+    """Splits a global id into its kind and number. Raises ItemFailed."""
     match = _GID.fullmatch(object_id.strip()) if isinstance(object_id, str) else None
     if match is None:
         raise ItemFailed(f"“{str(object_id)[:60]}” is no id of an object of the store.")
@@ -65,7 +65,7 @@ def kind_and_number(object_id: JsonValue) -> tuple[str, str]:
 
 
 def number_of(object_id: JsonValue, kind: str) -> str:
-    """Returns the number of an object of a kind, from its global id or written plainly. Raises ItemFailed."""
+    """Returns the number of an object, given by global id or as a number. Raises ItemFailed."""
     text = (
         str(object_id).strip() if isinstance(object_id, str | int) and not isinstance(object_id, bool) else ""
     )
@@ -81,29 +81,29 @@ def number_of(object_id: JsonValue, kind: str) -> str:
 
 
 class StoreObjects:
-    """Reads of one store for one step; a CallError that is to be waited for passes through."""
+    """Reads objects of one store for one step; lets a CallError that calls for waiting pass through."""
 
     def __init__(self, store: StoreAccess) -> None:
         self.store = store
 
     async def order(self, object_id: JsonValue) -> Order:
-        """Raises ItemFailed."""
+        """Returns an order. Raises ItemFailed."""
         return await self._read_one(ORDER, ById(number_of(object_id, "Order")), "order")
 
     async def product(self, object_id: JsonValue) -> Product:
-        """Raises ItemFailed."""
+        """Returns a product. Raises ItemFailed."""
         return await self._read_one(PRODUCT, ById(number_of(object_id, "Product")), "product")
 
     async def customer(self, object_id: JsonValue) -> Customer:
-        """Raises ItemFailed."""
+        """Returns a customer. Raises ItemFailed."""
         return await self._read_one(CUSTOMER, ById(number_of(object_id, "Customer")), "customer")
 
     async def draft(self, object_id: JsonValue) -> DraftOrder:
-        """Raises ItemFailed."""
+        """Returns a draft order. Raises ItemFailed."""
         return await self._read_one(DRAFT_ORDER, ById(number_of(object_id, "DraftOrder")), "draft order")
 
     async def variant(self, object_id: JsonValue) -> Variant:
-        """Raises ItemFailed."""
+        """Returns a variant. Raises ItemFailed."""
         return await self._read_one(VARIANT, ById(f"/{number_of(object_id, 'ProductVariant')}"), "variant")
 
     async def fields(self, kind: str, object_id: AnyJson) -> ObjectFields:
@@ -111,14 +111,14 @@ class StoreObjects:
         return await self._read_one(FIELDS, FieldsQuery(kind, number_of(object_id, kind)), _WORDS[kind])
 
     async def order_of_fulfilment(self, object_id: JsonValue) -> Order:
-        """Returns the order a fulfilment order is of. Raises ItemFailed."""
+        """Returns the order that a fulfilment order belongs to. Raises ItemFailed."""
         number = number_of(object_id, "FulfillmentOrder")
         query = FlowObjectQuery("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
         fulfilment = await self._read_one(FLOW_OBJECT, query, "fulfilment")
         return await self.order(fulfilment.get("orderId"))
 
     async def holds(self, fulfilment: str) -> tuple[str, ...]:
-        """Returns the numbers of the holds of a fulfilment order. Raises ItemFailed."""
+        """Returns the ids of a fulfilment order's holds. Raises ItemFailed."""
         path = "fulfillmentOrder.fulfillmentHolds.id"
         fulfilment_order: AnyJson = await self._read_one(
             FLOW_OBJECT, FlowObjectQuery("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
@@ -128,7 +128,7 @@ class StoreObjects:
         )
 
     async def stocked(self, item: JsonValue, location: JsonValue) -> Variant:
-        """Returns the variant of an inventory item, with its stock at a location. Raises ItemFailed."""
+        """Returns the variant of an inventory item with its stock at a location. Raises ItemFailed."""
         number, location_id = number_of(item, "InventoryItem"), number_of(location, "Location")
         product = await self._read_one(PRODUCT, ById(f"item:{number}"), "inventory item")
         query = ProductsQuery(ids=(product.id,), location=location_id)
@@ -138,12 +138,12 @@ class StoreObjects:
         raise ItemFailed(f"The store has no stock of the inventory item {number}.")
 
     async def metafield(self, kind: str, number: str, namespace: str, key: str) -> Metafield | None:
-        """Returns a metafield as it is now; None if the object has none. Raises ItemFailed."""
+        """Returns the current metafield, or None if the object has none. Raises ItemFailed."""
         metafields = await self._read_all(METAFIELD, MetafieldQuery(kind, number, namespace, key), "object")
         return metafields[0] if metafields else None
 
     async def redirect(self, path: str) -> Redirect | None:
-        """Returns the redirect from a path; None without one."""
+        """Returns the redirect from a path, or None."""
         redirects = await self._read_all(REDIRECT, RedirectQuery(path), "redirect")
         return redirects[0] if redirects else None
 

@@ -1,4 +1,4 @@
-"""Base class of Shopify Flow task types, with the call that a type runs on and its result."""
+"""The base class of Shopify Flow task types, and the call and result of a step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -23,14 +23,15 @@ from steward.steps.workflow.step_types import (
     unwrap,
 )
 
-ONWARD = "out:0"  # the port of every task that has but one
+ONWARD = "out:0"  # the port of tasks that have only one
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDefinition:
-    """A step as the file has it, for its type to examine.
+    """A step as it is in the file, for its type to examine.
 
-    `config` is as the plan will keep it: texts with Liquid are `{expr, lang, chunks}`, other values literal.
+    `config` has the form stored in the plan: texts with Liquid are `{expr, lang, chunks}`, other values
+    literal.
     """
 
     name: str
@@ -38,19 +39,19 @@ class TaskDefinition:
     config: JsonObject
 
     def literal(self, field_: str) -> JsonValue:
-        """Returns a literal field; None for one that is absent or has Liquid in it."""
+        """Returns a literal field, or None if it is absent or contains Liquid."""
         value = self.config.get(field_)
         return None if is_liquid(value) else value
 
 
 def is_liquid(value: object) -> bool:
-    """Returns whether a stored field is a text with Liquid in it."""
+    """Returns whether a stored field is a text that contains Liquid."""
     return isinstance(value, Mapping) and value.keys() == {"expr", "lang", "chunks"}
 
 
 @dataclass(slots=True)
 class FlowCall:
-    """A run of a step: its environment, its config with every text rendered, and its run."""
+    """A run of a step: its environment, its config with all texts rendered, and the run around it."""
 
     step: PlanStep
     environment: FlowVariables
@@ -60,15 +61,15 @@ class FlowCall:
 
     @property
     def now(self) -> datetime:
-        """When the step began."""
+        """The time at which the step began."""
         return self.scene.now
 
     def value(self, field_: str) -> AnyJson:
-        """Returns a field of the config, None if absent. Raises ItemFailed if its Liquid failed."""
+        """Returns a field of the config, or None. Raises ItemFailed if its Liquid failed."""
         return unwrap(self.config.get(field_))
 
     def text(self, field_: str) -> str:
-        """Returns a field that is a text, without blanks at its ends. Raises ItemFailed."""
+        """Returns a text field without surrounding white space. Raises ItemFailed."""
         value = self.value(field_)
         return "" if value is None else str(value).strip()
 
@@ -90,11 +91,11 @@ class FlowCall:
 
 @dataclass(slots=True)
 class FlowResult:
-    """The result of a step: its output, which later steps see under its alias, and the ports it leaves by.
+    """The result of a step: its output, which later steps see under its alias, and the ports to follow.
 
-    A for-each gives `elements`, for each of which its body runs. A change or send gives `proposals`: with
-    none of them it has succeeded. `unknown` are paths below the output that only the real change tells, ""
-    for all of it; they count in test runs alone. With `is_answered`, `answered_item` makes the output of the
+    A for-each returns the `elements` for which its body runs. A change or send returns `proposals`; without
+    any it has succeeded. `unknown` lists paths below the output, "" for all of it, that only a real change
+    would fill; it matters only in test runs. With `is_answered`, `answered_item` derives the output from the
     answer.
     """
 
@@ -110,34 +111,34 @@ class FlowResult:
 
 
 class FlowType(ABC):
-    """A task type: its ids, label and variable in files, its kind, and how it runs."""
+    """A task type: its ids, label, alias and kind, and how it runs."""
 
     tasks: tuple[str, ...] = ()
-    label: str = ""  # Shopify Flow's label, the name of a step without one
-    variable: str | None = None  # under what later steps see its output; a further one is `variable1`, …
+    label: str = ""  # Shopify Flow's label; names a step that has no name
+    variable: str | None = None  # the alias of its output; further ones are `variable1`, …
     kind: StepKind = StepKind.DECIDE
-    fields: frozenset[str] = frozenset()  # the config fields it reads
-    versions: tuple[float, ...] = (0.1,)  # of the task in files
-    stores: frozenset[str] | None = None  # connectors of stores it runs on; None: it needs no store
+    fields: frozenset[str] = frozenset()  # the config fields that it reads
+    versions: tuple[float, ...] = (0.1,)  # of the task in exported files
+    stores: frozenset[str] | None = None  # store connectors it runs on; None if it needs no store
     connection_kinds: tuple[
         str, ...
-    ] = ()  # the kinds of connection a person may bind it to, where not what it needs alone
-    reads_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
+    ] = ()  # kinds of connection that may be bound instead of the required one
+    reads_store: bool = False  # whether its output reflects the store and expires at a wait
 
     def operation(self, definition: TaskDefinition) -> str:
-        """Returns the public name of what it does."""
+        """Returns the public name of the operation."""
         return self.tasks[0]
 
     def kind_of(self, definition: TaskDefinition) -> StepKind:
-        """Returns the kind of step, which no data may decide."""
+        """Returns the kind of step, which must not depend on data."""
         return self.kind
 
     def title(self, definition: TaskDefinition) -> str:
-        """Returns the title that people read."""
+        """Returns the title shown to people."""
         return self.label or definition.name
 
     def variable_of(self, definition: TaskDefinition) -> str | None:
-        """Returns the name under which later steps see its output."""
+        """Returns the alias under which later steps see its output."""
         return self.variable
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
@@ -145,7 +146,10 @@ class FlowType(ABC):
         return (ONWARD,)
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns what the step hands on by the recorded answer to what it sent; pure."""
+        """Returns the step's output, derived from the recorded answer to what it sent.
+
+        It has no side effects.
+        """
         return (sent.item,)
 
     def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
@@ -153,22 +157,22 @@ class FlowType(ABC):
         return ItemFailed(message)
 
     def required_connection(self, definition: TaskDefinition) -> str | None:
-        """Returns the kind of connection: store, or one that a person binds (spreadsheet, teams)."""
+        """Returns the required kind of connection: store, or one that a person binds (spreadsheet, teams)."""
         return None if self.stores is None else "store"
 
     def target(self, definition: TaskDefinition) -> JsonObject | None:
-        """Returns where in a bound connection it reads or writes."""
+        """Returns the place in a bound connection that it reads or writes."""
         return None
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Yields what in the config cannot run, or runs otherwise than in Shopify Flow."""
+        """Yields settings that cannot run, or run differently from Shopify Flow."""
         return ()
 
     @abstractmethod
     async def run(self, call: FlowCall) -> FlowResult:
         """Runs the step. Raises WorkflowStepFailed, ItemFailed, CodeStopped, UnknownInTest.
 
-        A CallError of a reader passes through to the walk.
+        A reader's CallError passes through to the walk.
         """
 
 

@@ -1,4 +1,4 @@
-"""Supported Shopify Flow task types by their ids in files."""
+"""The supported Shopify Flow task types, by their ids in exported files."""
 
 from collections.abc import Mapping
 
@@ -27,5 +27,5 @@ _ALL_TYPES: tuple[FlowType, ...] = (
     ADMIN_REQUEST,
 )
 FLOW_TYPES: Mapping[str, FlowType] = {task: task_type for task_type in _ALL_TYPES for task in task_type.tasks}
-# A run's plan also has reading steps, which no file contains.
+# also the reading steps, which exist only in a run's plan
 RUN_TYPES: Mapping[str, FlowType] = {**FLOW_TYPES, **dict.fromkeys(ReadObjects.tasks, ReadObjects())}

@@ -1,4 +1,4 @@
-"""Runs a flow from its trigger to its end or to an approval, by the walk that n8n workflows share."""
+"""Runs a flow from its trigger to its end or to an approval, with the walk shared with n8n workflows."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ async def walk_flow(
 ) -> WalkResult:
     """Runs the flow as far as possible now. Raises MemoryBudgetExceeded.
 
-    `trigger_values` are the names that its trigger hands on.
+    `trigger_values` are the values that its trigger outputs.
     """
     bench = FlowContext(
         steps={step.name: step for step in plan.steps},
@@ -38,10 +38,10 @@ async def walk_flow(
 
 
 def flow_handed_on(step: DoneStep, done: Sequence[DoneChange]) -> HandedOn | None:
-    """Returns what an answered step of a flow hands on; None for a change, which has no items of its own."""
+    """Returns the output of an answered step of a flow; None for a change, whose output is its plan."""
     return hand_on(step, done, RUN_TYPES) if step.answers else None
 
 
 def is_flow_type(source_type: str) -> bool:
-    """Returns whether a step type of Shopify Flow is one that this release runs."""
+    """Returns whether this release runs a step type of Shopify Flow."""
     return source_type in RUN_TYPES

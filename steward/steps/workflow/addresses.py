@@ -1,4 +1,4 @@
-"""Addresses and headers of the requests of workflows, and the secrets that a file had in them."""
+"""Checks addresses and headers of workflows' requests, and the secrets that were removed from them."""
 
 import re
 from base64 import b64decode
@@ -16,19 +16,19 @@ _KEYS = re.compile(
     r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
     r"password|x-.*-(?:key|token|secret))\Z"
 )
-# The scheme, host and port of an address that no expression decides.
+# The scheme, host and port of an address, if no expression is in them.
 _LITERAL_ORIGIN = re.compile(r"=?\s*([A-Za-z][A-Za-z0-9+.-]*)://([^\s/?#{}]+)(?=[/?#]|\s*\Z)")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-# What stands before the `@` of an address: a user name and password.
+# The user name and password before the `@` of an address.
 _USER_PART = re.compile(r"(?<=://)[^\s/?#@]*@")
 _REMOVED_PARAMETER = re.compile(rf"(?<=[?&])[^=&#]+=[^=&#]*{MARKER.pattern}[^=&#]*(?:&|(?=#|\Z))")
 
 
 def https_address(text: str, *, has_account: bool = False, allows_http: bool = False) -> str:
-    """Returns the stripped address without its fragment. Raises ItemFailed unless it is absolute and https.
+    """Returns the address without its fragment. Raises ItemFailed if it is not absolute https.
 
-    A parameter whose value was a key in the file is left out, and so is a password with its user; one in the
-    path stays marked if the step has an account: the account puts it back.
+    Query parameters whose value was a removed key are left out, as are a removed password and its user. A
+    removed key in the path stays marked if the step has an account, which restores it.
     """
     url = text.strip().partition("#")[0]
     if MARKER.search(url):
@@ -50,10 +50,10 @@ def https_address(text: str, *, has_account: bool = False, allows_http: bool = F
 def uncalled_address_problems(
     address: object, *, has_account: bool = False, allows_http: bool = False
 ) -> Iterable[StepProblem]:
-    """Yields what keeps an address from ever being called, as far as no expression decides it.
+    """Yields problems for which an address can never be called, unless an expression decides it.
 
-    A wrong scheme is an error. A wrong host or port is a warning with an account, because an operator may
-    allow a private host to it, and else an error.
+    A wrong scheme is an error. A wrong host or port is an error too, but only a warning with an account,
+    since an operator may allow it a private host.
     """
     if not isinstance(address, str) or not address.removeprefix("=").strip():
         message = "It does not say which address it calls, so it would fail. Fill it in and import it again."
@@ -79,7 +79,7 @@ def uncalled_address_problems(
 
 
 def _uncalled_host_words(scheme: str, host_and_port: str) -> str:
-    """Returns what keeps a host and port from being called, and what to do; empty if nothing does."""
+    """Returns why a host and port are never called and what to do, or an empty text."""
     host = host_and_port.partition(":")[0].rstrip(".")
     if "[" in host_and_port or looks_like_address(host):
         return "; only hosts with a public name are called. Write the name of its host."
@@ -101,14 +101,14 @@ def _may_be_called(url: str) -> bool:
 
 
 def with_query(url: str, query: JsonObject, lists: str = "") -> str:
-    """Returns the address with query parameters added, each element of a list as one of its own.
+    """Returns the URL with query parameters added; a list becomes one parameter per element.
 
-    `lists` writes the name of such a one as `name[]` (brackets) or `name[0]` (indices), else as it is.
+    `lists` controls how a list's name is written: `name[]` (brackets), `name[0]` (indices), or unchanged.
     """
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
         if isinstance(value, str) and MARKER.search(value):
-            continue  # the account puts it back
+            continue  # restored by the account
         for index, element in enumerate(value if js.is_list(value) else [value]):
             mark = {"brackets": "[]", "indices": f"[{index}]"}.get(lists, "") if js.is_list(value) else ""
             pairs.append((name + mark, js.json_text(element) if js.is_object(element) else js.text(element)))
@@ -116,7 +116,7 @@ def with_query(url: str, query: JsonObject, lists: str = "") -> str:
 
 
 def sendable_headers(headers: JsonObject) -> dict[str, str]:
-    """Returns the headers to send, without those of the transport. Raises ItemFailed."""
+    """Returns the headers to send, without those the transport sets. Raises ItemFailed."""
     sendable = {}
     for name, value in headers.items():
         text = js.text(value)
@@ -125,13 +125,13 @@ def sendable_headers(headers: JsonObject) -> dict[str, str]:
         if name.lower() in ("host", "content-length", "connection", "transfer-encoding"):
             continue
         if MARKER.search(text) or MARKER.search(_basic_pair(text)):
-            continue  # the account puts it back
+            continue  # restored by the account
         sendable[name.lower()] = text
     return sendable
 
 
 def _basic_pair(text: str) -> str:
-    """Returns the user name and password of an authorization header's text; empty if it holds none."""
+    """Returns the user name and password of a Basic authorization header, or an empty text."""
     scheme, _, encoded = text.partition(" ")
     try:
         return b64decode(encoded).decode("utf-8", "replace") if scheme.lower() == "basic" else ""
@@ -140,33 +140,33 @@ def _basic_pair(text: str) -> str:
 
 
 def is_removed_key(name: str, value: object) -> bool:
-    """Returns whether a header or query parameter held a key in the file, which was not imported."""
+    """Returns whether a header or query parameter held a key that the import removed."""
     if isinstance(value, str) and MARKER.search(value):
         return True
     return _KEYS.match(name.strip()) is not None and value in ("", None)
 
 
 def user_part_of(url: str) -> str:
-    """Returns the user name and password of an address with the `@` behind them; empty without any."""
+    """Returns the user name and password of a URL with the following `@`, or an empty text."""
     match = _USER_PART.search(_EXPRESSION.sub(lambda chunk: "_" * len(chunk[0]), url))
     return url[match.start() : match.end()] if match else ""
 
 
 def _removed_in_address(url: str) -> list[str]:
-    """Returns the query parameters of an address that held a key in the file, which was not imported."""
+    """Returns the query parameters of a URL that held a key that the import removed."""
     pairs = re.findall(r"[?&]([^=&#]+)=([^&#]*)", url)
     return [name for name, value in pairs if is_removed_key(name, value)]
 
 
 def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
-    """Yields a problem for a secret in a header or in the query, whose value was not imported."""
+    """Yields a problem for a header or query parameter that held a removed secret."""
     if is_removed_key(name, value):
         message = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
         yield StepProblem("error", "credential", message)
 
 
 def removed_address_problems(url: str) -> Iterable[StepProblem]:
-    """Yields a problem for each secret in an address, whose value was not imported."""
+    """Yields a problem for each place in an address that held a removed secret."""
     if MARKER.search(url.partition("?")[0]):
         message = "Its address holds a key, which is not taken from a file. Remove it or the step."
         yield StepProblem("error", "credential", message)

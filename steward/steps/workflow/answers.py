@@ -1,4 +1,4 @@
-"""Builds the HTTP requests of workflows and turns the responses into items.
+"""Builds the HTTP requests of workflows and turns responses into items.
 
 See docs/design/imports-n8n.md#http-steps.
 """
@@ -46,7 +46,7 @@ RUN_DATA_IN_READ = (
 
 
 def removed_key_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields a problem for each secret in headers, query or address, whose value was not imported."""
+    """Yields a problem for each removed secret in headers, query or URL."""
     for path in _PAIRS:
         rows = node.get(path, [])
         for row in rows if isinstance(rows, list) else ():
@@ -56,13 +56,13 @@ def removed_key_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def run_data_in_read_problems(node: NodeDefinition, *names: str) -> Iterable[StepProblem]:
-    """Yields a warning for a read that sends data of the run: test runs make it too."""
+    """Yields a warning for a read that sends data of the run, because test runs send it too."""
     if any("{{" in str(node.get(name, "")) for name in names):
         yield StepProblem("warning", "parameter", RUN_DATA_IN_READ)
 
 
 def name_value_rows(params: Params, *paths: str) -> dict[str, JsonValue]:
-    """Returns the names and values of rows."""
+    """Returns the values of name-value rows, by name."""
     values: dict[str, JsonValue] = {}
     for path in paths:
         for row in params.rows(path):
@@ -88,9 +88,9 @@ def send_each_item(
     settings_of: Callable[[int], JsonObject],
     failure_of: Callable[[str], ItemFailed] = ItemFailed,
 ) -> NodeResult:
-    """Proposes a request for each item; one that cannot be built fails its item by `failure_of`.
+    """Proposes a request for each item; if one cannot be built, its item fails with `failure_of`.
 
-    `settings_of` returns what `answered_item` needs of the parameters.
+    `settings_of` returns the parameters that `answered_item` needs.
     """
     effects, access = Effects(call, failure_of), web_access_of(call)
     for index in range(len(call.items)):
@@ -112,13 +112,13 @@ _ANSWER_SETTINGS = ("responseFormat", "dataPropertyName")
 
 
 def answer_settings(params: Params) -> JsonObject:
-    """Returns the parameters that decide what a response becomes, for `answered_items`. Raises ItemFailed."""
+    """Returns the parameters that `answered_items` needs. Raises ItemFailed."""
     settings = {name: params.get(name) for name in _ANSWER_SETTINGS if params.has(name)}
     return {**settings, "options": js.deep_copy(params.get("options", {}))}
 
 
 def answered_items(settings: JsonObject, answer: WriteAnswer) -> list[Item]:
-    """Returns the recorded answer to a send as items, as of a read. Raises ItemFailed."""
+    """Returns the recorded answer to a send as items, like a read's response. Raises ItemFailed."""
     response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
     return [Item(fields) for fields in response_items(response, Params(settings))]
 
@@ -129,24 +129,24 @@ class StatusFailed(ItemFailed):
     def __init__(self, answer: PlatformResponse) -> None:
         super().__init__(f"The address answered with status {answer.status}.")
         self.status = answer.status
-        # At most four bytes a character: no more of a large body is decoded than is kept.
+        # A character has at most four bytes, so this decodes no more of a large body than is shown.
         self.text = answer.body[: 4 * REFUSAL_CHARACTERS].decode("utf-8", "replace")
 
 
 def status_error(status: int, text: str) -> JsonObject:
-    """Returns the error that an item holds of a response with an error status."""
+    """Returns the error object that n8n puts in an item for an error status."""
     quoted = json.dumps(text[:REFUSAL_CHARACTERS], ensure_ascii=False)
     code = "ERR_BAD_REQUEST" if status < 500 else "ERR_BAD_RESPONSE"
     return {"message": f"{status} - {quoted}", "name": "AxiosError", "code": code, "status": status}
 
 
 def call_failure(message: str) -> ItemFailed:
-    """Returns the failure of a call without a response, with an object as error."""
+    """Returns the failure of a call without a response, with an error object."""
     return ItemFailed(message, {"message": message, "name": "NodeApiError"})
 
 
 def telling_errors(read: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Returns a read whose ItemFailed has an object in place of its message as error."""
+    """Wraps a read so that its ItemFailed carries an error object instead of only a message."""
 
     @wraps(read)
     async def telling(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -173,9 +173,9 @@ def is_tolerant(params: Params) -> bool:
 
 
 def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, JsonValue]]:
-    """Returns a response as items: an object is one, a list one for each element, text a field.
+    """Returns a response as items: an object becomes one, a list one per element, text a field.
 
-    A file leaves an item without its content.
+    The item of a file lacks the content. Raises ItemFailed, StatusFailed.
     """
     if not answer.ok and not is_tolerant(params):
         raise StatusFailed(answer)
@@ -191,7 +191,7 @@ def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, J
 
 
 def _asks_full_response(params: Params) -> bool:
-    """Returns whether the item also has the status and the headers."""
+    """Returns whether the item includes the status and the headers."""
     return params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse")
 
 
@@ -206,13 +206,13 @@ def full_response(answer: PlatformResponse, body: JsonValue) -> dict[str, JsonVa
 
 
 def holds_file(answer: PlatformResponse, params: Params) -> bool:
-    """Returns whether a response whose format is detected is a file: neither JSON nor text."""
+    """Returns whether a response, if its format is autodetected, is neither JSON nor text."""
     is_detected = response_format(params) == "autodetect" and answer.body != b""
     return is_detected and _FILE.match(_media_type(answer)) is not None
 
 
 def fields_beside_file(answer: PlatformResponse, params: Params) -> dict[str, JsonValue]:
-    """Returns the fields of an item whose file is the body of a response."""
+    """Returns the fields of an item that holds the body of a response as its file."""
     fields = full_response(answer, None) if _asks_full_response(params) else {}
     fields.pop("body", None)
     return fields
@@ -222,24 +222,24 @@ def _media_type(answer: PlatformResponse) -> str:
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-_JSON_TYPE = re.compile(r"[/+-]json(?:-\d[\d.]*)?$")  # and not lines of JSON, such as x-ndjson
-# Types of content that are neither text nor JSON.
+_JSON_TYPE = re.compile(r"[/+-]json(?:-\d[\d.]*)?$")  # excludes lines of JSON such as x-ndjson
+# Media types that are neither text nor JSON.
 _FILE = re.compile(
     r"(?:image|audio|video|font)/|binary/octet-stream|application/(?!.*\+xml)"
     r"(?:octet-stream|(?:x-)?(?:pdf|zip|gzip|bzip|tar|rar|7z)|epub|msword|wasm|java-archive"
     r"|vnd\.(?:ms-|openxmlformats|oasis|rar|visio|amazon))"
 )
-_SHAPES = {"json": "json", "string": "text"}  # as older versions of the steps, and GraphQL, name them
+_SHAPES = {"json": "json", "string": "text"}  # the names in older versions and in GraphQL
 
 
 def _response_field(params: Params) -> str:
-    """Returns the field for a response that is not an object."""
+    """Returns the field that holds a response other than an object."""
     older = params.text("dataPropertyName") or "data"
     return params.text("options.response.response.outputPropertyName", older) or older
 
 
 def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
-    """Returns the body in the format that the step sets, or that its content type says. Raises ItemFailed."""
+    """Returns the body, parsed by the step's format or the content type. Raises ItemFailed."""
     shape, text = response_format(params), answer.text
     if shape == "text" or (shape == "autodetect" and _JSON_TYPE.search(_media_type(answer)) is None):
         return {_response_field(params): text}
@@ -252,6 +252,6 @@ def response_body(answer: PlatformResponse, params: Params) -> JsonValue:
 
 
 def response_format(params: Params) -> str:
-    """Returns json, text, file, or autodetect where the content type decides."""
+    """Returns json, text or file, or autodetect if the content type decides."""
     older = _SHAPES.get(params.text("responseFormat"), "")
     return older or params.text("options.response.response.responseFormat", "autodetect")

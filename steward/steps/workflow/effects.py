@@ -1,7 +1,4 @@
-"""Shared code of steps that read or change something outside.
-
-Calls put into words, proposals and their items.
-"""
+"""Shared code of steps that read or change external systems."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +36,7 @@ def _context_of(call: StepCall) -> StepContext:
 
 
 def store_of(call: StepCall) -> StoreAccess:
-    """Returns the automation's store. Raises WorkflowStepFailed."""
+    """Returns the automation's store. Raises WorkflowStepFailed without one."""
     store = _context_of(call).store
     if store is None:
         raise WorkflowStepFailed("This automation runs on no store. Choose one.")
@@ -47,7 +44,7 @@ def store_of(call: StepCall) -> StoreAccess:
 
 
 def account_of(call: StepCall) -> AccountAccess:
-    """Returns the connection to which the step is bound. Raises WorkflowStepFailed."""
+    """Returns the connection bound to the step. Raises WorkflowStepFailed without one."""
     binding = call.environment.binding(call.step.name)
     number = binding.get("integration_id") if binding is not None else None
     for integration, access in _context_of(call).accounts.items():
@@ -57,7 +54,7 @@ def account_of(call: StepCall) -> AccountAccess:
 
 
 def web_of(call: StepCall) -> WebReadClient:
-    """Returns the client for addresses without a connection. Raises WorkflowStepFailed."""
+    """Returns the client for addresses outside any connection. Raises WorkflowStepFailed."""
     web = _context_of(call).web
     if web is None:
         raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
@@ -67,7 +64,7 @@ def web_of(call: StepCall) -> WebReadClient:
 async def convert_each_item(
     call: StepCall, convert: Callable[[int, Item], Awaitable[Iterable[Item]]]
 ) -> NodeResult:
-    """Converts the items one by one and treats a failed item by the step's `on_error`.
+    """Converts the items one by one; handles failed items by the step's `on_error`.
 
     Raises ItemFailed if `on_error` is STOP, MemoryBudgetExceeded.
     """
@@ -93,7 +90,7 @@ async def convert_each_item(
 async def read_each_item(
     call: StepCall, read: Callable[[int], Awaitable[Sequence[dict[str, AnyJson]]]]
 ) -> NodeResult:
-    """Reads objects for each item, treats a failed item as `convert_each_item` does, and counts the rest."""
+    """Reads objects for each item, handles failures like `convert_each_item`, and counts the objects."""
 
     async def convert(index: int, _: Item) -> list[Item]:
         return [Item(fields, paired_with(index)) for fields in await read(index)]
@@ -118,15 +115,15 @@ async def read_all(pages: AsyncIterator[RecordPage[I]], limit: int | None = None
 
 
 def as_item_failure(error: CallError) -> Exception:
-    """Returns a failed call as an ItemFailed; one that can be retried later is returned unchanged."""
+    """Converts the error of a call to an ItemFailed; returns an error to retry later unchanged."""
     return error if error.wait_s is not None else ItemFailed(error.message)
 
 
 @dataclass(slots=True)
 class Effects:
-    """Collects proposals item by item, with the output items that apply once they are done.
+    """Collects proposals item by item, together with the output items that hold once they are applied.
 
-    `failure_of` makes the failure of an item from its message.
+    `failure_of` builds the failure of an item from its message.
     """
 
     call: StepCall
@@ -140,7 +137,7 @@ class Effects:
     proposed: StepBudget = field(default_factory=lambda: StepBudget(RUN_BYTES))
 
     def fail_item(self, index: int, message: str) -> None:
-        """Treats a failed item by the step's `on_error`. Raises ItemFailed if it stops the step."""
+        """Handles a failed item by the step's `on_error`. Raises ItemFailed if it stops the step."""
         failure = self.failure_of(message)
         if self.call.on_error is OnError.STOP:
             raise failure
@@ -159,8 +156,8 @@ class Effects:
     ) -> None:
         """Adds the planned changes of one item, or its failure. Raises MemoryBudgetExceeded.
 
-        `operation` predicts the output of a test run; if it cannot know all fields the item is partial. With
-        `answer_settings` the item is made of the answer, by the step type's `answered_item`.
+        `operation` predicts the result in a test run; if the prediction is incomplete, the item is partial.
+        With `answer_settings`, the step type's `answered_item` derives the item from the answer.
         """
         self.proposed.add(*(part.arguments for proposal_ in planned.proposals for part in proposal_.parts))
         if planned.problems:

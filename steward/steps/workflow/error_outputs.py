@@ -1,4 +1,4 @@
-"""Moves items whose fields tell of a failure to the error output, as n8n does whatever step made them.
+"""Moves items that consist only of an error to the error output, as n8n does for every node.
 
 See docs/decisions/0314-an-item-that-is-only-an-error-leaves-by-the-error-output.md.
 """
@@ -14,9 +14,9 @@ _ERROR_SHAPES = ({"error"}, {"error", "message"})
 
 
 def with_errors_moved(outputs: Outputs, inputs: Sequence[Items], ports: Sequence[str]) -> Outputs:
-    """Returns the outputs of a step with an error output, each item that is only an error at that output.
+    """Returns the outputs with items that are only an error moved to the last, the error output.
 
-    Such an item gets the fields of the input item that it comes from.
+    Such an item also gets the fields of its source item.
     """
     padded: Outputs = [*outputs, *([] for _ in ports[len(outputs) :])]
     main, last = padded[:-1], padded[-1]

@@ -1,7 +1,7 @@
 """Runs one execution of an imported step: parameters, retries, pairing and failures.
 
 Real runs, test runs, sub-workflows and recorded cases all run steps through `execute`. plan_order.py decides
-the order; runs/ records executions and asks for approvals. See docs/design/imports-n8n.md#node-settings.
+the order; runs/ records executions and requests approvals. See docs/design/imports-n8n.md#node-settings.
 """
 
 import hashlib
@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ExecutionContext:
-    """The context that a run's executions share: plan, history, evaluator, environment and step types."""
+    """The context shared by a run's executions: plan, history, evaluator, environment and step types."""
 
     plan: Plan
     entry: str
@@ -127,7 +127,7 @@ class ExecutionResult:
 
 
 async def execute(context: ExecutionContext, execution: Execution) -> ExecutionResult:
-    """Runs the step. A CallError of a reader propagates to the walk."""
+    """Runs the step. A reader's CallError passes through to the walk."""
     step, origin = execution.step, origin_of(execution.step)
     if origin.disabled:
         return _passed_through(execution.inputs[0])
@@ -150,7 +150,7 @@ async def execute(context: ExecutionContext, execution: Execution) -> ExecutionR
 
 
 def _attempts(step: PlanStep, origin: StepSource) -> tuple[int, float]:
-    """Returns how often the step is tried, and the seconds between two attempts."""
+    """Returns the number of attempts and the seconds between two of them."""
     if origin.retry is None or step.kind not in (StepKind.DECIDE, StepKind.READ):
         return 1, 0
     return origin.retry.tries, origin.retry.wait_ms / 1000
@@ -179,7 +179,7 @@ async def _attempt(
 
 
 def _check_choices(kind: StepType, call: StepCall) -> None:
-    """Raises ItemFailed if an expression gave an unknown choice; the import checks literal choices."""
+    """Raises ItemFailed if an expression yields an unknown choice; the import checks literal ones."""
     for path, allowed in kind.choices.items():
         raw: JsonValue = call.step.config
         for part in path.split("."):
@@ -191,14 +191,14 @@ def _check_choices(kind: StepType, call: StepCall) -> None:
 
 
 def origin_of(step: PlanStep) -> StepSource:
-    """Returns the source of an imported step. Raises ValueError for any other step."""
+    """Returns the source of an imported step. Raises ValueError for other steps."""
     if step.origin is None:
         raise ValueError(f"{step.name} is not an imported step")
     return step.origin
 
 
 def _failed(origin: StepSource, inputs: Sequence[Items], failure: Exception) -> ExecutionResult:
-    """Returns the result of a failed step; if tolerated, its input passes on at output 0."""
+    """Returns the result of a failed step; if tolerated, its input is passed on at output 0."""
     if not isinstance(failure, WorkflowStepFailed | CodeStopped):
         failure = WorkflowStepFailed(
             "A date or number of this step is out of range, or data lie too deep in one another."
@@ -242,7 +242,7 @@ async def _call(
     params = await _params(context, step, inputs, step_type, context_for, source)
 
     def input_context(names: Iterable[str] | None) -> ExpressionContext:
-        """Returns what a script sees: with “execute once” only the first item, unlike an expression."""
+        """Returns the data that a script sees; “execute once” limits it to the first item."""
         items = inputs[0]
         expression_context = replace(
             context_for(names), items=[item.json for item in items], files=file_views(items)
@@ -268,7 +268,7 @@ async def _call(
 def _world_of(
     context: ExecutionContext, execution: Execution, names: Iterable[str] | None, now: datetime
 ) -> ExpressionContext:
-    """Returns what the step's expressions can read; `names` are the steps that they name, None any."""
+    """Returns the data that the step's expressions can read; `names` are the steps they name, or None."""
     history = context.history
     step_names = history.keys() if names is None else [name for name in names if name in history]
     step = execution.step
@@ -355,7 +355,7 @@ def _scope(
 
 
 def raw_parameters(config: JsonValue) -> AnyJson:
-    """Returns a step's parameters as they are in the file."""
+    """Returns a step's parameters in the form they have in the file."""
     if isinstance(config, Mapping):
         if config.keys() == EXPRESSION:
             return config["expr"]
@@ -411,21 +411,21 @@ def _names(templates: Sequence[ParameterTemplate]) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Stands for an expression's value in a tree of parameters."""
+    """A placeholder for an expression's value in a tree of parameters."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """A part of a tree without expressions, the same for every item."""
+    """A part of a tree that has no expressions and is the same for every item."""
 
     value: AnyJson
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Stands for a text whose chunks are not joined."""
+    """A placeholder for a text whose chunks are evaluated but not joined."""
 
     parts: tuple[str | _Slot, ...]
     typed: bool

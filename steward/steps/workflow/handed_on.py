@@ -1,8 +1,8 @@
-"""Computes the output of a workflow's step once its changes and sends are done; pure.
+"""Computes the output of a workflow's step once its changes and sends are done.
 
 Each item follows its own changes: if they were made, it becomes what the answer says; if one failed, the
-step's `on_error` decides; if they were not made (declined, changed meanwhile), it is dropped. See
-docs/design/imports-n8n.md#answers.
+step's `on_error` decides; if they were not made (declined, or the object changed meanwhile), it is dropped.
+The computation has no side effects. See docs/design/imports-n8n.md#answers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ _WRITTEN = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
 class AnswerReader(Protocol):
-    """A step type, as far as it turns answers into items."""
+    """The part of a step type that turns answers into items."""
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the items that a sent item becomes by its answer. Raises ItemFailed."""
+        """Returns the items that the answer turns a sent item into. Raises ItemFailed."""
         ...
 
     def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
-        """Returns the failure of an item whose change was refused, or whose answer cannot be handed on."""
+        """Returns the failure of an item whose change was refused or whose answer is unusable."""
         ...
 
 
@@ -50,7 +50,7 @@ class DoneChange:
 
 @dataclass(frozen=True, slots=True)
 class HandedOn:
-    """The output of a step; `outputs` is None if the run ends with it, by `message` and `code`."""
+    """The output of a step; `outputs` is None if the step ends the run with `message` and `code`."""
 
     outputs: Outputs | None
     message: str | None = None
@@ -59,10 +59,10 @@ class HandedOn:
 
 @dataclass(frozen=True, slots=True)
 class DoneStep:
-    """A step whose changes are done: its outputs as planned, and the settings of its failures.
+    """A step whose changes are done: its planned outputs and its failure settings.
 
-    `item_of` has for each change the index of the item of output 0 that it results in, or -1; `answers` the
-    items that are made of their answer; `inputs` the items that the step was given.
+    `item_of` holds, for each change, the index of the resulting item in output 0, or -1; `answers` the items
+    derived from an answer; `inputs` the items that the step received.
     """
 
     planned: Outputs
@@ -75,14 +75,14 @@ class DoneStep:
 
 @dataclass(slots=True)
 class _Collected:
-    """The items of output 0 and of the error output as they become known."""
+    """The items of output 0 and of the error output collected so far."""
 
     step: DoneStep
     items: Items = field(default_factory=list)
     failed: Items = field(default_factory=list)
 
     def fail(self, item: Item, failure: ItemFailed) -> None:
-        """Treats a failed item by the step's `on_error`, which is not STOP."""
+        """Handles a failed item by the step's `on_error`, which is not STOP."""
         message = failure.message
         if self.step.on_error is OnError.PASS_INPUT:
             self.items.append(Item({"error": failure.error}, item.paired, message))
@@ -101,7 +101,7 @@ def _input_index(item: Item) -> int | None:
 
 
 def hand_on(step: DoneStep, done: Sequence[DoneChange], types: Mapping[str, AnswerReader]) -> HandedOn:
-    """Returns what the step hands on after its changes; `done` are all of them, in order."""
+    """Returns the step's output after all its changes, given in order by `done`."""
     by_item: dict[int, list[DoneChange]] = {}
     for number, change in zip(step.item_of, done, strict=True):
         by_item.setdefault(number, []).append(change)
@@ -136,7 +136,7 @@ def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) 
 
 
 def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:
-    """Returns whether the answer to the change is unknown although later steps depend on it."""
+    """Returns whether later steps depend on the answer to the change, which is unknown."""
     if change.answer is not None:
         return False
     if change.outcome is Outcome.UNKNOWN:
@@ -151,7 +151,7 @@ def _items_after(
     use: AnswerUse | None,
     types: Mapping[str, AnswerReader],
 ) -> Items:
-    """Returns what an item becomes after its changes. Raises ItemFailed."""
+    """Returns the items that an item becomes after its changes. Raises ItemFailed."""
     if changes is None:
         return [item]
     _check_done(changes, None if use is None else types[use.source_type])
@@ -166,7 +166,7 @@ def _items_after(
 
 
 def _check_done(changes: Iterable[DoneChange], reader: AnswerReader | None) -> None:
-    """Raises ItemFailed when a change failed, or when its outcome is unknown."""
+    """Raises ItemFailed if a change failed or its outcome is unknown."""
     for change in changes:
         if change.outcome is Outcome.FAILED:
             message = change.message or "It was refused."
@@ -179,7 +179,7 @@ def _check_done(changes: Iterable[DoneChange], reader: AnswerReader | None) -> N
 def _answered_items(
     item: Item, answer: WriteAnswer, use: AnswerUse, types: Mapping[str, AnswerReader]
 ) -> Items:
-    """Returns the items that an item becomes by its answer, paired with it. Raises ItemFailed."""
+    """Returns the items that the answer turns an item into, paired with its source. Raises ItemFailed."""
     reader = types[use.source_type]
     answered = [*reader.answered_item(SentItem(item, use.settings), answer)]
     try:
@@ -194,12 +194,12 @@ def _answered_items(
 
 
 def encode_answers(answers: Mapping[int, AnswerUse]) -> JsonValue:
-    """Encodes for the journal which items are made of an answer, and how."""
+    """Encodes for the journal which items are derived from an answer, and how."""
     return {str(number): [use.source_type, use.settings, use.is_needed] for number, use in answers.items()}
 
 
 def decode_answers(encoded: JsonValue) -> dict[int, AnswerUse]:
-    """Decodes what `encode_answers` made."""
+    """Decodes what `encode_answers` returned."""
     uses: dict[int, AnswerUse] = {}
     for number, fields in encoded.items() if isinstance(encoded, Mapping) else ():
         source_type, settings, is_needed = fields if isinstance(fields, list) else ("", {}, True)

@@ -1,4 +1,4 @@
-"""The places where a workflow's request takes keys removed from its file, for an account to fill.
+"""The places in a workflow's request from which the import removed keys, for an account to fill.
 
 See docs/design/imports-accounts.md#http-steps.
 """
@@ -37,8 +37,8 @@ _JSON: Final = {
 _ADDRESSES: Final = ("url", "endpoint")
 IN_REQUEST: Final = frozenset(
     (*(path.partition(".")[0] for path in _ROWS), *_JSON, *_ADDRESSES, *BODIES)
-)  # the parameters whose keys an account can put back
-# How parts are written to look for places: a key, data of the run, keys in base64.
+)  # the parameters whose keys an account can restore
+# Characters that stand for parts of a text: a key, data of the run, base64 of keys.
 _KEY, _DATA, _ENCODED = "\x00", "\x01", "\x02"
 _JSON_MEMBER: Final = re.compile(r'"([^"\n]{1,100})"\s*:\s*"([^"\n]*)"')
 _USER_PART: Final = re.compile(r"(?<=://)[^\s/?#@]*@")
@@ -49,11 +49,11 @@ _AUTHORIZATION: Final = ("header", "authorization")
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """The place of a key: `header`, `query`, `basic`, `path` or `body`, and the name there.
+    """The place of a key: `header`, `query`, `basic`, `path` or `body`, and a name.
 
-    The name of a path is what comes before the key, with `*` for other keys, that of a body the key's own.
-    `scheme` is bearer for such a header, empty for another text, and None for a field that the file has
-    without a text.
+    The name of a path is the text before the key, with `*` for earlier keys; the name in a body is that of
+    the key. `scheme` is `bearer` for a bearer header, empty for other texts, and None if the file has no
+    text.
     """
 
     place: str
@@ -62,22 +62,22 @@ class KeyPlace:
 
     @property
     def position(self) -> tuple[str, str]:
-        """The position that one key of an account fills."""
+        """The position that one key of an account can fill."""
         return self.place, self.name if self.place == "path" else self.name.lower()
 
 
 class _NoPlace(Exception):
-    """Raised for a key that no account can put back where the file has it."""
+    """Raised for a key that no account can restore."""
 
 
 class _TooManyPathKeys(_NoPlace):
-    """Raised for a path with more keys than an account holds."""
+    """Raised for a path with more keys than an account can hold."""
 
 
 def key_places(parameters: JsonObject, reads: KeyReads = reads_nothing) -> list[KeyPlace] | None:
-    """Returns where a request takes removed keys; None if no account can put one of them back.
+    """Returns the places of removed keys in a request, or None if no account can restore one of them.
 
-    `reads` names the removed keys that an expression reads from its items.
+    `reads` returns the removed key that an expression reads from its items.
     """
     node = NodeDefinition("", 1, parameters, ())
     try:
@@ -87,7 +87,7 @@ def key_places(parameters: JsonObject, reads: KeyReads = reads_nothing) -> list[
 
 
 def has_too_many_path_keys(parameters: JsonObject) -> bool:
-    """Returns whether the path of a request had more keys than an account can put back."""
+    """Returns whether the path of a request held more keys than an account can restore."""
     try:
         list(_places(NodeDefinition("", 1, parameters, ()), reads_nothing))
     except _NoPlace as error:
@@ -96,7 +96,7 @@ def has_too_many_path_keys(parameters: JsonObject) -> bool:
 
 
 def sign_in_of(places: Sequence[KeyPlace]) -> tuple[str, str | None]:
-    """Returns the sign-in that puts the keys back where they were, and its name; empty if there is none."""
+    """Returns the sign-in that restores the keys, and its name; the sign-in is empty if there is none."""
     positions = {key.position: key for key in places}
     if not positions or _are_contrary(positions):
         return "", None
@@ -111,7 +111,7 @@ def sign_in_of(places: Sequence[KeyPlace]) -> tuple[str, str | None]:
 
 
 def _are_contrary(positions: Iterable[tuple[str, str]]) -> bool:
-    """Returns whether no one account can fill all of these: two of them are sign-ins in the same header."""
+    """Returns whether two of the positions are sign-ins in the same header, so that no account fits."""
     return {_AUTHORIZATION, ("basic", "")} <= set(positions)
 
 
@@ -151,7 +151,7 @@ def _of_row(place: str, name: str, value: AnyJson, reads: KeyReads) -> Iterable[
 
 
 def _of_text(place: str, name: str, text: str) -> Iterable[KeyPlace]:
-    """Yields the place of a header or parameter whose whole text an account holds."""
+    """Yields the place of a header or parameter if it contains a key; an account holds its whole text."""
     before, key, after = text.partition(_KEY)
     is_authorization = (place, name.strip().lower()) == _AUTHORIZATION
     if is_authorization and text.replace(_ENCODED, _KEY).lower().split() == ["basic", _KEY]:
@@ -166,7 +166,7 @@ def _of_text(place: str, name: str, text: str) -> Iterable[KeyPlace]:
 
 
 def _members(value: AnyJson, reads: KeyReads) -> Iterable[tuple[str, str]]:
-    """Yields the members of an object, or of JSON as text."""
+    """Yields the members of an object or of JSON text."""
     if isinstance(value, Mapping):
         for name, member in value.items():
             if isinstance(member, str):
@@ -213,7 +213,7 @@ def _of_query(query: str) -> Iterable[KeyPlace]:
 
 
 def _texts(values: Iterable[AnyJson]) -> Iterable[str]:
-    """Yields every text of some values, also the names of members."""
+    """Yields every text within some values, including the names of members."""
     stack = list(values)
     while stack:
         value = stack.pop(0)

@@ -1,4 +1,4 @@
-"""Items, which the steps of an imported workflow pass on, and the pairing that says where each came from.
+"""The items of imported workflows, and their pairing with the items they came from.
 
 See docs/design/imports-n8n.md#items and docs/design/imports-n8n.md#pairing.
 """
@@ -13,7 +13,7 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 
 @dataclass(frozen=True, slots=True)
 class ItemRef:
-    """A reference to one item of the history: a step, its run, its output and the item's index."""
+    """A reference to an item in the history: step, run, output and index."""
 
     step: str
     run: int
@@ -21,13 +21,13 @@ class ItemRef:
     item: int
 
 
-# The source of an output item: an input item, (item, input), or an item of an earlier run (loops).
+# The source of an output item: an input item as (item, input), or an item of an earlier run (loops).
 Link: TypeAlias = tuple[int, int] | ItemRef
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryReference:
-    """A file of an item. Its content is in the run's storage, under the SHA-256 of what it holds."""
+    """A file of an item; its content is in the run's storage under its SHA-256."""
 
     sha256: str
     size: int
@@ -36,12 +36,12 @@ class BinaryReference:
 
     @property
     def extension(self) -> str:
-        """The end of the file's name without its dot; empty if it has none."""
+        """The extension of the file's name without the dot, or an empty text."""
         _, dot, end = (self.file_name or "").rpartition(".")
         return end if dot and end.isalnum() else ""
 
     def view(self) -> JsonObject:
-        """Returns the file as `$binary` has it. Its content is not among it; `id` is its hash."""
+        """Returns the file in the form of `$binary`, without its content; `id` is its hash."""
         kind = self.mime_type.partition("/")[0]
         view: dict[str, JsonValue] = {
             "id": self.sha256,
@@ -69,8 +69,8 @@ _NO_BINARY: Mapping[str, BinaryReference] = MappingProxyType({})
 class Item:
     """An item. `paired` is None if its source is unknown; `error` is set if it represents a failure.
 
-    `partial`: in a test run, the item may have further fields that are not known. `binary` are its files by
-    the name of their field. See docs/design/files.md#reference.
+    `partial` marks an item of a test run that may have further, unknown fields. `binary` holds its files by
+    field name. See docs/design/files.md#reference.
     """
 
     json: Mapping[str, JsonValue]
@@ -80,7 +80,7 @@ class Item:
     binary: Mapping[str, BinaryReference] = field(default_factory=lambda: _NO_BINARY)
 
     def encoded(self) -> JsonValue:
-        """Returns the item as the journal stores it."""
+        """Encodes the item for the journal."""
         paired: JsonValue = None if self.paired is None else [_encode_link(link) for link in self.paired]
         if self.binary:
             return [self.json, paired, self.error, self.partial, _encode_binary(self.binary)]
@@ -103,7 +103,7 @@ Outputs: TypeAlias = list[Items]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The output of one run of a step from which the items of an input came."""
+    """The output of a step's run that supplied the items of an input."""
 
     step: str
     output: int = 0
@@ -120,16 +120,16 @@ class PastRun:
     params: JsonObject = field(default_factory=dict)
 
 
-# Every run of every step so far, the trigger included, by step name and run index.
+# Every run of every step so far, including the trigger, by step name and run index.
 History: TypeAlias = dict[str, list[PastRun]]
 
 
 class PairingUnknown(Exception):
-    """Raised when the paired item is unknown: pairing is missing on the way, or leads to several items."""
+    """Raised if the paired item is unknown: pairing is missing on the way or leads to several items."""
 
 
 def file_views(items: Sequence[Item]) -> list[JsonObject | None]:
-    """Returns the files of items as scripts and `$binary` see them; an empty list if no item has any."""
+    """Returns the files of items in the form of `$binary`; an empty list if no item has any."""
     if not any(item.binary for item in items):
         return []
     return [
@@ -175,7 +175,7 @@ def trigger_items(objects: Iterable[JsonObject]) -> Items:
 
 
 def fill_pairing(outputs: Outputs, inputs: Sequence[Items]) -> Outputs:
-    """Pairs unpaired outputs if there is one input item, or as many items out as in."""
+    """Pairs unpaired outputs if there is one input item, or as many output as input items."""
     filled_inputs = [items for items in inputs if items]
     total = sum(len(items) for items in filled_inputs)
     return [_fill(items, inputs, total) for items in outputs]
@@ -193,16 +193,16 @@ def _fill(items: Items, inputs: Sequence[Items], total: int) -> Items:
 
 
 def _paired(item: Item, links: tuple[Link, ...]) -> Item:
-    """Returns the item with its own links, or with the given ones if it has none."""
+    """Returns the item with its own links, or with these if it has none."""
     if item.paired is not None:
         return item
     return replace(item, paired=links)
 
 
 def carry_files(outputs: Outputs, inputs: Sequence[Items]) -> Outputs:
-    """Gives output items without files of their own those of the input items they came from.
+    """Gives output items without files the files of the input items they came from.
 
-    Several sources give all their files; of files of one name that of the last source stays.
+    With several sources, files of the same name come from the last one.
     """
     if not any(item.binary for items in inputs for item in items):
         return outputs
@@ -223,9 +223,9 @@ def _with_files(item: Item, inputs: Sequence[Items]) -> Item:
 
 
 def trace(history: History, start: ItemRef, step_name: str) -> ItemRef | None:
-    """Returns the item of `step_name` from which the item `start` came; None if it did not pass there.
+    """Returns the item of `step_name` that `start` came from, or None if it did not pass through it.
 
-    Raises PairingUnknown when pairing is missing on the way, or when it leads to several items.
+    Raises PairingUnknown if pairing is missing on the way or leads to several items.
     """
     matches: set[ItemRef] = set()
     seen: set[ItemRef] = set()

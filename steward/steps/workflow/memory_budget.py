@@ -1,6 +1,6 @@
-"""Limits the data that the steps of one run hold in memory, counted as the size of its JSON.
+"""Limits the data that the steps of one run hold in memory, measured as JSON size.
 
-A value that is referenced several times counts each time: storing or sending it would take as much.
+A value that is referenced several times counts each time, since storing or sending it takes as much.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,21 @@ from steward.steps.workflow.items import Outputs
 from steward.steps.workflow.javascript.values import SCALARS
 
 _MIB: Final = 1024 * 1024
-STEP_BYTES: Final = 8 * _MIB  # output of one execution
-RUN_BYTES: Final = 64 * _MIB  # outputs of all executions of a run, sub-workflows included
+STEP_BYTES: Final = 8 * _MIB  # for the output of one execution
+RUN_BYTES: Final = 64 * _MIB  # for the outputs of all executions of a run, including sub-workflows
 _SCALAR_BYTES = 8
-_FILE_BYTES = 256  # what names a file; its content is not held
+_FILE_BYTES = 256  # for a file's reference; its content is not in memory
 _MAX_DEPTH = 500
 
 
 class MemoryBudgetExceeded(Exception):
-    """Raised when steps hold too much data; ends the run, even if the step tolerates failures."""
+    """Raised if steps hold too much data; ends the run, even if the step tolerates failures."""
 
 
 def json_size(value: object, sizes: dict[int, int] | None = None) -> int:
-    """Returns the approximate size of the value's JSON in bytes; shared parts are measured once.
+    """Returns the approximate size of the value's JSON in bytes; measures shared parts once.
 
-    Raises MemoryBudgetExceeded for a value that is nested too deeply to be written as JSON.
+    Raises MemoryBudgetExceeded for a value too deeply nested to be written as JSON.
     """
     return _size(value, {} if sizes is None else sizes, 0)
 
@@ -102,5 +102,5 @@ class MemoryBudget:
             raise MemoryBudgetExceeded
 
     def for_sub_workflow(self) -> "MemoryBudget":
-        """Returns a separate budget for a sub-workflow, of what remains."""
+        """Returns a separate budget for a sub-workflow with the remaining bytes."""
         return MemoryBudget(self.remaining, self._step)

@@ -1,7 +1,7 @@
-"""Decides the order in which the steps of an n8n plan run; pure, it runs and records nothing.
+"""Decides the order in which the steps of an n8n plan run.
 
-Depth first on a stack. The caller takes an execution, runs or replays it, and settles it here; a held one is
-settled later, once everything else has run. See docs/design/imports-n8n.md#order.
+It works depth first on a stack and has no side effects. The caller takes an execution, runs or replays it,
+and settles it here; it settles a held one once everything else has run. See docs/design/imports-n8n.md#order.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from steward.steps.workflow.items import History, Items, Outputs, PastRun, Sourc
 
 @dataclass(slots=True)
 class Execution:
-    """A run of a step: its items by input and their sources.
+    """A run of a step, with its items by input and their sources.
 
     `iteration` numbers its row if the order sets it; otherwise the number follows from `run`.
     """
@@ -27,7 +27,7 @@ class Execution:
 
 @dataclass(slots=True)
 class _Arriving:
-    """A step on the stack, or one that waits for inputs."""
+    """A step on the stack, or one waiting for inputs."""
 
     step: PlanStep
     inputs: dict[int, Items] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class _Arriving:
 
 
 class PlanOrder:
-    """Decides which step runs next, beginning with the trigger's items."""
+    """Decides which step runs next, starting with the trigger's items."""
 
     def __init__(self, plan: Plan, *, entry: str, items: Items, demands: Callable[[PlanStep], bool]) -> None:
         self.history: History = {}
@@ -56,7 +56,7 @@ class PlanOrder:
         self._send_on(entry, 0, [items])
 
     def next(self) -> Execution | None:
-        """Returns the next execution; None if only held ones or missing inputs remain."""
+        """Returns the next execution, or None if only held ones or missing inputs remain."""
         if not self._stack:
             return None
         arriving = self._stack.pop()
@@ -70,14 +70,17 @@ class PlanOrder:
         return Execution(step, run, inputs, sources)
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
-        """Accepts the outputs of an execution; None if it failed and nothing follows."""
+        """Accepts the outputs of an execution; None means that it failed and nothing follows."""
         ran = self.history[execution.step.name][execution.run]
         ran.outputs, ran.error = outputs, error
         if outputs is not None:
             self._send_on(execution.step.name, execution.run, outputs)
 
     def start_waiting(self) -> bool:
-        """Lets the first waiting step in the plan run with the inputs it has, if nothing else can run."""
+        """Starts a waiting step with the inputs it has if none is on the stack.
+
+        Returns whether a step can run.
+        """
         ready = [arriving for arriving in self._waiting if not self._demands(arriving.step)]
         if self._stack or not ready:
             return bool(self._stack)
@@ -90,11 +93,11 @@ class PlanOrder:
         return True
 
     def starved(self) -> list[PlanStep]:
-        """Returns the steps that wait for an input that never came."""
+        """Returns the steps still waiting for an input."""
         return [arriving.step for arriving in self._waiting]
 
     def _comes_after(self, name: str, others: set[str]) -> bool:
-        """Returns whether one of `others` precedes the step, not counting cycles through the step itself."""
+        """Returns whether one of `others` precedes the step, ignoring cycles through the step itself."""
         seen, open_ = {name}, [name]
         while open_:
             current = open_.pop()
@@ -119,11 +122,11 @@ class PlanOrder:
             arriving = self._arrive(edge, outputs[output], Source(name, output, run))
             if arriving is not None:
                 ready.append(arriving)
-        ready.sort(key=lambda entry: _height(entry.step))  # the topmost, then leftmost, runs first
+        ready.sort(key=lambda entry: _height(entry.step))  # from top to bottom, then from left to right
         self._stack.extend(reversed(ready))
 
     def _arrive(self, edge: PlanEdge, items: Items, source: Source) -> _Arriving | None:
-        """Returns the step if it can run now; None while it waits for other inputs."""
+        """Returns the step if it can run now, or None while it waits for other inputs."""
         step = self._steps[edge.target]
         if _inputs(step) <= 1:
             return _Arriving(step, {0: items}, {0: source})
@@ -141,7 +144,7 @@ class PlanOrder:
         waiting.inputs[edge.input] = items
         waiting.sources[edge.input] = source
         if len(waiting.inputs) <= max(self._connected[step.name]):
-            return None  # as n8n counts inputs: up to the last connected one
+            return None  # n8n counts inputs up to the last connected one
         self._waiting.remove(waiting)
         return waiting
 

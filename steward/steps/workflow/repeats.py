@@ -1,4 +1,4 @@
-"""Determines which steps may run more than once: in a cycle, behind one, or where branches meet."""
+"""Determines which steps may run more than once: in a cycle, after one, or where branches meet."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
-"""Marks of removed keys that only one run knows, so that data from outside cannot ask for a key.
+"""Gives the markers of removed keys a text that only one run knows, so that data cannot ask for a key.
 
-A plan has a numbered marker wherever its file held a key. While a run reads its plan, each marker gets a text
-that is derived from a secret of the service and the run. What a step sends may have markers of its own run
-alone: one that came with data is none. See docs/design/imports-accounts.md#http-accounts.
+A plan has a numbered marker wherever its file held a key. When a run reads its plan, each marker gets a text
+derived from a secret of the service and the run. Only markers with this text are valid in what a step sends;
+any other marker came with data. See docs/design/imports-accounts.md#http-accounts.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ _FOREIGN = (
 
 
 def run_marks(keys: Sequence[bytes], run_id: str) -> tuple[str, ...]:
-    """Returns the texts that markers of a run may have: of the present key first, then of older ones."""
+    """Returns the valid texts of a run's markers, for the current key first and then for older keys."""
     message = f"markers of {run_id}".encode()
     return tuple(hmac.new(key, message, hashlib.sha256).hexdigest()[:32] for key in keys)
 
 
 def with_run_mark(plan: Plan, mark: str) -> Plan:
-    """Returns the plan, and the plans within, with the run's text in every marker."""
+    """Returns the plan, including its inner plans, with the run's text in every marker."""
     steps = tuple(
         replace(step, config={name: _marked(value, mark) for name, value in step.config.items()})
         if _has_marker(step.config)
@@ -41,7 +41,7 @@ def with_run_mark(plan: Plan, mark: str) -> Plan:
 
 
 def check_marks(marks: Sequence[str], *sent: str | bytes) -> None:
-    """Raises ItemFailed if a text that is sent has a marker without the run's text."""
+    """Raises ItemFailed if a text to send has a marker without the run's text."""
     for part in sent:
         if (_BEGINNING if isinstance(part, str) else _BEGINNING.encode()) not in part:  # type: ignore[operator]
             continue

@@ -1,4 +1,4 @@
-"""The data that a schedule hands to the workflow it starts."""
+"""The data that a schedule passes to the workflow it starts."""
 
 from datetime import datetime, timedelta
 
@@ -8,7 +8,7 @@ from steward.steps.workflow.javascript import dates as js_dates
 
 
 def flow_item(started_at: datetime) -> JsonObject:
-    """Returns the start time as Shopify Flow has it."""
+    """Returns the start time in the form of Shopify Flow's scheduled trigger."""
     return {"scheduledAt": js_dates.utc_iso(started_at)}
 
 

@@ -1,8 +1,8 @@
-"""Data that an imported workflow keeps from run to run, as one run sees it.
+"""The data that an imported workflow keeps between runs, as seen by one run.
 
-n8n calls it static data: an object of the whole workflow (`global`) and one of each node. Beside them are
-data tables. A run reads what is stored at its first need. What it changes is in the rows of its steps until
-it ends, and stored with its end.
+n8n's static data is one object for the workflow (`global`) and one for each node; data tables are stored
+beside them. A run loads the stored data when it first needs it. Its changes are recorded with its steps and
+stored when it ends.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,20 +13,20 @@ import msgspec
 
 from steward.model.json import JsonObject
 
-MAX_BYTES: Final = 1024 * 1024  # of an automation, as JSON
+MAX_BYTES: Final = 1024 * 1024  # per automation, as JSON
 _GLOBAL: Final = "global"
-_NODE: Final = "node"  # of the node whose script asks
+_NODE: Final = "node"  # of the node whose script reads it
 _TABLE: Final = "table"
 TOO_LARGE: Final = (
     "What the workflow keeps from run to run (static data) is larger than 1 MiB. Delete entries that are no"
     " longer needed in the script, or keep them in a spreadsheet."
 )
-_BELOW: Final = "\n"  # stands in no name
+_BELOW: Final = "\n"  # occurs in no name
 _EMPTY: Final = b"{}"
 
 
 class StaticDataTooLarge(Exception):
-    """Raised when an automation would keep more than 1 MiB."""
+    """Raised if an automation would keep more than 1 MiB."""
 
 
 async def _nothing() -> JsonObject:
@@ -44,10 +44,10 @@ class _Objects:
 
 @dataclass(slots=True)
 class StaticData:
-    """The static data of one automation during one run. `load` reads what is stored.
+    """The static data of one automation during one run. `load` returns the stored data.
 
-    Keys are `global`, `node:<name>` and `table:<id>`; before the first two of a called workflow stands the
-    path of its step. `_caller` is where a workflow that keeps no objects of its own has its tables.
+    Keys are `global`, `node:<name>` and `table:<id>`; in a called workflow, the first two are prefixed with
+    the path of the calling step. `_caller` holds the tables of a workflow that keeps no objects of its own.
     """
 
     load: Callable[[], Awaitable[JsonObject]] = _nothing
@@ -56,9 +56,10 @@ class StaticData:
     _caller: "StaticData | None" = None
 
     def of_called(self, step: str, *, is_kept: bool) -> "StaticData":
-        """Returns the static data of the workflow that a step calls, kept with its caller's or for one call.
+        """Returns the static data of a called workflow, stored with its caller's if `is_kept`, else
+        discarded.
 
-        Data tables are the caller's either way.
+        Data tables are always the caller's.
         """
         if not is_kept:
             return StaticData(_caller=self._caller or self)
@@ -70,12 +71,12 @@ class StaticData:
         return {name: _decoded(objects.get(key, _EMPTY)) for name, key in self._keys(node).items()}
 
     async def write(self, node: str, objects: Mapping[str, JsonObject]) -> None:
-        """Takes over what a script made of them. Raises StaticDataTooLarge."""
+        """Stores the objects that a script left. Raises StaticDataTooLarge."""
         keys = self._keys(node)
         await self._put({keys[name]: value for name, value in objects.items() if name in keys})
 
     async def read_table(self, table: str) -> JsonObject:
-        """Returns a copy of a data table; an empty object before anything is written to it."""
+        """Returns a copy of a data table, or an empty object if nothing was written to it."""
         owner = self._caller or self
         return _decoded((await owner._all()).get(f"{_TABLE}:{table}", _EMPTY))
 
@@ -94,16 +95,16 @@ class StaticData:
         self._objects.unrecorded |= changes
 
     def take_unrecorded(self) -> JsonObject:
-        """Returns what was changed since it was last asked, for the row of the step that ends."""
+        """Returns the changes since the last call, to record them with the step that ends."""
         unrecorded, self._objects.unrecorded = self._objects.unrecorded, {}
         return {key: _decoded(value) for key, value in unrecorded.items()}
 
     def restore(self, recorded: JsonObject) -> None:
-        """Takes over the changes that the row of a step has, when the step is not run again."""
+        """Applies the changes recorded with a step that is not run again."""
         self._objects.changed |= {key: msgspec.json.encode(value) for key, value in recorded.items()}
 
     async def changed(self) -> JsonObject | None:
-        """Returns all of it as the run leaves it; None if the run changed nothing."""
+        """Returns all data at the end of the run, or None if the run changed nothing."""
         if not self._objects.changed:
             return None
         return {key: _decoded(value) for key, value in (await self._all()).items() if value != _EMPTY}

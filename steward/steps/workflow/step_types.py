@@ -1,4 +1,4 @@
-"""The base of the step types of imported workflows, and what one receives to run.
+"""The base of the step types of imported workflows, with their call and result.
 
 execute.py runs them: order, retries and failures. See docs/design/imports-n8n.md#node-types.
 """
@@ -25,11 +25,11 @@ from steward.steps.workflow.javascript.values import UNDEFINED as UNDEFINED
 from steward.steps.workflow.memory_budget import StepBudget
 from steward.steps.workflow.static_data import StaticData
 
-MAX_SUB_WORKFLOW_DEPTH = 5  # sub-workflows within sub-workflows
+MAX_SUB_WORKFLOW_DEPTH = 5  # nested sub-workflows
 
 
 class WorkflowStepFailed(Exception):
-    """Raised when a step fails as a whole, however its type treats single items."""
+    """Raised if a step fails as a whole, however its type handles single items."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -37,9 +37,9 @@ class WorkflowStepFailed(Exception):
 
 
 class ItemFailed(WorkflowStepFailed):
-    """Raised when one item fails, if the type treats items one by one; else the step fails.
+    """Raised if one item fails, if the type handles items one by one; otherwise the step fails.
 
-    `error` is what a tolerated failure leaves in the field `error` of its item: the message, or an object.
+    `error` is the value of the field `error` in a tolerated item: the message, or an object.
     """
 
     def __init__(self, message: str, error: JsonObject | None = None) -> None:
@@ -55,28 +55,28 @@ class UnknownInTest(Exception):
 
 
 class FieldUse(Enum):
-    """The use a step type makes of its items' fields, apart from expressions."""
+    """How a step type uses its items' fields, apart from expressions."""
 
     READS = "fields"  # reads the fields itself
     PASSES_ITEMS = "whole"  # passes items on unchanged
     EXTENDS_ITEMS = "more"  # passes each item on with more fields
-    REPLACES_ITEMS = "nothing"  # its output has none of the fields
+    REPLACES_ITEMS = "nothing"  # its output has none of their fields
 
 
-# The fields of a step's items; those of an object or of a list's elements, None where all of them are there.
+# The known fields of a step's items, with those of nested objects or list elements; None means all of them.
 KnownFields: TypeAlias = Mapping[str, frozenset[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class FailedExpression:
-    """A parameter whose expression failed; it fails only code that reads it."""
+    """A parameter whose expression failed; only code that reads it fails."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnjoinedText:
-    """A text with expressions whose parts are evaluated one by one and not joined."""
+    """A text with expressions whose parts are evaluated but not joined."""
 
     parts: tuple[AnyJson, ...]
     typed: bool
@@ -127,7 +127,7 @@ class Params:
 
     @property
     def tree(self) -> Mapping[str, AnyJson]:
-        """All parameters, with failed expressions in place."""
+        """All parameters, including failed expressions."""
         return self._tree
 
 
@@ -143,7 +143,7 @@ def _member(value: JsonValue, part: str) -> AnyJson:
 
 
 def unwrap(value: JsonValue) -> JsonValue:
-    """Returns the value itself. Raises ItemFailed if an expression in it failed."""
+    """Returns the value, or raises ItemFailed if it contains a failed expression."""
     if type(value) in SCALARS:
         return value
     if isinstance(value, FailedExpression):
@@ -159,10 +159,10 @@ def unwrap(value: JsonValue) -> JsonValue:
 
 @dataclass(slots=True)
 class StepCall:
-    """A run of a step: its items, its parameters for each of them, and what it may use.
+    """A run of a step: its items, its parameters for each item, and the resources it may use.
 
-    `expression_context` returns what scripts can read, for the named steps; `memory` is what the step stored
-    at its earlier runs in this run, which only loops do.
+    `expression_context` returns the data that scripts can read of the named steps; `memory` holds what the
+    step stored at its earlier executions in this run, which only loops use.
     """
 
     step: PlanStep
@@ -185,7 +185,7 @@ class StepCall:
 
     @property
     def on_error(self) -> OnError:
-        """What happens when the step or an item fails."""
+        """What happens if the step or an item fails."""
         return self.step.origin.on_error if self.step.origin is not None else OnError.STOP
 
     @property
@@ -196,30 +196,30 @@ class StepCall:
 
 @dataclass(frozen=True, slots=True)
 class RunEnvironment:
-    """The run around a step: time, seed and zone, readable connections and sub-workflows."""
+    """The run around a step: time, seed and zone, connections, files and sub-workflows."""
 
     zone: str
     now: datetime
     seed: str
     mode: Mode
     workflow_id: str = ""
-    active: bool = True  # whether the workflow is active, as expressions see it
+    active: bool = True  # as expressions see it
     context: StepContext | None = None
     binding: Callable[[str], JsonObject | None] = lambda name: None
     sub_workflow: Callable[[str], Plan | None] = lambda name: None
     run_sub_workflow: "Callable[[str, Plan, Items], Awaitable[SubWorkflowResult]] | None" = None
     depth: int = 0
     files: RunFiles | None = None
-    written_files: dict[str, BinaryReference] = field(default_factory=dict)  # by their path on n8n's machine
+    written_files: dict[str, BinaryReference] = field(default_factory=dict)  # by path on n8n's disk
     static_data: StaticData = field(default_factory=StaticData)
-    marks: tuple[str, ...] = ()  # that markers of removed keys have in this run
+    marks: tuple[str, ...] = ()  # valid texts of this run's markers of removed keys
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerUse:
-    """The way an output item is made of the answer to a send: by which step type, and its settings.
+    """How an output item is derived from the answer to a send: the step type and its settings.
 
-    `is_needed`: without the answer nothing can be handed on; else the item stays as planned.
+    If `is_needed`, there is no item without the answer; otherwise the item stays as planned.
     """
 
     source_type: str
@@ -229,7 +229,7 @@ class AnswerUse:
 
 @dataclass(frozen=True, slots=True)
 class SentItem:
-    """An item whose write is done: as `run` planned it, with the settings kept for its answer."""
+    """An item whose write is done, as `run` planned it, with the settings stored for its answer."""
 
     item: Item
     settings: JsonObject
@@ -239,8 +239,8 @@ class SentItem:
 class SubWorkflowResult:
     """The result of a sub-workflow: the items of its last step, and the proposals of all its steps.
 
-    `item_of` has for each proposal the index of the item that it results in, or -1 for none. `answers` has
-    the items that are made of an answer, by index.
+    `item_of` holds, for each proposal, the index of the resulting item, or -1. `answers` holds the items
+    derived from an answer, by index.
     """
 
     items: Items
@@ -252,10 +252,10 @@ class SubWorkflowResult:
 
 @dataclass(slots=True)
 class NodeResult:
-    """The result of a step: its outputs, the proposals of a change or send, the end of a wait.
+    """The result of a step: its outputs, the proposals of a change or send, and the end of a wait.
 
-    `item_of` has for each proposal the index of the item of output 0 that it results in. `answers` has the
-    items of output 0 that are made of the answer to their proposal, by index.
+    `item_of` holds, for each proposal, the index of the resulting item in output 0. `answers` holds the items
+    of output 0 that are derived from their proposal's answer, by index.
     """
 
     outputs: Outputs
@@ -270,7 +270,7 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class StepProblem:
-    """A problem that importing a node finds; becomes a Finding of its step."""
+    """A problem found when importing a node; becomes a Finding of its step."""
 
     level: str
     code: str
@@ -279,7 +279,7 @@ class StepProblem:
 
 @dataclass(frozen=True, slots=True)
 class NodeDefinition:
-    """A node as the file has it: raw parameters, in which text that begins with `=` is an expression."""
+    """A node as in the file, with raw parameters, in which text that begins with `=` is an expression."""
 
     name: str
     version: float
@@ -296,7 +296,7 @@ class NodeDefinition:
         return value
 
     def file_name(self, path: str) -> str:
-        """Returns the name of the file that a parameter names, n8n's own `data` if it names none."""
+        """Returns the file that a parameter names, or n8n's default, `data`."""
         return str(self.get(path) or "data")
 
     def literal(self, path: str, default: JsonValue = None) -> AnyJson:
@@ -317,13 +317,13 @@ class StepType(ABC):
     versions: tuple[float, ...] = (1,)
     kind: StepKind = StepKind.DECIDE
     parameters: frozenset[str] = frozenset()
-    options: frozenset[str] | None = None  # names in its `options`; None: it checks them itself
-    choices: Mapping[str, frozenset[str]] = MappingProxyType({})  # literal values of a parameter
-    per_item: bool = True  # evaluates parameters for every item, else for the first
-    stateful: bool = False  # depends on its earlier runs: runs again instead of being replayed
+    options: frozenset[str] | None = None  # allowed names in `options`; None if it checks them itself
+    choices: Mapping[str, frozenset[str]] = MappingProxyType({})  # allowed literal values, by parameter
+    per_item: bool = True  # evaluates parameters for every item, not only for the first
+    stateful: bool = False  # depends on its earlier executions, so it runs again instead of being replayed
     field_use: FieldUse = FieldUse.READS
-    account_parameters: frozenset[str] = frozenset()  # whose keys the bound account replaces
-    unjoined_parameters: tuple[str, ...] = ()  # parameters that it receives as UnjoinedText
+    account_parameters: frozenset[str] = frozenset()  # whose keys the bound account supplies
+    unjoined_parameters: tuple[str, ...] = ()  # received as UnjoinedText
 
     def operation(self, node: NodeDefinition) -> str:
         """Returns the public name of its operation. See docs/design/api/imports.md#plan."""
@@ -346,15 +346,15 @@ class StepType(ABC):
         return 1
 
     def demands_all(self, step: PlanStep) -> bool:
-        """Returns whether it runs only with all of its inputs."""
+        """Returns whether it runs only once all of its inputs have arrived."""
         return False
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns how it uses the fields of its items."""
+        """Returns how it uses its items' fields."""
         return self.field_use
 
     def stored_parameters(self, node: NodeDefinition) -> JsonObject:
-        """Returns its parameters as a plan has them: texts that n8n evaluates begin with `=`."""
+        """Returns its parameters for the plan; texts that n8n evaluates begin with `=`."""
         return node.parameters
 
     def reads_dates(self, version: float) -> bool:
@@ -362,33 +362,33 @@ class StepType(ABC):
         return False
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """Returns the kind of connection that it needs, None without one.
+        """Returns the kind of connection that it needs, or None.
 
-        `store` is the automation's own; all others are ids of connectors, and a person binds them.
+        `store` is the automation's own; all others are connector ids, and a person binds them.
         """
         return None
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns what the file says of the account that it signs in to, never a secret."""
+        """Returns what the file says about the account that it signs in to, without any secret."""
         return None
 
     def target(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns where in the connection it reads or writes."""
+        """Returns the place in the connection that it reads or writes."""
         return None
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Returns whether n8n hands on an answer of this step that cannot be had here."""
+        """Returns whether n8n outputs an answer of this step that is not available here."""
         return False
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the names of the files of its items that it works on and fails without.
+        """Returns the names of the item files that it requires.
 
-        A name that an expression gives is that expression.
+        A name given by an expression is that expression.
         """
         return ()
 
     def known_fields(self, node: NodeDefinition) -> KnownFields | None:
-        """Returns the fields of its items if others, which n8n hands on, are not there; else None."""
+        """Returns the fields that its items have here if n8n would output more, else None."""
         return None
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -396,20 +396,20 @@ class StepType(ABC):
         return ()
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the items that a sent item becomes by its recorded answer. Raises ItemFailed.
+        """Returns the items that the recorded answer turns a sent item into. Raises ItemFailed.
 
-        It is pure: after an interruption it is called again with the same values. It is called for the items
-        for which `run` kept settings (`Effects.add_plan`), others are handed on as planned. An item without
-        pairing gets that of the sent item.
+        It must have no side effects, since it is called again after an interruption. It is called for items
+        for which `run` stored settings (`Effects.add_plan`); others stay as planned. An item without pairing
+        gets that of the sent item.
         """
         return (sent.item,)
 
     def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
-        """Returns the failure of an item whose change was refused, by its recorded answer."""
+        """Returns the failure of an item whose change was refused, from its recorded answer."""
         return ItemFailed(message)
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Returns whether output items without files keep those of the items they came from."""
+        """Returns whether output items without files get those of the items they came from."""
         return self.field_use in (FieldUse.PASSES_ITEMS, FieldUse.EXTENDS_ITEMS)
 
     @abstractmethod
@@ -418,7 +418,7 @@ class StepType(ABC):
 
 
 def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]) -> NodeResult:
-    """Converts the items one by one and treats failed items by the step's `on_error`."""
+    """Converts the items one by one and handles failed items by the step's `on_error`."""
     out: Items = []
     failed: Items = []
     for index, item in enumerate(call.items):
@@ -435,13 +435,13 @@ def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]
 
 
 def error_item(item: Item, index: int, message: str, error: JsonValue = None) -> Item:
-    """Returns a failed item for the error output, with the message or what else tells of the failure."""
+    """Returns a failed item for the error output, with the message or `error`."""
     error_value = message if error is None else error
     return Item({**item.json, "error": error_value}, ((index, 0),), message, binary=item.binary)
 
 
 def error_result(call: StepCall, message: str) -> NodeResult:
-    """Returns one error item in place of all items, for a tolerated failure of the whole step."""
+    """Returns a single error item, for a tolerated failure of the whole step."""
     item = Item({"error": message}, None, message)
     if call.on_error is OnError.PASS_INPUT:
         return NodeResult([[item]])

@@ -1,7 +1,7 @@
-"""Tracks what a test run cannot know: the output of changes and sends that are not really made.
+"""Tracks what a test run cannot know: the results of changes and sends that are not made.
 
-A partial item has the fields that are known and may have more: a field that it has can be read, one that it
-lacks is unknown until a real run. A step that would read such a field is left out, and so are the steps that
+A partial item has all fields that are known and may have more. A step may read the fields it has; any other
+field is unknown until a real run. A step that would read such a field is skipped, and so are the steps that
 depend on it. See docs/design/imports-n8n.md#test-runs.
 """
 
@@ -21,25 +21,25 @@ from steward.steps.workflow.step_types import FieldUse, StepType, UnknownInTest,
 
 @dataclass(slots=True)
 class PartialItems:
-    """The partial items of a walk by the id of their json, which is kept alive so that ids stay unique."""
+    """The partial items of a walk by the id of their JSON, which is kept alive so that ids stay unique."""
 
     items_by_id: dict[int, JsonObject] = field(default_factory=dict)
 
     def note(self, outputs: Outputs | None) -> None:
-        """Notes the partial items of an execution's outputs."""
+        """Remembers the partial items of an execution's outputs."""
         for items in outputs or ():
             for item in items:
                 if item.partial:
                     self.items_by_id[id(item.json)] = item.json
 
     def has(self, value: object) -> bool:
-        """Returns whether the value is the json of a partial item."""
+        """Returns whether the value is the JSON of a partial item."""
         return id(value) in self.items_by_id
 
     def mark_outputs(
         self, step_type: StepType, step: PlanStep, inputs: Sequence[Items], outputs: Outputs
     ) -> Outputs:
-        """Returns the outputs of a step with those items marked that are partial again."""
+        """Returns the outputs of a step with the items marked that came from partial ones."""
         takes = step_type.field_use_of(step)
         if not self.items_by_id or takes is FieldUse.REPLACES_ITEMS:
             return outputs
@@ -94,7 +94,7 @@ def partial_field_guard(
     context: ExpressionContext,
     source: Source | None,
 ) -> Callable[[int], None]:
-    """Returns a check that raises UnknownInTest if an expression reads an unknown field of an item."""
+    """Returns a function that raises UnknownInTest if an expression reads an unknown field of an item."""
     chunks = [
         (template, part) for template in templates for part in template.parts if isinstance(part, Chunk)
     ]
@@ -133,7 +133,7 @@ def _refuse_script(
     index: int,
     source: Source | None,
 ) -> None:
-    """Judges a script by its text: one that may read the whole item counts as reading it."""
+    """Checks a script by its text; a script that may read the whole item counts as reading it."""
     fields = message.current_item_fields([template])
     input_step = source.step if source else None
     if fields is None and any(partials.has(json) for json in context.items):
@@ -160,8 +160,9 @@ def _words(step: str | None, name: str | None) -> str:
 
 
 def outputs_when_left_out(step_type: StepType, step: PlanStep, inputs: Sequence[Items]) -> Outputs:
-    """Returns the outputs of an execution that was left out: items without known fields, so that later steps
-    run, or nothing if the step would have chosen an output or the number of items.
+    """Returns the outputs of a skipped step: items without known fields, so that later steps run.
+
+    Returns nothing if the step would have chosen an output or the number of items.
     """
     ports = step.origin.ports if step.origin is not None else ()
     own_ports = [port for port in ports if port != "error"]

@@ -1,8 +1,8 @@
 """Walks an imported plan from its trigger to its end or to an approval.
 
 A real run passes a journal of rows (runs/); sub-workflows and recorded cases pass one in memory. The walk
-runs what the journal does not have and replays the rest in the same order. `walk` serves n8n workflows;
-Shopify Flow passes its own order and step runner to `follow`. See docs/design/imports-n8n.md#execution.
+runs what the journal lacks and replays the rest in the same order. `walk` serves n8n workflows; Shopify Flow
+passes its own order and step runner to `follow`. See docs/design/imports-n8n.md#execution.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -50,10 +50,10 @@ class SettledExecution:
 
 
 class Journal(Protocol):
-    """Records executions."""
+    """Records executions and returns what was recorded."""
 
     async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
-        """Returns what the journal has of the execution, or None."""
+        """Returns what the journal recorded of the execution, or None."""
         ...
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
@@ -61,21 +61,21 @@ class Journal(Protocol):
         ...
 
     async def before(self, execution: Execution) -> None:
-        """Prepares for an execution before it runs; raises if the run must not go on."""
+        """Prepares for an execution before it runs. Raises if the run must not continue."""
         ...
 
     async def within_time_limit(self, work: Awaitable[T]) -> T:
-        """Awaits a step's work (never the applying of changes) within the run's remaining time."""
+        """Awaits a step's work, but never the applying of changes, within the run's remaining time."""
         ...
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
-        """Returns the outputs of a held execution once it is decided; None while it waits."""
+        """Returns the outputs of a held execution once it is decided, or None while it waits."""
         ...
 
 
 @dataclass(slots=True)
 class WalkResult:
-    """The end of a walk. `failed` is the execution that ended it; `held` wait for an approval."""
+    """The end of a walk. `failed` is the execution that ended it; those in `held` wait for an approval."""
 
     order: "ExecutionOrder"
     failed: Execution | None = None
@@ -90,19 +90,19 @@ class ExecutionOrder(Protocol):
     """Decides which execution is next."""
 
     def next(self) -> Execution | None:
-        """Returns the next execution; None if only held ones or missing inputs remain."""
+        """Returns the next execution, or None if only held ones or missing inputs remain."""
         ...
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
-        """Accepts the outputs of an execution; None if it failed and nothing follows."""
+        """Accepts the outputs of an execution; None means that it failed and nothing follows."""
         ...
 
     def start_waiting(self) -> bool:
-        """Lets a step that waits for inputs run with those it has; returns whether there is one."""
+        """Starts a step that waits for inputs with those it has; returns whether there was one."""
         ...
 
     def starved(self) -> list[PlanStep]:
-        """Returns the steps that wait for an input that never came."""
+        """Returns the steps still waiting for an input."""
         ...
 
 
@@ -134,7 +134,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
             context.environment,
             depth=depth,
             binding=lambda inside: context.environment.binding(name),
-            # n8n keeps nothing for a workflow that stands in its caller.
+            # n8n stores nothing for a workflow embedded in its caller
             static_data=context.environment.static_data.of_called(name, is_kept=called.is_chosen),
         )
         return await _run_sub_workflow(called, items_, context=replace(context, environment=environment))
@@ -164,7 +164,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
 
 
 def _reruns(types: Mapping[str, StepType]) -> Callable[[PlanStep], bool]:
-    """Returns whether a replayed step runs again, to restore its memory."""
+    """Returns a predicate for replayed steps that run again to restore their memory."""
 
     def is_rerun(step: PlanStep) -> bool:
         kind = types.get(origin_of(step).source_type)
@@ -184,8 +184,8 @@ async def follow(
 ) -> WalkResult:
     """Runs or replays executions in order as far as possible now. Raises MemoryBudgetExceeded.
 
-    `on_outputs` receives the outputs of each. Other tasks get a turn before each execution: thousands that
-    are replayed might otherwise never await, and no time limit could end them.
+    `on_outputs` receives the outputs of each. Before each execution other tasks get a turn; otherwise
+    thousands of replayed executions might never await, and no time limit could end them.
     """
     walked = WalkResult(order)
     count = 0
@@ -231,13 +231,13 @@ async def _run_or_replay(
     if settled is None:
         await journal.before(execution)
         done = await journal.within_time_limit(run(execution))
-        room.reserve(done.outputs)  # before it is encoded: one value may occur in it a thousand times
+        room.reserve(done.outputs)  # before encoding, since one value may occur in it a thousand times
         settled = await journal.record(execution, done)
         if isinstance(settled, SettledExecution) and settled.outputs is not done.outputs:
-            room.reserve(settled.outputs)  # made of what was answered
+            room.reserve(settled.outputs)  # outputs derived from answers
         return settled
     if is_rerun(execution.step):
-        done = await journal.within_time_limit(run(execution))  # the journal already has it
+        done = await journal.within_time_limit(run(execution))  # already in the journal
         settled = SettledExecution(done.outputs, done.error, done.code)
     if isinstance(settled, SettledExecution):
         room.reserve(settled.outputs)
@@ -245,7 +245,7 @@ async def _run_or_replay(
 
 
 async def _release(walked: WalkResult, journal: Journal, room: MemoryBudget) -> bool:
-    """Settles all decided executions of one round in order; returns false while one still waits.
+    """Settles the held executions in order once all are decided; returns False while one still waits.
 
     All approved changes have been applied by then; nothing new starts after a failure.
     """
@@ -253,7 +253,7 @@ async def _release(walked: WalkResult, journal: Journal, room: MemoryBudget) -> 
     if any(settled is None for _, settled in decided):
         return False
     walked.held = []
-    for execution, settled in reversed(decided):  # the first one held must end up on top of the stack
+    for execution, settled in reversed(decided):  # so that the first one held ends up on top of the stack
         if settled is not None:
             room.reserve(settled.outputs)
             walked.order.settle(execution, settled.outputs, settled.error)
@@ -266,7 +266,7 @@ async def _release(walked: WalkResult, journal: Journal, room: MemoryBudget) -> 
 class InMemoryJournal:
     """A journal in memory, for sub-workflows and recorded cases. `ran` lists executions in order.
 
-    `acted` are the executions that read, or would change or send something.
+    `acted` holds the executions that read, or would change or send, something.
     """
 
     ran: list[tuple[str, int]] = field(default_factory=list)
@@ -277,7 +277,7 @@ class InMemoryJournal:
         return None
 
     async def before(self, execution: Execution) -> None:
-        """Notes the execution."""
+        """Records that the execution ran."""
         self.ran.append((execution.step.name, execution.run))
 
     async def within_time_limit(self, work: Awaitable[T]) -> T:
@@ -285,13 +285,13 @@ class InMemoryJournal:
         return await work
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
-        """Passes the outputs on."""
+        """Returns the outputs unchanged."""
         if done.result is not None and (done.result.proposals or done.result.counts.read):
             self.acted.append(done)
         return SettledExecution(done.outputs, done.error, done.code)
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
-        """Returns empty outputs: nothing is ever held."""
+        """Returns empty outputs, because nothing is ever held."""
         return SettledExecution([])
 
 
@@ -322,7 +322,7 @@ async def _run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) -
 
 
 def _taken_in(entry: PlanTrigger, items: Items) -> Items:
-    """Returns the items as the called workflow's trigger hands them on, some with named fields alone."""
+    """Returns the items that the called workflow's trigger outputs; some triggers pick fields."""
     if entry.picks is None:
         return items
     return [replace(item, json={name: item.json.get(name) for name in entry.picks}) for item in items]

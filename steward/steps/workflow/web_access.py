@@ -1,4 +1,4 @@
-"""Decides where a step's requests go: an address of its own, or one of its account's hosts."""
+"""Sends a step's requests to the open web or to a host of its account."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ KIND = "http_api"
 
 @dataclass(frozen=True, slots=True)
 class WebAccess:
-    """Reads addresses and names the operation that sends; `account` is None for addresses of its own."""
+    """Reads addresses and provides the write operation; `account` is None for the open web."""
 
     account: AccountAccess | None
     web: WebReadClient | None
-    marks: tuple[str, ...] = ()  # that markers of removed keys have in this run
+    marks: tuple[str, ...] = ()  # valid texts of this run's markers of removed keys
 
     async def read(
         self,
@@ -59,7 +59,7 @@ class WebAccess:
         return response
 
     def check_host(self, url: str) -> None:
-        """Raises ItemFailed for an address that is on none of the account's hosts."""
+        """Raises ItemFailed if the URL is not on a host of the account."""
         if self.account is None:
             return
         settings: JsonValue = self.account.connection.facts.get("settings")
@@ -74,17 +74,17 @@ class WebAccess:
 
     @property
     def operation(self) -> AnyWriteOperation:
-        """The operation that sends."""
+        """The write operation that sends requests."""
         return CHANGES["http.send"] if self.account is None else self.account.changes["http_api.send"]
 
     @property
     def integration_id(self) -> IntegrationId:
-        """The connection that what is sent belongs to."""
+        """The connection that sent requests belong to."""
         return NO_CONNECTION if self.account is None else self.account.connection.integration_id
 
 
 def web_access_of(call: StepCall) -> WebAccess:
-    """Returns the account that the step is bound to, or the open web. Raises WorkflowStepFailed."""
+    """Returns access through the step's bound account, or to the open web. Raises WorkflowStepFailed."""
     if call.step.origin is not None and call.step.origin.needs == KIND:
         return WebAccess(account_of(call), None, call.environment.marks)
     return WebAccess(None, web_of(call))

@@ -1,4 +1,4 @@
-"""Shared code of nodes that are tables of calls.
+"""Shared code of nodes that are defined by a table of calls.
 
 See docs/design/messages.md#services-without-a-connector.
 """

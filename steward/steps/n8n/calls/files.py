@@ -1,4 +1,4 @@
-"""Files that nodes of services fetch and send by an account of an HTTP API."""
+"""Fetches and sends files of services through an HTTP API account."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,10 @@ async def fetch_files(
     name_of: Callable[[ServiceFields], str],
     field: str = "binaryPropertyName",
 ) -> NodeResult:
-    """Fetches a file for each item, which keeps what it has; `field` is the parameter with its name."""
+    """Fetches a file for each item and adds it to the item's files.
+
+    `name_of` returns the file's name; `field` is the parameter that names the field for the file.
+    """
 
     async def fetch(index: int, item: Item) -> list[Item]:
         fields = ServiceFields(call.params(index), call.version, port.settings, item.json)
@@ -39,7 +42,7 @@ async def fetch_files(
 
 
 async def with_content(call: StepCall, index: int, fields: ServiceFields, prepared: SendCall) -> SendCall:
-    """Returns a call with the file of the item that the step names, or with its text. Raises ItemFailed."""
+    """Returns the call with the item's file that the step names, or with its text. Raises ItemFailed."""
     if not fields.flag("binaryData"):
         text = fields.text("fileContent")
         file = call_file(prepared.recipient, text.encode(), "text/plain")

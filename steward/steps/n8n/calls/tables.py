@@ -1,4 +1,4 @@
-"""Short forms of operations for nodes that are tables of calls: what is read, listed, sent and removed."""
+"""Shorthands for the operations of table-defined nodes: get, list, send and delete."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ _COLLECTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """The fields of a body or query: parameters by `names` as in an OptionTable, then collections of options.
+    """The fields of a request body or query, taken from a node's parameters and option collections.
 
-    `shapes` has the parameters whose value is written differently. `fixed` is there in every call. `within`
-    is the one field in which the API wants them all.
+    `names` lists the parameters as in an OptionTable; `shapes` converts those that the API writes
+    differently. `fixed` is part of every call. `within` is the field that the API nests all others in.
     """
 
     names: str = ""
@@ -36,12 +36,12 @@ class CallForm:
 
     @property
     def parameters(self) -> set[str]:
-        """The parameters of the node that it reads."""
+        """The node parameters that the form reads."""
         named = {name.partition(":")[0] for name in self.names.split()}
         return named | set(self.shapes) | {table.path.partition(".")[0] for table in self.tables}
 
     def __call__(self, fields: ServiceFields) -> dict[str, JsonValue]:
-        """Returns the fields that are set; an empty text counts as not set."""
+        """Returns the fields that are set; an empty text counts as unset."""
         values: dict[str, JsonValue] = {}
         for name in self.names.split():
             parameter, _, renamed = name.partition(":")
@@ -57,7 +57,7 @@ class CallForm:
         return {self.within: values} if self.within else values
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields options that are not known, also of collections that the operation does not read."""
+        """Yields unknown options, including those of collections that the operation does not read."""
         for table in self.tables:
             yield from table.check(node)
         read = {table.path for table in self.tables}
@@ -67,7 +67,7 @@ class CallForm:
 
 @dataclass(frozen=True, slots=True)
 class _OperationCheck:
-    """Checks the options of an operation, and that a list says its length where n8n's default is unknown."""
+    """Checks the options of an operation, and that a list has a limit if n8n's default is unknown."""
 
     form: CallForm
     is_list: bool = False
@@ -90,7 +90,7 @@ def _needed(path: str, names: str) -> dict[str, str]:
 
 
 class _CallSettings(TypedDict, total=False):
-    """Settings of a ServiceOperation that a form leaves as they are."""
+    """The settings of a ServiceOperation that a form passes on unchanged."""
 
     recipient: FieldSource
     text: FieldSource
@@ -103,10 +103,10 @@ class _CallSettings(TypedDict, total=False):
 
 
 class _FormSettings(_CallSettings, total=False):
-    """Settings of a short form.
+    """The settings of a shorthand.
 
-    `needed` names parameters beside those of the path, `check` yields further problems, `makes` returns the
-    fields of the call where the form only has the parameters.
+    `needed` names required parameters beside those of the path, `check` yields further problems, and `makes`
+    computes the fields of the call if they are more than parameters.
     """
 
     needed: str
@@ -140,7 +140,7 @@ def get_all(
     limit: int | None = None,
     **settings: Unpack[_FormSettings],
 ) -> ServiceOperation:
-    """Returns an operation that reads a list. `limit` is n8n's default; None where it is not documented."""
+    """Returns an operation that reads a list. `limit` is n8n's default, or None if undocumented."""
     is_open = limit is None and not settings.get("returns_all")
     operation = _operation("GET", path, form, is_open, settings)
     return replace(operation, items=items, next_page=next_page, limit=limit or 0)
@@ -149,7 +149,7 @@ def get_all(
 def send(
     method: str, path: str, form: CallForm | None = None, **settings: Unpack[_FormSettings]
 ) -> ServiceOperation:
-    """Returns an operation that sends. The last parameter of the path is its recipient."""
+    """Returns an operation that sends. The last parameter in the path is its recipient."""
     placeholders = _PLACEHOLDER.findall(path)
     settings.setdefault("recipient", placeholders[-1] if placeholders else "")
     return _operation(method, path, form, False, settings)
@@ -166,12 +166,12 @@ def parameters_of(operations: Mapping[str, ServiceOperation], more: str = "") ->
 
 
 def success(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    """Returns what n8n hands on of an operation without an answer of its own."""
+    """Returns the item that n8n outputs for an operation whose response is empty."""
     return [{"success": True}]
 
 
 def elements(*path: str) -> Answered:
-    """Returns the objects of a list within an answer; what stands at `path` alone where it is no list."""
+    """Returns a reader of the list at `path` in a response; any other value there counts as one object."""
 
     def answered(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
         value = js.get_path(answer, ".".join(path)) if path else answer
@@ -182,7 +182,7 @@ def elements(*path: str) -> Answered:
 
 
 def graphql_data(answer: AnyJson, path: str) -> Sequence[Mapping[str, AnyJson]]:
-    """Returns the objects at a path of a GraphQL answer's data. Raises ItemFailed for one that is refused."""
+    """Returns the objects at a path in a GraphQL response's data. Raises ItemFailed if it was refused."""
     errors = js.get_path(answer, "errors")
     first = errors[0] if isinstance(errors, list) and errors else answer
     words = js.get_path(first, "message") if first is not answer else js.get_path(answer, "error_message")
@@ -199,7 +199,7 @@ def one_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> None:
 
 
 def numbered_pages(items: str, size: int, name: str = "page", first: int = 1) -> _NextPage:
-    """Returns pages by number, until one is not full."""
+    """Returns a pager that counts pages and stops at the first page that is not full."""
 
     def next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
         page = js.get_path(answer, items) if items else answer
@@ -211,7 +211,7 @@ def numbered_pages(items: str, size: int, name: str = "page", first: int = 1) ->
 
 
 def offset_pages(items: str, size: int, name: str = "offset") -> _NextPage:
-    """Returns pages by the number of what was read, until one is not full."""
+    """Returns a pager that counts the objects read and stops at the first page that is not full."""
 
     def next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
         page = js.get_path(answer, items) if items else answer
@@ -223,7 +223,7 @@ def offset_pages(items: str, size: int, name: str = "offset") -> _NextPage:
 
 
 def token_pages(token: str, name: str) -> _NextPage:
-    """Returns pages by the token at `token` in the answer before, until there is none."""
+    """Returns a pager that follows the token at `token` in each response until there is none."""
 
     def next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
         value = js.get_path(answer, token)

@@ -1,4 +1,4 @@
-"""Files that go with a message: those of the item that the step names."""
+"""Attaches the item's files that a step names to a message."""
 
 import re
 
@@ -6,20 +6,20 @@ from steward.outbound.mail_message import MailAttachment
 from steward.steps.n8n import item_files
 from steward.steps.workflow.step_types import ItemFailed, StepCall, is_expression
 
-# Files are part of the proposal, so that what is approved is what is sent (docs/design/files.md#formats).
+# Files are part of the proposal, so that exactly what was approved is sent (docs/design/files.md#formats).
 _ATTACHED_BYTES = 1536 * 1024
 _MAX_ATTACHMENTS = 50
 
 
 def names_in(text: str) -> list[str]:
-    """Returns the names of a list that is separated by commas; an expression stays whole."""
+    """Splits a comma-separated list of names; leaves an expression whole."""
     if is_expression(text):
         return [text] if text != "=" else []
     return [name for name in re.split(r"\s*,\s*", text.strip()) if name]
 
 
 async def attached_files(call: StepCall, index: int, names: list[str]) -> list[MailAttachment]:
-    """Returns files of one item by the names of their fields. Raises ItemFailed."""
+    """Returns the item's files in these fields. Raises ItemFailed."""
     if len(names) > _MAX_ATTACHMENTS:
         raise ItemFailed(f"A message has at most {_MAX_ATTACHMENTS} files.")
     files = [item_files.file_of(call.items[index], name) for name in names]

@@ -1,4 +1,4 @@
-"""Reads messages, threads and drafts of a Gmail mailbox as n8n hands them on.
+"""Reads messages, threads and drafts of a Gmail mailbox in the form that n8n outputs.
 
 See docs/design/mail.md#steps.
 """
@@ -34,14 +34,14 @@ _NUMBER = re.compile(r"\d{9,13}")
 
 @dataclass(slots=True)
 class GmailReads:
-    """The reads of one step; labels are read once."""
+    """Performs the reads of one step; fetches the labels only once."""
 
     call: StepCall
     resource: str
     labels: list[dict[str, JsonValue]] | None = field(default=None)
 
     async def run(self, *, many: bool) -> NodeResult:
-        """Reads one object for each item, or a list. Raises ItemFailed."""
+        """Reads one object, or a list with `many`, for each item."""
 
         async def read(index: int, item: Item) -> list[Item]:
             fields = ServiceFields(self.call.params(index), self.call.version, {}, item.json)
@@ -64,7 +64,7 @@ class GmailReads:
         return [await self._message(fields, fields.text("messageId"))]
 
     async def _listed(self, fields: ServiceFields) -> AsyncIterator[Item]:
-        """Yields the objects of a list, page by page, to the step's limit."""
+        """Yields the objects of a list page by page, up to the step's limit."""
         max_rows = None if fields.flag("returnAll") else int(js.number(fields.value("limit") or 50))
         number = 0
         async for row in self._rows(fields, max_rows):
@@ -92,7 +92,9 @@ class GmailReads:
         raise ItemFailed(f"The list has more than {MAX_PAGES} pages. Limit it.")
 
     async def _message(self, fields: ServiceFields, message_id: str) -> Item:
-        """Returns a message or draft as the step wants it: short, whole, or as Google answers."""
+        """Returns a message or draft in the form the step requests: simplified, parsed, or as Gmail returns
+        it.
+        """
         path = f"{_ME}/{_PLURAL[self.resource]}/{path_segment(message_id, self.resource)}"
         is_short = self.resource == "message" and fields.version >= 2 and fields.flag("simple", True)
         if is_short:
@@ -120,7 +122,7 @@ class GmailReads:
         return [Item({**answer, "messages": messages})]
 
     async def _short(self, message: JsonObject) -> dict[str, AnyJson]:
-        """Returns a message with the names of its labels and its headers as fields."""
+        """Returns a simplified message: label names instead of ids, headers as fields."""
         short = {name: value for name, value in message.items() if name != "labelIds"}
         ids = message.get("labelIds")
         if isinstance(ids, list):
@@ -133,7 +135,7 @@ class GmailReads:
         return short
 
     async def _resolved(self, fields: ServiceFields, message: JsonObject) -> Item:
-        """Returns a message that was read as it was sent, in parts, with its files if the step wants them."""
+        """Parses a raw message and returns it as an item, with its attachments if the step downloads them."""
         try:
             raw = base64.urlsafe_b64decode(str(message.get("raw", "")) + "==")
         except (binascii.Error, ValueError):
@@ -171,7 +173,7 @@ class GmailReads:
 
 
 def _format(fields: ServiceFields) -> str:
-    """Returns the format in which a message is read; `resolved` is n8n's own, in parts."""
+    """Returns the format in which to read a message; `resolved`, n8n's own, is the parsed message."""
     if fields.version < 2:
         return fields.text("additionalFields.format", "resolved")
     return "resolved"
@@ -186,7 +188,7 @@ def _label_ids(fields: ServiceFields) -> list[str]:
 
 
 def _search(fields: ServiceFields, zone: tzinfo) -> dict[str, str]:
-    """Returns the query of a list: what is searched for, in the words of Gmail's own search."""
+    """Returns the query of a list, in Gmail's search syntax."""
     collection = "additionalFields" if fields.version < 2 else "filters"
     terms = [fields.text(f"{collection}.q")]
     status, sender = fields.text(f"{collection}.readStatus"), fields.text(f"{collection}.sender")
@@ -205,7 +207,7 @@ def _search(fields: ServiceFields, zone: tzinfo) -> dict[str, str]:
 
 
 def _seconds(text: str, zone: tzinfo) -> int:
-    """Returns a date as seconds since 1970; 0 for none. Raises ItemFailed for a text that is no date."""
+    """Returns a date as seconds since 1970, or 0 for an empty text. Raises ItemFailed for any other text."""
     if not text:
         return 0
     if _NUMBER.fullmatch(text):

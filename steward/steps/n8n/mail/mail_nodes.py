@@ -1,4 +1,4 @@
-"""A base for nodes that send mail: what they share is how a message is read, sent and put out.
+"""A base for nodes that send mail: how they read, send and output a message.
 
 See docs/design/mail.md#steps.
 """
@@ -39,7 +39,7 @@ WAITS = (
 
 
 class MailNode(StepType):
-    """Sends one message for each item; a subclass names the account and reads the parameters."""
+    """Sends one message for each item; a subclass names the connector and reads the parameters."""
 
     connector: ClassVar[str]
     kind = StepKind.SEND
@@ -54,19 +54,19 @@ class MailNode(StepType):
         return self.connector
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the report on the message."""
+        """Returns the server's report on the message."""
         return (Item(_answered_object(answer)),)
 
     @abstractmethod
     def command(self, fields: ServiceFields) -> SendMail:
-        """Returns the message that the parameters of one item make. Raises ItemFailed, InvalidMail."""
+        """Builds the message from the parameters of one item. Raises ItemFailed, InvalidMail."""
 
     def attachment_names(self, fields: ServiceFields) -> list[str]:
-        """Returns the names of the item's files that go with the message."""
+        """Returns the names of the item's files to attach."""
         return []
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the names of the files that go with the message."""
+        """Returns the names of the files to attach."""
         return self.attachment_names(fields_of_node(node))
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -91,7 +91,7 @@ def propose_mail(
     command: SendMail,
     settings: JsonObject | None = None,
 ) -> None:
-    """Adds the message of one item; what it puts out is made of the answer."""
+    """Proposes the message of one item; the step's output comes from the server's answer."""
     operation = account.changes[SEND_MAIL.name]
     planned = operation.plan([command], integration_id=account.connection.integration_id)
     item = Item({}, paired_with(index))
@@ -99,7 +99,7 @@ def propose_mail(
 
 
 def _answered_object(answer: WriteAnswer) -> JsonObject:
-    """Returns the answer if it is an object, else an empty one."""
+    """Returns the answer if it is an object, else an empty object."""
     try:
         value = answer.json()
     except (ValueError, RecursionError):
@@ -108,7 +108,7 @@ def _answered_object(answer: WriteAnswer) -> JsonObject:
 
 
 def mailboxes(fields: ServiceFields, path: str, label: str) -> list[Mailbox]:
-    """Returns the addresses of a parameter: a text or a list of texts. Raises ItemFailed naming `label`."""
+    """Parses the addresses of a parameter, a text or a list of texts. Raises ItemFailed naming `label`."""
     value = fields.value(path)
     text = ", ".join(map(js.text, value)) if isinstance(value, list) else fields.text(path)
     try:
@@ -118,14 +118,14 @@ def mailboxes(fields: ServiceFields, path: str, label: str) -> list[Mailbox]:
 
 
 def subject_of(fields: ServiceFields) -> str:
-    """Returns the subject on one line."""
+    """Returns the subject as one line."""
     return one_line(fields.text("subject"))
 
 
 def option_problems(
     node: NodeDefinition, path: str, names: frozenset[str], *, has_attribution: bool = True
 ) -> Iterable[StepProblem]:
-    """Yields unknown options and the line that n8n adds."""
+    """Yields unknown options, and a note about the line that n8n would append."""
     options = node.get(path)
     chosen = options if isinstance(options, Mapping) else {}
     for name in chosen:
@@ -146,7 +146,7 @@ def _holds_value(value: JsonValue) -> bool:
 
 
 def needed_problems(node: NodeDefinition, *needed: tuple[str, str]) -> Iterable[StepProblem]:
-    """Yields a warning for each parameter that is empty and without which the step fails."""
+    """Yields a warning for each empty parameter that the step would fail without."""
     for path, words in needed:
         if not _holds_value(node.get(path)):
             yield StepProblem(

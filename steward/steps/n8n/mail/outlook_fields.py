@@ -1,4 +1,4 @@
-"""The parameters of microsoftOutlook as Microsoft Graph takes them: messages, filters and fields."""
+"""Converts parameters of microsoftOutlook to Microsoft Graph's messages, filters and fields."""
 
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
@@ -25,12 +25,12 @@ _READ_STATUS = {"read": "true", "unread": "false"}
 
 
 def message_path(fields: ServiceFields, name: str = "messageId", more: str = "") -> str:
-    """Returns the path of a message. Raises ItemFailed without one."""
+    """Returns the path of a message. Raises ItemFailed if the step names none."""
     return f"{MESSAGES}/{path_segment(fields.text(name), 'message')}{more}"
 
 
 def message_options(fields: ServiceFields, collection: str) -> dict[str, JsonValue]:
-    """Returns the properties of a message that a person chose, as Graph names them."""
+    """Returns the message properties set by a step's options, under Graph's names."""
     chosen = fields.options(
         collection, "categories", "importance", "isRead", "isReadReceiptRequested", "internetMessageHeaders"
     )
@@ -45,14 +45,14 @@ def message_options(fields: ServiceFields, collection: str) -> dict[str, JsonVal
 
 
 def bodies(fields: ServiceFields, collection: str, content: str) -> tuple[str | None, str | None]:
-    """Returns the text or the HTML of a message; it is text where the file names no type."""
+    """Returns the text and the HTML of a message, one of them None; text if the file names no type."""
     text = fields.text(content)
     is_html = fields.text(f"{collection}.bodyContentType").lower() == "html"
     return (None, text) if is_html else (text, None)
 
 
 def new_mail(fields: ServiceFields) -> SendMail:
-    """Returns the message that the parameters of one item make. Raises ItemFailed."""
+    """Builds the message from the parameters of one item. Raises ItemFailed."""
     text, markup = bodies(fields, "additionalFields", "bodyContent")
     options = message_options(fields, "additionalFields")
     if not fields.flag("additionalFields.saveToSentItems", True):
@@ -70,7 +70,7 @@ def new_mail(fields: ServiceFields) -> SendMail:
 
 
 def message_body(fields: ServiceFields, collection: str) -> dict[str, JsonValue]:
-    """Returns the properties of a draft or of a changed message, those that the step fills in."""
+    """Returns the properties that the step sets on a draft or changed message."""
     body = message_options(fields, collection)
     subject = fields.value("subject") if collection == "additionalFields" else None
     subject = fields.value(f"{collection}.subject") if js.is_missing(subject) else subject
@@ -91,7 +91,7 @@ def message_body(fields: ServiceFields, collection: str) -> dict[str, JsonValue]
 
 
 def mailboxes_in(value: JsonValue) -> list[Mailbox]:
-    """Returns the addresses of a message that was read."""
+    """Returns the addresses in a recipient field of Graph."""
     rows = value if isinstance(value, list) else [value]
     addresses = [row.get("emailAddress") for row in rows if isinstance(row, Mapping)]
     return [
@@ -102,7 +102,7 @@ def mailboxes_in(value: JsonValue) -> list[Mailbox]:
 
 
 def selected(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns which fields of a message are read."""
+    """Returns the query that selects the fields of a message."""
     if fields.version < 2:
         return {"$select": _joined(fields.value("additionalFields.fields"))}
     output = fields.text("output", "simple")
@@ -112,7 +112,7 @@ def selected(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def selected_fields(default: str = "") -> AnyJson:
-    """Returns what chooses the fields of a folder or an attachment, `default` without a choice."""
+    """Returns a query function that selects the step's chosen fields, or `default` if it names none."""
 
     def query(fields: ServiceFields) -> dict[str, JsonValue]:
         collection = "additionalFields" if fields.version < 2 else "options"
@@ -122,7 +122,7 @@ def selected_fields(default: str = "") -> AnyJson:
 
 
 def listed_folders(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the query of a list of folders."""
+    """Returns the query that lists folders."""
     collection = "additionalFields" if fields.version < 2 else "options"
     return {
         **selected_fields()(fields),
@@ -132,7 +132,7 @@ def listed_folders(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def listed_messages(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the query of a list of messages."""
+    """Returns the query that lists messages."""
     query = {**selected(fields), "$top": _top(fields)}
     if fields.version < 2:
         return {**query, "$filter": fields.text("additionalFields.filter") or None}
@@ -173,7 +173,7 @@ def _conditions(fields: ServiceFields, path: str) -> list[str]:
 
 
 def _instant(text: str) -> str:
-    """Returns a date as Graph compares it: in UTC where the text names no zone."""
+    """Returns a date in Graph's filter syntax; without an offset it is UTC."""
     has_zone = text.endswith("Z") or "+" in text[10:] or "-" in text[10:]
     if len(text) == 10:
         return f"{text}T00:00:00Z"
@@ -190,7 +190,7 @@ def _joined(value: JsonValue) -> str | None:
 
 
 def _top(fields: ServiceFields) -> str:
-    """Returns how many objects a page has: the step's limit where one page is enough."""
+    """Returns the page size: the step's limit, at most 500, or the default if all are read."""
     text = fields.text("limit", str(_PAGE))
     if fields.flag("returnAll") or not text.isdigit():
         return str(_PAGE)
@@ -198,13 +198,13 @@ def _top(fields: ServiceFields) -> str:
 
 
 def next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
-    """Returns the query of the next page, which Graph names by its whole address."""
+    """Returns the query of the next page from Graph's link to it."""
     link = answer.get("@odata.nextLink") if isinstance(answer, Mapping) else None
     return dict(parse_qsl(urlsplit(link).query, keep_blank_values=True)) if isinstance(link, str) else None
 
 
 def simplified(message: JsonValue, fields: ServiceFields) -> JsonObject:
-    """Returns a message as a step puts it out: of version 2 with fewer fields, unless it says not to."""
+    """Returns a message in the step's output form, which version 2 simplifies by default."""
     whole = dict(message) if isinstance(message, Mapping) else {}
     if fields.version < 2 or fields.text("output", "simple") != "simple":
         return whole

@@ -1,4 +1,4 @@
-"""Attachments and whole messages of a mailbox of Outlook, as files of items."""
+"""Stores attachments and whole Outlook messages as files of items."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from steward.steps.workflow.step_types import ItemFailed, NodeResult, StepCall, 
 
 
 async def _read(call: StepCall, path: str, query: Mapping[str, str]) -> bytes:
-    """Returns the content of a path, which may be a file. Raises ItemFailed, CallError."""
+    """Returns the raw content at a path. Raises ItemFailed, CallError."""
     reader = account_of(call).reader
     try:
         [page] = [page async for page in reader.read(PATH, PathQuery(path, tuple(query.items())))]
@@ -27,7 +27,7 @@ async def _read(call: StepCall, path: str, query: Mapping[str, str]) -> bytes:
 
 
 async def read_json(call: StepCall, path: str, query: Mapping[str, str]) -> JsonObject:
-    """Returns the object at a path; an empty one for anything else. Raises ItemFailed, CallError."""
+    """Returns the JSON object at a path, or an empty object. Raises ItemFailed, CallError."""
     answer = parsed_answer((await _read(call, path, query)).decode("utf-8", "replace"))
     return answer if isinstance(answer, Mapping) else {}
 
@@ -35,7 +35,7 @@ async def read_json(call: StepCall, path: str, query: Mapping[str, str]) -> Json
 async def downloaded(
     call: StepCall, path_of: Callable[[ServiceFields], str], *, is_message: bool
 ) -> NodeResult:
-    """Fetches an attachment for each item, or a whole message."""
+    """Fetches an attachment, or with `is_message` the whole message, for each item."""
 
     async def fetch(index: int, item: Item) -> list[Item]:
         fields = ServiceFields(call.params(index), call.version, {}, item.json)
@@ -63,7 +63,7 @@ async def _mime_file(call: StepCall, path: str, name: str) -> BinaryReference:
 async def with_files(
     call: StepCall, result: NodeResult, collection: str, *, attachments: bool, mime: bool
 ) -> NodeResult:
-    """Returns messages with their attachments, and with themselves as a file where the step asks for it."""
+    """Returns the messages with their attachments and their own MIME file, as requested."""
     out: Items = []
     failed: Items = list(result.outputs[1]) if len(result.outputs) > 1 else []
     for item in result.outputs[0]:

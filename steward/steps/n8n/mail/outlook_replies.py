@@ -1,4 +1,4 @@
-"""Answers to messages of a mailbox of Outlook, and drafts that are sent."""
+"""Builds replies to Outlook messages, and sends drafts."""
 
 from collections.abc import Iterable
 
@@ -22,14 +22,14 @@ from steward.steps.workflow.step_types import StepCall
 
 
 def is_to_sender(fields: ServiceFields) -> bool:
-    """Returns whether a reply goes to the sender alone."""
+    """Returns whether a reply goes only to the sender."""
     if fields.version < 2:
         return fields.text("replyType", "reply") == "reply"
     return fields.flag("replyToSenderOnly")
 
 
 def reply_draft(fields: ServiceFields) -> JsonObject:
-    """Returns the body of a draft that answers a message: to all it is a comment alone."""
+    """Returns the body of a reply draft; a reply to all carries only a comment."""
     comment = fields.text("comment" if fields.version < 2 else "message")
     if not is_to_sender(fields):
         return {"comment": comment}
@@ -51,7 +51,7 @@ def _reply_subject(original: JsonObject) -> str:
 
 
 async def reply_mail(call: StepCall, fields: ServiceFields, account: AccountAccess) -> SendMail:
-    """Returns the answer to a message that is read first. Raises ItemFailed."""
+    """Reads the original message and builds the reply to it. Raises ItemFailed."""
     path = message_path(fields)
     original = await read_json(call, path, {"$select": "subject,from,replyTo,toRecipients,ccRecipients"})
     own_address = str(account.connection.account_label or "").lower()
@@ -81,7 +81,7 @@ async def reply_mail(call: StepCall, fields: ServiceFields, account: AccountAcce
 
 
 async def sent_draft(port: ServicePort, path: str) -> SendCall:
-    """Returns the call that sends a draft, with what the draft says. Raises ItemFailed."""
+    """Reads a draft and returns the call that sends it, described by its content. Raises ItemFailed."""
     response = await port.read(path, {"$select": "subject,bodyPreview,toRecipients"})
     draft = parsed_answer(response.body.decode("utf-8", "replace"))
     whom = ", ".join(mailbox.address for mailbox in mailboxes_in(draft.get("toRecipients")))

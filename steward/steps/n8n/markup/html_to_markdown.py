@@ -1,4 +1,4 @@
-"""Converts HTML to Markdown exactly as node-html-markdown, which n8n uses, does."""
+"""Converts HTML to Markdown exactly like node-html-markdown, the library that n8n uses."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _DELIMITED = {
 
 
 class TooDeep(Exception):
-    """Raised when the elements of a page are nested too deeply."""
+    """Raised when a page has too many elements or nests them too deeply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _List:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """The effect of enclosing elements; `within` is the one with rules for its content."""
+    """The effect of enclosing elements; `within` names the one with special rules for its content."""
 
     list: _List | None = None
     keep_blanks: bool = False
@@ -76,7 +76,7 @@ class _Around:
 
 
 def to_markdown(page: str, style: Style | None = None) -> str:
-    """Returns the Markdown of a page. Raises TooDeep, also for a page that has too many elements."""
+    """Converts a page to Markdown. Raises TooDeep."""
     if not is_readable(page):
         raise TooDeep
     body = LexborHTMLParser(page).body
@@ -92,18 +92,18 @@ class _Writer:
     style: Style
     full: set[int]
     out: list[str] = field(default_factory=list)
-    tail: str = ""  # the last signs written, those around the present element among them
+    tail: str = ""  # the last characters written, including those around the current element
     addresses: list[str] = field(default_factory=list)
     captions: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> None:
-        """Writes Markdown."""
+        """Appends Markdown."""
         if text:
             self.out.append(text)
             self.tail = (self.tail + text[-_TAIL:])[-_TAIL:]
 
     def whole(self) -> str:
-        """Returns all Markdown, with the link references below it."""
+        """Returns all Markdown written, followed by the link references."""
         if self.style.references:
             if self.tail and self.tail[-1] not in "\r\n":
                 self.add("\n")
@@ -114,7 +114,7 @@ class _Writer:
         return text.strip("\n")
 
     def visit(self, node: LexborNode, around: _Around, depth: int) -> None:
-        """Writes one node with its content."""
+        """Writes a node and its content."""
         tag = node.tag or ""
         if node.mem_id not in self.full:
             return
@@ -140,7 +140,7 @@ class _Writer:
         self.add(text if around.keep_signs else _escaped(text))
 
     def _children(self, node: LexborNode, around: _Around, depth: int) -> str:
-        """Returns the Markdown of the content without writing it."""
+        """Returns the Markdown of the node's children without writing it."""
         out, tail = self.out, self.tail
         self.out = []
         for child in node.iter(include_text=True):
@@ -154,7 +154,7 @@ class _Writer:
         self.add("\n" * max(0, count - blanks.count("\n") - blanks.count("\r")))
 
     def _block(self, write: Callable[[], str | None], lines: int = 2) -> bool:
-        """Writes the result of `write` as a block; returns False for None."""
+        """Writes the result of `write` as a block; writes nothing and returns False if it is None."""
         count, tail = len(self.out), self.tail
         self._lines(lines)
         markdown = write()
@@ -167,7 +167,7 @@ class _Writer:
         return True
 
     def _repeated(self, markdown: str) -> None:
-        """Writes the text with a space before it if it would join the preceding text."""
+        """Writes the text, separated by a space if it would merge with the preceding marker."""
         self.add(" " + markdown if markdown and self.tail[-1:] == markdown[0] else markdown)
 
     def _delimited(self, node: LexborNode, around: _Around, depth: int, kind: str) -> None:
@@ -177,7 +177,7 @@ class _Writer:
             self._repeated(_surrounded(inside, sign))
 
     def _plainly(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
-        """Writes an element by the general rules."""
+        """Writes an element outside links, tables and code blocks."""
         if tag == "br":
             self.add("  \n")
         elif tag == "img":
@@ -340,7 +340,7 @@ def _table_cells(line: str) -> list[str]:
 
 
 def _table_lines(rows: list[list[str]]) -> list[str]:
-    """Returns the lines of a table, with the rule below the first row and columns of even width."""
+    """Returns the lines of a table with aligned columns and a rule below the first row."""
     count = max(len(row) for row in rows)
     widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(count)]
     lines = []
@@ -354,7 +354,7 @@ def _table_lines(rows: list[list[str]]) -> list[str]:
 
 
 def _with_content(root: LexborNode) -> set[int]:
-    """Returns the ids of the elements that have any content. Raises TooDeep."""
+    """Returns the ids of the elements that have content. Raises TooDeep."""
     with_content: set[int] = set()
     stack: list[tuple[LexborNode, tuple[int, ...]]] = [(root, ())]
     while stack:
@@ -375,7 +375,7 @@ def _is_content(tag: str, children: list[LexborNode]) -> bool:
 
 
 def _blank(sign: str) -> str:
-    """Collapses white space between words to one space."""
+    """Collapses white space to one space."""
     return " " if sign and sign not in "\r\n" else ""
 
 
@@ -395,7 +395,7 @@ def _escaped(text: str) -> str:
 
 
 def _surrounded(content: str, sign: str) -> str:
-    """Wraps each line in the marker and moves outer white space outside."""
+    """Wraps each line in the marker, keeping outer white space outside."""
     if sign in content:
         content = re.sub(rf"([^\\]){re.escape(sign)}", r"\1", content)
     parts = re.split(r"(\r\n|\r|\n)", content)

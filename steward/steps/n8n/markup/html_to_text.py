@@ -1,4 +1,4 @@
-"""Writes the elements of a page as plain text, in the way of the library html-to-text without options."""
+"""Writes a page's elements as plain text, like the library html-to-text without options."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from selectolax.lexbor import LexborNode
 
 _WIDTH = 80
-_DEEPEST = 100  # elements deeper than this are left out; far more than pages have
+_DEEPEST = 100  # deeper elements are left out; real pages do not nest this far
 _WORDS = re.compile("[^ \t\r\n\f\u200b]+")
 _BLANKS = " \t\r\n\f\u200b"
 _SMALL_BLOCKS = frozenset(("article", "aside", "div", "footer", "form", "header", "main", "nav", "section"))
@@ -18,7 +18,7 @@ _UNSEEN = frozenset(("script", "style", "-comment", "-doctype"))
 
 
 _MAX_ELEMENTS = 100_000
-_DEEPEST_PAGE = 1_000  # elements that lie deeper in one another take the parser's time, more with each
+_DEEPEST_PAGE = 1_000  # parsing time grows with the nesting depth
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
 _SHORT = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"))
 _SHORT |= frozenset(("source", "track", "wbr", "p", "li", "dt", "dd", "option", "optgroup", "tr", "td", "th"))
@@ -42,11 +42,11 @@ def is_readable(page: str) -> bool:
 
 
 def plain_text(node: LexborNode, skipped: Collection[int] = ()) -> str:
-    """Returns the text of what is within the element.
+    """Returns the plain text inside the element.
 
     Args:
-        node: The element.
-        skipped: The `mem_id` of elements that are left out.
+    node: The element.
+    skipped: The `mem_id` of elements to leave out.
     """
     writer = _Writer(skipped)
     block = _Block(_WIDTH)
@@ -56,7 +56,7 @@ def plain_text(node: LexborNode, skipped: Collection[int] = ()) -> str:
 
 @dataclass(slots=True)
 class _Block:
-    """Text between line breaks of its own: what is complete, and the lines that are being written."""
+    """A block of text: its finished parts and the lines being written."""
 
     width: int
     keeps_blanks: bool = False
@@ -64,7 +64,7 @@ class _Block:
     complete: list[str] = field(default_factory=list)
     due_breaks: int = 0
     lines: list[list[str]] = field(default_factory=lambda: [[]])
-    is_apart: bool = False  # whether a blank goes before the next word
+    is_apart: bool = False  # whether a space precedes the next word
     length: int = 0  # of the last line
 
     def text(self) -> str:
@@ -76,7 +76,7 @@ class _Block:
         return [line_texts] if line_texts else []
 
     def add_words(self, text: str) -> None:
-        """Adds words, with one blank where the text has some, and wraps lines."""
+        """Adds the words of a text with single spaces between them, wrapping lines."""
         if self.keeps_blanks:
             self.complete.append(text)
             return
@@ -110,7 +110,7 @@ class _Block:
         self.length = 0
 
     def add_block(self, text: str, leading: int, trailing: int) -> None:
-        """Adds the text of a block within, apart from what is around it by line breaks."""
+        """Adds the text of a nested block, separated by line breaks."""
         breaks = max(self.due_breaks, leading)
         self.complete += self._written()
         self.lines, self.length = [[]], 0
@@ -127,10 +127,10 @@ class _Writer:
     def __init__(self, skipped: Collection[int]) -> None:
         self.skipped = skipped
         self.capitals = 0
-        self.words = 0  # how many pieces of text with words there were
+        self.words = 0  # number of text nodes that contained words
 
     def children(self, node: LexborNode, block: _Block, depth: int) -> None:
-        """Writes what is within an element."""
+        """Writes the children of an element."""
         if depth > _DEEPEST:
             return
         for child in _children(node):
@@ -154,7 +154,7 @@ class _Writer:
             self._element(tag, node, block, depth)
 
     def _element(self, tag: str, node: LexborNode, block: _Block, depth: int) -> None:
-        """Writes an element with others within."""
+        """Writes an element that may contain others."""
         if tag in ("ul", "ol"):
             self._list(node, block, depth)
         elif tag == "blockquote":
@@ -188,7 +188,7 @@ class _Writer:
         around.add_block(change(block.text()), block.leading, max(block.due_breaks, trailing))
 
     def _link(self, node: LexborNode, block: _Block, depth: int) -> None:
-        """Writes a link's text and its address in brackets; links within the page have none."""
+        """Writes a link's text and its URL in brackets; leaves out the URL of links within the page."""
         before = self.words
         self.children(node, block, depth)
         address = (node.attributes.get("href") or "").removeprefix("mailto:")
@@ -232,7 +232,7 @@ def _start(node: LexborNode) -> int:
 
 
 def _prefixes(node: LexborNode, items: Sequence[LexborNode], *, is_within: bool) -> list[str]:
-    """Returns what stands before each item of a list; `is_within`: the list is in an item of another one."""
+    """Returns the prefix of each list item; `is_within` marks a list nested in another's item."""
     prefixes, number = [], _start(node)
     for item in items:
         prefix = " * " if node.tag == "ul" else f" {number}. "

@@ -1,4 +1,4 @@
-"""Reads XML as the library xml2js does: strict about tags, blind to declared entities, values as written."""
+"""Parses XML like the library xml2js: strict about tags, unaware of declared entities, all text."""
 
 import re
 from collections.abc import Mapping
@@ -42,12 +42,12 @@ def read_xml(text: str, params: Params) -> JsonObject:
 
 
 def _trimmed(text: str) -> str:
-    """Returns the text without the blanks at its ends, as JavaScript counts blanks."""
+    """Strips white space, as JavaScript defines it, from both ends."""
     return _ENDS.sub("", text)
 
 
 class _Parser:
-    """Walks over the markup once and tells a builder of elements and texts, up to the end of the root."""
+    """Parses the markup in one pass up to the end of the root, reporting elements and texts to a builder."""
 
     def __init__(self, text: str, builder: "_Builder") -> None:
         self.text = text
@@ -55,7 +55,7 @@ class _Parser:
         self.at = 0
 
     def parse(self) -> None:
-        """Reads up to the end of the first element. Raises ItemFailed."""
+        """Parses up to the end of the root element. Raises ItemFailed."""
         if _SPACE.sub("", self._until("<", "an element")):
             raise _unread("there is text before its first element")
         while self.builder.root is None:
@@ -64,7 +64,7 @@ class _Parser:
                 self._characters(self._until("<", "the end of its first element"))
 
     def _until(self, mark: str, missing: str) -> str:
-        """Returns the text up to the mark and goes behind it."""
+        """Returns the text before the mark and moves past the mark. Raises ItemFailed."""
         end = self.text.find(mark, self.at)
         if end < 0:
             raise _unread(f"{missing} is missing")
@@ -72,7 +72,7 @@ class _Parser:
         return part
 
     def _markup(self) -> None:
-        """Reads what follows a `<`."""
+        """Parses what follows a `<`."""
         rest = self.text[self.at : self.at + 8]
         if rest.startswith("!--"):
             self.at += 3
@@ -92,7 +92,7 @@ class _Parser:
             self._tag()
 
     def _declaration(self) -> None:
-        """Passes over a document type; what it declares stays unknown."""
+        """Skips a document type declaration; the entities it declares remain unknown."""
         depth = 0
         for match in re.compile(r"""[\[\]>]|"[^"]*"|'[^']*'""").finditer(self.text, self.at):
             depth += {"[": 1, "]": -1}.get(match[0], 0)
@@ -102,7 +102,7 @@ class _Parser:
         raise _unread("the end of a declaration is missing")
 
     def _tag(self) -> None:
-        """Reads an element's name and attributes."""
+        """Parses an element's name and attributes."""
         name = self._name("an element")
         attributes: dict[str, str] = {}
         while True:
@@ -159,7 +159,7 @@ def _unread(reason: str) -> ItemFailed:
 
 
 def _decoded(text: str) -> str:
-    """Replaces entities, of which XML's, HTML's and numbers are known. Raises ItemFailed."""
+    """Replaces numeric, XML and HTML entities. Raises ItemFailed for others."""
     if "&" not in text:
         return text
     parts, at = [], 0
@@ -190,7 +190,7 @@ class _Element:
 
 
 class _Builder:
-    """Builds the fields of an element while it is parsed."""
+    """Builds the fields of elements during parsing."""
 
     def __init__(self, params: Params) -> None:
         self.attributes = params.text("options.attrkey", "$")
@@ -205,7 +205,7 @@ class _Builder:
         self.root: tuple[str, JsonValue] | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Opens an element."""
+        """Opens an element. Raises ItemFailed if it is nested too deeply."""
         fields: dict[str, JsonValue] = {}
         if attributes and not self.no_attributes:
             if self.merge:
@@ -219,13 +219,13 @@ class _Builder:
             raise ItemFailed("The XML is nested too deeply.")
 
     def characters_of(self, text: str, *, marked: bool = False) -> None:
-        """Adds text to the element; that of a CDATA section, `marked`, counts even if it is blank."""
+        """Adds text to the open element; text of a CDATA section (`marked`) counts even if it is blank."""
         if self.stack and text:
             self.stack[-1].texts.append(text)
             self.stack[-1].marked |= marked
 
     def end(self, name: str) -> None:
-        """Closes an element. Raises ItemFailed."""
+        """Closes the open element. Raises ItemFailed."""
         if not self.stack or self.stack[-1].name != name:
             raise _unread(f"“{name[:40]}” is closed where it is not open")
         element = self.stack.pop()
@@ -243,7 +243,7 @@ class _Builder:
             into[tag] = [into[tag], value]
 
     def _value_of(self, element: _Element) -> JsonValue:
-        """Returns the fields of an element, its text, or both. Raises ItemFailed."""
+        """Returns the element's fields, its text, or both. Raises ItemFailed."""
         fields, whole = element.fields, "".join(element.texts)
         if self.characters in fields:
             raise ItemFailed(
@@ -254,4 +254,4 @@ class _Builder:
             if self.normalize:
                 text = _trimmed(_SEVERAL_BLANKS.sub(" ", text))
             return {self.characters: text, **fields} if fields else text
-        return fields or whole  # blanks alone are the text of an element that has nothing else
+        return fields or whole  # blank text is the value of an element only if it has no fields

@@ -1,4 +1,4 @@
-"""The n8n node types that imported workflows may use: each `StepType` defined by a module of this folder."""
+"""The n8n node types available to imported workflows: each module here defines a `StepType`."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""The node activeCampaign: contacts, and the tags and lists that they have, by a bound account."""
+"""The node activeCampaign: contacts with their tags and lists, through a bound account."""
 
 from collections.abc import Mapping
 
@@ -50,7 +50,7 @@ _DEFAULTS = {"contact": "create", "contactTag": "add", "contactList": "add"}
 
 
 class ActiveCampaignNode(HttpServiceNode):
-    """Contacts with their tags and lists; deals and accounts are not."""
+    """Supports contacts with their tags and lists, but not deals and accounts."""
 
     types = ("activeCampaign",)
     service = "ActiveCampaign"

@@ -1,4 +1,4 @@
-"""The node airtable: records of a table are read, created, updated and deleted."""
+"""The node airtable: reads, creates, updates and deletes the records of a table."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,14 +33,14 @@ _COLLECTIONS = {
 
 
 def _base(fields: ServiceFields) -> str:
-    """Returns the id of the base, also out of its address."""
+    """Returns the id of the base, which may come from its URL."""
     text = fields.text("base") or fields.text("application")
     match = re.search(r"app[A-Za-z0-9]{10,}", text) if "/" in text else None
     return match[0] if match is not None else text
 
 
 def _table(fields: ServiceFields) -> str:
-    """Returns the id or the name of the table, the id also out of its address."""
+    """Returns the id or name of the table; the id may come from its URL."""
     text = fields.text("table")
     match = re.search(r"tbl[A-Za-z0-9]{10,}", text) if text.startswith("https://") else None
     return match[0] if match is not None else text
@@ -53,7 +53,7 @@ def _ignored(fields: ServiceFields) -> set[str]:
 
 
 def _row(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the fields of a record: those of the item, or those that the step defines."""
+    """Returns the fields of a record: the item's or those defined in the step."""
     if fields.version < 2:
         row = dict(fields.item)
         names = fields.value("fields")
@@ -98,7 +98,7 @@ def _upsert(fields: ServiceFields) -> dict[str, JsonValue]:
     identity = row.pop("id", None)
     if "id" in _matching(fields) and identity:
         return {"records": [{"id": identity, "fields": row}], **_typecast(fields)}
-    # Without columns to merge on there is nothing to find: a record is made.
+    # Without columns to merge on nothing can match: a record is created.
     merged = {"performUpsert": {"fieldsToMergeOn": names}} if names else {}
     return {"records": [{"fields": row}], **merged, **_typecast(fields)}
 
@@ -118,7 +118,7 @@ def _order(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def _query(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the query of a list: formula, view, fields and order."""
+    """Returns the query that lists records: formula, view, fields and order."""
     options = fields.options("options" if fields.version >= 2 else "additionalOptions")
     formula = fields.value("filterByFormula") if fields.version >= 2 else options.get("filterByFormula")
     query: dict[str, JsonValue] = {
@@ -138,7 +138,7 @@ def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str]
 
 
 def _flat(record: JsonValue) -> dict[str, JsonValue]:
-    """Returns a record as version 2 reads it: its fields beside its id."""
+    """Returns a record in the form of version 2: its fields beside its id."""
     plain = dict(record) if isinstance(record, Mapping) else {}
     inner = plain.pop("fields", {})
     return {**plain, **(inner if isinstance(inner, Mapping) else {})}
@@ -225,7 +225,7 @@ _DEFAULTS = {"record": "read", "base": "getMany"}
 
 
 class AirtableNode(ServiceNode):
-    """Records of both generations of the node; attachments are not downloaded."""
+    """Supports records in all versions of the node; does not download attachments."""
 
     types = ("airtable",)
     versions = (1, 2, 2.1)

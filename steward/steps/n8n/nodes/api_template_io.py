@@ -1,4 +1,4 @@
-"""The node apiTemplateIo: images and documents made of templates, by a bound account."""
+"""The node apiTemplateIo: renders templates as images and documents, through a bound account."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -63,7 +63,7 @@ _DEFAULTS = {"image": "create", "pdf": "create", "account": "get"}
 
 
 class ApiTemplateNode(HttpServiceNode):
-    """Images and documents are made; the files are not fetched."""
+    """Renders images and documents; does not download the files."""
 
     types = ("apiTemplateIo",)
     service = "APITemplate.io"

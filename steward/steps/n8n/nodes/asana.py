@@ -1,4 +1,4 @@
-"""The node asana: tasks, their comments and projects, by a bound account."""
+"""The node asana: tasks, their comments and projects, through a bound account."""
 
 from collections.abc import Mapping, Sequence
 
@@ -78,7 +78,7 @@ _DEFAULTS = {
 
 
 class AsanaNode(HttpServiceNode):
-    """Tasks with subtasks and tags, and reads of projects and people."""
+    """Supports tasks with subtasks and tags, and reading projects and users."""
 
     types = ("asana",)
     service = "Asana"

@@ -1,4 +1,4 @@
-"""The node bannerbear: images made of templates, by a bound account."""
+"""The node bannerbear: renders templates as images, through a bound account."""
 
 from collections.abc import Iterable, Mapping
 
@@ -50,7 +50,7 @@ _DEFAULTS = {"image": "create", "template": "get"}
 
 
 class BannerbearNode(HttpServiceNode):
-    """Images are made and read, and templates read."""
+    """Creates and reads images, and reads templates."""
 
     types = ("bannerbear",)
     service = "Bannerbear"

@@ -1,4 +1,4 @@
-"""The node baserow: rows of tables, by a bound account."""
+"""The node baserow: rows of tables, through a bound account."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -57,7 +57,7 @@ _DEFAULTS = {"row": "getAll"}
 
 
 class BaserowNode(HttpServiceNode):
-    """Rows are read and written under the names of their columns; filters by column are not."""
+    """Reads and writes rows by the names of their columns; does not filter by column."""
 
     types = ("baserow",)
     service = "Baserow"
@@ -71,7 +71,7 @@ class BaserowNode(HttpServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item, with the row it writes. Raises ItemFailed."""
+        """Returns the call of one item with the row that it writes. Raises ItemFailed."""
         prepared = self.operations[key].call(fields)
         if key not in ("row.create", "row.update"):
             return prepared
@@ -79,7 +79,10 @@ class BaserowNode(HttpServiceNode):
 
 
 async def _row(port: ServicePort, fields: ServiceFields) -> JsonObject:
-    """Returns the columns of a row by name: those of the item, or those that the step names by id."""
+    """Returns a row by column names, from the item or from the step, which names columns by id.
+
+    Raises ItemFailed for an unknown column.
+    """
     if fields.text("dataToSend", "defineBelow") == "autoMapInputData":
         ignored = {part.strip() for part in fields.text("inputsToIgnore").split(",")}
         return {name: js.to_json(value) for name, value in fields.item.items() if name not in ignored}

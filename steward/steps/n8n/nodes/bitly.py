@@ -1,4 +1,4 @@
-"""The node bitly: short links, by a bound account."""
+"""The node bitly: short links, through a bound account."""
 
 from steward.steps.n8n.calls.tables import CallForm, get, parameters_of, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
@@ -17,7 +17,7 @@ _DEFAULTS = {"link": "create"}
 
 
 class BitlyNode(HttpServiceNode):
-    """Links are made, read and changed."""
+    """Creates, reads and changes short links."""
 
     types = ("bitly",)
     service = "Bitly"

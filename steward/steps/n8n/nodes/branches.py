@@ -34,7 +34,7 @@ class _ConditionNode(StepType):
     """The base of if, filter and switch: conditions of current and older versions."""
 
     def reads_dates(self, version: float) -> bool:
-        """Returns whether conditions have a type, which a date is tried for."""
+        """Returns whether conditions have a type, so that values are parsed as dates."""
         return version >= (3 if "switch" in self.types else 2)
 
     def conditions_of(self, node: NodeDefinition) -> Iterable[JsonValue]:
@@ -42,7 +42,7 @@ class _ConditionNode(StepType):
         return (node.get("conditions"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields conditions that n8n does not read, and unknown comparisons."""
+        """Yields conditions in a form that n8n does not write, and unknown comparisons."""
         for condition_set in self.conditions_of(node):
             if self.reads_dates(node.version):
                 yield from _unread_problems(condition_set)
@@ -64,7 +64,7 @@ class _ConditionNode(StepType):
 
 
 def _unread_problems(condition_set: JsonValue) -> Iterable[StepProblem]:
-    """Yields conditions in another form than n8n writes, whose result is not known."""
+    """Yields condition sets in a form that n8n does not write, whose result would be uncertain."""
     if not isinstance(condition_set, Mapping) or not condition_set:
         return
     if not isinstance(condition_set.get("conditions"), list):
@@ -96,7 +96,7 @@ def _rows(rows: JsonValue) -> list[JsonObject]:
 
 
 async def _slow_matches(call: StepCall, paths: Iterable[str]) -> Answers:
-    """Matches the patterns that google-re2 does not support, once for the whole step."""
+    """Evaluates the patterns that google-re2 does not support, once for all items."""
     pairs: list[tuple[str, str]] = []
     for index in range(len(call.items)):
         for path in paths:
@@ -110,7 +110,7 @@ def _patterns(params: Params, path: str) -> Iterable[tuple[str, str]]:
         if operation in ("regex", "notRegex"):
             pattern, text = _pair(row, "rightValue", "leftValue")
             yield pattern, text
-            yield pattern, text.lower()  # what is compared without regard to case
+            yield pattern, text.lower()  # for comparisons that ignore case
     for row in (*params.rows(f"{path}.string"), *params.rows(f"{path}.rules")):
         if row.text("operation") in ("regex", "notRegex"):
             yield _pair(row, "value2", "value1")
@@ -147,7 +147,7 @@ def _older(params: Params, call: StepCall, answers: Answers, *, one_is_enough: b
 
 
 class IfNode(_ConditionNode):
-    """The node if: outputs true and false; a tolerated failure counts as false."""
+    """The node if: outputs true and false; if the step tolerates errors, a failure counts as false."""
 
     types = ("if",)
     field_use = FieldUse.PASSES_ITEMS
@@ -191,7 +191,7 @@ def _holds(call: StepCall, index: int, answers: Answers) -> bool:
 
 
 class FilterNode(_ConditionNode):
-    """The node filter: output 0 has matching items, output 1 the others; an error output replaces it."""
+    """The node filter: matching items on output 0, the others on output 1 or its error output."""
 
     types = ("filter",)
     field_use = FieldUse.PASSES_ITEMS
@@ -263,7 +263,7 @@ class SwitchNode(_ConditionNode):
         )
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """Returns one output for each rule, or as many as set, and the fallback's."""
+        """Returns an output per rule, or the configured number of outputs, plus the fallback."""
         cases = tuple(f"case:{number}" for number in range(self._case_count(node)))
         has_rules = node.version >= 3 and node.get("mode", "rules") != "expression"
         if has_rules and node.get("options.fallbackOutput") == "extra":
@@ -290,7 +290,7 @@ class SwitchNode(_ConditionNode):
             yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Passes each item to one output, to all matching ones, or to none."""
+        """Passes each item to the first matching output, to all of them, or to none."""
         answers = await _slow_matches(call, _rule_paths(call))
         count = _own_ports(call.step)
         outputs: list[Items] = [[] for _ in range(count)]
@@ -337,7 +337,7 @@ def _own_ports(step: PlanStep) -> int:
 
 
 def _numbered(value: JsonValue, count: int) -> int:
-    """Returns the output of a number. Raises ItemFailed, or WorkflowStepFailed for an invalid value."""
+    """Returns the output at an index. Raises ItemFailed, or WorkflowStepFailed if it is invalid."""
     number = (
         js.number(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     )

@@ -1,4 +1,4 @@
-"""The node sendInBlue: contacts and mails of Brevo, by a bound account."""
+"""The node sendInBlue: contacts and mail of Brevo, through a bound account."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _NAMED = re.compile(r"\s*(.*?)\s*<([^<>]+)>\s*\Z", re.DOTALL)
 
 
 def _address(text: str) -> dict[str, AnyJson]:
-    """Returns an address as Brevo has it; `Ann <ann@shop.example>` has a name."""
+    """Returns an address in Brevo's form; `Ann <ann@shop.example>` includes a name."""
     match = _NAMED.match(text)
     return {"name": match[1], "email": match[2].strip()} if match and match[1] else {"email": text.strip()}
 
@@ -84,7 +84,7 @@ _DEFAULTS = {"email": "send", "contact": "create"}
 
 
 class BrevoNode(HttpServiceNode):
-    """Contacts, and mails without templates and files."""
+    """Supports contacts, and mail without templates and files."""
 
     types = ("sendInBlue",)
     service = "Brevo"

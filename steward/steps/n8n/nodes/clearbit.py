@@ -1,4 +1,4 @@
-"""The node clearbit: what Clearbit knows of people and companies, by a bound account."""
+"""The node clearbit: looks up people and companies, through a bound account."""
 
 from steward.steps.n8n.calls.tables import CallForm, get, parameters_of
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
@@ -26,7 +26,7 @@ _DEFAULTS = {"company": "enrich", "person": "enrich"}
 
 
 class ClearbitNode(HttpServiceNode):
-    """All operations of the node."""
+    """Supports all operations of the node."""
 
     types = ("clearbit",)
     service = "Clearbit"

@@ -1,4 +1,4 @@
-"""The node clickUp: tasks, comments, lists and folders, by a bound account."""
+"""The node clickUp: tasks, comments, lists and folders, through a bound account."""
 
 from steward.steps.n8n.calls.tables import (
     CallForm,
@@ -69,7 +69,7 @@ _DEFAULTS = {name: "create" for name in ("task", "comment", "list", "folder", "c
 
 
 class ClickUpNode(HttpServiceNode):
-    """Tasks with their tags and comments, and lists of what they stand in; dates are not written."""
+    """Supports tasks with tags and comments, and reading lists and folders; does not write dates."""
 
     types = ("clickUp",)
     service = "ClickUp"

@@ -1,4 +1,4 @@
-"""The node coda: rows and columns of tables, by a bound account."""
+"""The node coda: rows and columns of tables, through a bound account."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ _NEW = OptionTable("options", "disableParsing keyColumns")
 
 
 def _row(row: AnyJson, fields: ServiceFields) -> Mapping[str, AnyJson]:
-    """Returns a row as n8n does: its columns beside its id, unless the step asks for raw data."""
+    """Returns a row as n8n does: its columns beside its id, or the raw data if the step asks for it."""
     if not isinstance(row, Mapping) or fields.flag("options.rawData"):
         return row if isinstance(row, Mapping) else {}
     values = row.get("values")
@@ -68,7 +68,7 @@ _DEFAULTS = {"table": "createRow"}
 
 
 class CodaNode(HttpServiceNode):
-    """Rows of tables; formulas, controls and views are not."""
+    """Supports rows of tables, but not formulas, controls and views."""
 
     types = ("coda",)
     versions = (1, 1.1)

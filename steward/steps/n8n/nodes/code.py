@@ -1,4 +1,4 @@
-"""The nodes code, function and functionItem: JavaScript over the items, in the sandbox."""
+"""The nodes code, function and functionItem: run JavaScript over the items in the sandbox."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,12 +24,12 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-# What the names of n8n's static data have in common: with $ in code, without it in function.
+# The shared part of `$getWorkflowStaticData` (code) and `getWorkflowStaticData` (function).
 _STATIC_DATA: Final = "etWorkflowStaticData"
 
 
 class CodeNode(StepType):
-    """Pairs items as the script sets it, else by the general rule."""
+    """Runs a script over the items, paired as the script says or else by the general rule."""
 
     types: tuple[str, ...] = ("code",)
     versions: tuple[float, ...] = (1, 2)
@@ -38,7 +38,7 @@ class CodeNode(StepType):
     parameters = frozenset(("mode", "language", "jsCode", "functionCode", "pythonCode", "notice"))
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns one name for all three nodes."""
+        """Returns the operation name that all three nodes share."""
         return "code"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -77,13 +77,13 @@ class CodeNode(StepType):
 
 
 class FunctionNode(CodeNode):
-    """The predecessors of code, with a script for all items or for each."""
+    """The predecessors of code, with a script for all items or for each item."""
 
     types = ("function", "functionItem")
     versions = (1,)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for a script without text, which n8n fails at."""
+        """Yields a problem for a script that is not text, which n8n rejects."""
         if not str(node.get("functionCode", "=")).strip():
             yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
 
@@ -113,7 +113,7 @@ def script_of(source_type: str, parameters: object) -> Script:
     return Script(str(config.get("jsCode", _EXAMPLES[mode])), mode)
 
 
-# What the script of a step nobody wrote into does: it adds a field to each item.
+# The default scripts, which add a field to each item.
 _EXAMPLES = {
     ScriptMode.ALL: "return $input.all().map((item) => { item.json.myNewField = 1; return item; });",
     ScriptMode.PER_ITEM: "const item = $input.item; item.json.myNewField = 1; return item;",
@@ -123,7 +123,7 @@ _EXAMPLES = {
 
 
 async def _keep(call: StepCall, static_data: StaticObjects | None) -> None:
-    """Keeps what a script left of the static data for the next run. Raises WorkflowStepFailed."""
+    """Stores the static data that the script left for the next run. Raises WorkflowStepFailed."""
     if static_data is None:
         return
     try:
@@ -139,13 +139,13 @@ async def _item(call: StepCall, script_item: ScriptItem) -> Item:
 
 
 async def _file(call: StepCall, name: str, file: object) -> BinaryReference:
-    """Returns a file that a script handed on, or stores the one that it made as Base64."""
+    """Returns a file that the script passed on, or stores one that it created as Base64."""
     if not isinstance(file, dict):
         raise ItemFailed(f"“{name}” of the item's files is not an object.")
     file_name, mime_type = (
         value if isinstance(value, str) else None for value in (file.get("fileName"), file.get("mimeType"))
     )
-    if isinstance(data := file.get("data"), str):  # also of a file that it got: the content is then a new one
+    if isinstance(data := file.get("data"), str):  # also new content of a received file
         content = item_files.from_base64(data)
     elif isinstance(sha256 := file.get("id"), str):
         content = await item_files.content_by_hash(call, sha256)

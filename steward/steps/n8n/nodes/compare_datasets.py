@@ -19,12 +19,12 @@ from steward.steps.workflow.step_types import (
 
 
 class CompareDatasetsNode(StepType):
-    """Items of one list are paired with themselves, matching ones with both."""
+    """Pairs items of one list with themselves, and matching items with both sources."""
 
     types = ("compareDatasets",)
     versions = (1, 2, 2.1, 2.2, 2.3)
     per_item = False
-    stateful = True  # what it mixes into its input's items is made again when a run is continued
+    stateful = True  # it modifies its input's items in place, which a resumed run has to repeat
     options = frozenset(("disableDotNotation", "fuzzyCompare", "multipleMatches", "skipFields"))
     choices = MappingProxyType(
         {
@@ -37,15 +37,15 @@ class CompareDatasetsNode(StepType):
     )
 
     def inputs(self, node: NodeDefinition) -> int:
-        """Returns two: A and B."""
+        """Returns 2, for the inputs A and B."""
         return 2
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """Returns only in A, same, different, only in B."""
+        """Returns the outputs: only in A, same, different, only in B."""
         return ("out:0", "out:1", "out:2", "out:3")
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields unknown ways to treat differences."""
+        """Yields unknown ways of resolving differences."""
         if node.literal("resolve", "includeBoth") not in (
             "includeBoth",
             "mix",
@@ -141,7 +141,7 @@ def _difference(
         return dict(b)
     if resolve == "mix":
         best, other = (a, b) if params.text("preferWhenMix", "input1") == "input1" else (b, a)
-        # n8n mixes into the preferred input item itself, so the previous step shows the mixture too.
+        # n8n merges into the preferred input item itself, so the previous step shows the mix too.
         mixed = best if isinstance(best, dict) else dict(best)
         for name in names_of(params.get("exceptWhenMix", "")):
             mixed[name] = js.to_json(other.get(name))

@@ -25,7 +25,7 @@ _MANY_FILES = "The archive would be larger than a step can pack at once. Pack fe
 
 
 class CompressionNode(StepType):
-    """Limits of archives are those of a file: 20 MiB packed and unpacked."""
+    """Packs and unpacks archives of at most 20 MiB, packed and unpacked, as for any file."""
 
     types = ("compression",)
     versions = (1, 1.1)
@@ -53,7 +53,7 @@ class CompressionNode(StepType):
         return (names,) if is_expression(names) else names_of(names)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a warning on several files in gzip."""
+        """Yields a warning if it packs several files with gzip."""
         names = names_of(node.literal("binaryPropertyName", "data"))
         if node.get("outputFormat") == "gzip" and node.version >= 1.1 and len(names) > 1:
             message = (
@@ -123,7 +123,7 @@ async def _unpacked(call: StepCall, params: Params, index: int, item: Item) -> l
 
 
 async def _entries(call: StepCall, file: BinaryReference, content: bytes) -> list[tuple[str, str]]:
-    """Returns names and Base64 of what a file packs. Raises ItemFailed."""
+    """Returns the names and Base64 contents of a packed file. Raises ItemFailed."""
     if content.startswith(b"\x1f\x8b"):
         name = (file.file_name or "file").removesuffix(".gz").removesuffix(".gzip")
         return [(name, await item_files.read_format(call, "gunzip", content, {}))]

@@ -1,4 +1,4 @@
-"""The node convertToFile: makes a file of items or of a field."""
+"""The node convertToFile: creates a file from items or from a field."""
 
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -26,7 +26,7 @@ _NOT_WRITTEN = ("iCal", "rtf", "xls")
 
 
 class ConvertToFileNode(StepType):
-    """Tables and JSON of all items are one file; a field's text or Base64 is one file an item."""
+    """Writes tables and JSON of all items to one file, and a field's text or Base64 to a file per item."""
 
     types = ("convertToFile",)
     versions = (1, 1.1)
@@ -49,16 +49,16 @@ class ConvertToFileNode(StepType):
     parameters = frozenset(("operation", "binaryPropertyName", "mode", "options", "sourceProperty", "notice"))
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns convertToFile.csv and so on."""
+        """Returns `convertToFile.csv`, for example."""
         return f"convertToFile.{node.literal('operation', 'csv')}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields formats that are not written here."""
+        """Yields unsupported formats."""
         operation = node.get("operation", "csv")
         yield from format_problems(operation, (*TABLES, "toJson", "toText", "toBinary"))
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Makes the files."""
+        """Creates the files."""
         operation = call.first.text("operation", "csv")
         if operation in TABLES:
             file = await table_file(call, operation, default_name=f"File.{operation}")
@@ -70,7 +70,7 @@ class ConvertToFileNode(StepType):
 
 
 def format_problems(operation: object, operations: tuple[str, ...]) -> Iterable[StepProblem]:
-    """Yields formats that are not written here, or whose library is missing."""
+    """Yields formats that are unsupported or whose library is missing."""
     if operation in _NOT_WRITTEN:
         message = f"It writes a file of the format {operation}, which is not done here. Choose XLSX or CSV."
         yield StepProblem("error", "binary", message)
@@ -95,7 +95,7 @@ async def table_file(call: StepCall, format_: str, *, default_name: str) -> Bina
 
 
 def one_item(call: StepCall, file: BinaryReference) -> NodeResult:
-    """Returns one item with the file, paired with all items."""
+    """Returns one item with the file, paired with all input items."""
     name = call.first.text("binaryPropertyName") or "data"
     return NodeResult([[Item({}, paired_with_all([call.items]), binary={name: file})]])
 

@@ -36,7 +36,7 @@ _HASHES = {
 
 
 class CryptoNode(StepType):
-    """Actions that need a key are not supported: keys are not imported from files."""
+    """Hashes and generates values; actions that need a key are unsupported, as imports contain no keys."""
 
     types = ("crypto",)
     field_use = FieldUse.EXTENDS_ITEMS
@@ -76,7 +76,7 @@ class CryptoNode(StepType):
             )
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that it hashes; none if it hashes a value."""
+        """Returns the name of the file that it hashes, or none if it hashes a value."""
         is_file = node.get("action", "hash") == "hash" and node.get("binaryData")
         return (node.file_name("binaryPropertyName"),) if is_file else ()
 
@@ -124,7 +124,7 @@ def _encoded(raw: bytes, encoding: str) -> str:
 
 
 def _random(params: Params, seed: str) -> str:
-    """Derives a value from the run's seed, so that a resumed run gives the same."""
+    """Derives a value from the run's seed, so that a resumed run yields the same one."""
     kind = params.text("encodingType", "uuid")
     stream = hashlib.shake_256(seed.encode())
     if kind == "uuid":

@@ -1,4 +1,4 @@
-"""The node dataTable: rows that a workflow keeps from run to run.
+"""The node dataTable: rows that a workflow keeps between runs.
 
 See docs/design/static-data.md#data-tables.
 """
@@ -37,19 +37,19 @@ _LIMIT: Final = 50
 
 
 def table_of(locator: object) -> tuple[str, str]:
-    """Returns how a raw resource locator names its table, by `id` or by `name`, and what it says."""
+    """Returns how a raw resource locator names its table, `id` or `name`, and the value."""
     if not isinstance(locator, Mapping):
         return "id", str(locator or "")
     return ("name" if locator.get("mode") == "name" else "id"), str(locator.get("value") or "")
 
 
 def operation_of(node: NodeDefinition) -> str:
-    """Returns the operation of a node, which is to insert where it names none."""
+    """Returns the operation of a node; the default is to insert."""
     return str(node.get("operation") or _INSERT)
 
 
 class DataTableNode(StepType):
-    """Rows of data tables, which are the automation's own; tables are made by the first row."""
+    """Reads and writes rows of the automation's own data tables; the first row creates a table."""
 
     types = ("dataTable",)
     versions = (1, 1.1)
@@ -80,11 +80,11 @@ class DataTableNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns dataTable.insert and so on."""
+        """Returns `dataTable.insert`, for example."""
         return f"dataTable.{operation_of(node)}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a table or conditions that are not named, and settings whose default is not documented."""
+        """Yields missing tables and conditions, and settings whose default is undocumented."""
         operation = operation_of(node)
         if not table_of(node.get("dataTableId"))[1]:
             yield _error("It does not say which data table it means. Choose one in n8n and import it again.")
@@ -100,7 +100,7 @@ class DataTableNode(StepType):
                     yield _error(f"It sorts the rows and does not say its “{label}”. Choose it in n8n.")
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns READS for operations that map an item's fields by name; no other one reads them."""
+        """Returns READS for operations that map an item's fields by name; no others read them."""
         operation = step.config.get("operation", _INSERT)
         if operation in _PASSING:
             return FieldUse.PASSES_ITEMS
@@ -109,7 +109,7 @@ class DataTableNode(StepType):
         return FieldUse.READS if is_mapped and operation in FILLING | {_UPDATE} else FieldUse.REPLACES_ITEMS
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Works on the table item by item, then keeps it. Raises WorkflowStepFailed if it gets too large."""
+        """Applies the operation item by item, then stores the tables. Raises WorkflowStepFailed."""
         tables = _Tables(call)
         outcomes = [await tables.outcome(index, item) for index, item in enumerate(call.items)]
         result = for_each_item(call, lambda index, _: _items_of(outcomes[index]))
@@ -148,15 +148,15 @@ def _condition_problems(node: NodeDefinition, operation: str) -> Iterable[StepPr
 
 
 class _Tables:
-    """The tables that one run of a step works on, by name; an expression may name several."""
+    """The tables that one run of a step uses; an expression may name several."""
 
     def __init__(self, call: StepCall) -> None:
         self.call = call
         self.by_key: dict[str, Table] = {}
 
     async def outcome(self, index: int, item: Item) -> list[Item] | ItemFailed:
-        """Returns the items that the operation hands on for one item, or why it failed."""
-        await self.call.sleep(0)  # the rows of a large table take a while
+        """Returns the items that the operation outputs for one item, or why it failed."""
+        await self.call.sleep(0)  # yields to other tasks, because a large table takes a while
         try:
             key = _key(self.call.params(index))
             if key not in self.by_key:
@@ -169,7 +169,7 @@ class _Tables:
         return items
 
     async def keep(self) -> None:
-        """Writes the tables. Raises WorkflowStepFailed."""
+        """Stores the changed tables. Raises WorkflowStepFailed if one is too large."""
         if self.call.first.text("operation", _INSERT) not in _WRITING:
             return
         for key, table in self.by_key.items():
@@ -210,14 +210,14 @@ class _Tables:
 
 
 def _items_of(outcome: list[Item] | ItemFailed) -> list[Item]:
-    """Returns the items of an outcome. Raises ItemFailed."""
+    """Returns the items of an outcome, or raises its ItemFailed."""
     if isinstance(outcome, ItemFailed):
         raise outcome
     return outcome
 
 
 def _counted(inserted: NodeResult) -> NodeResult:
-    """Returns one item that counts the inserted rows in place of them, as “Optimize Bulk” does."""
+    """Replaces the inserted rows with one item that counts them, as “Optimize Bulk” does."""
     failed = [item for item in inserted.outputs[0] if item.error is not None]
     count = len(inserted.outputs[0]) - len(failed)
     return NodeResult([[Item({"success": True, "insertedRows": count}), *failed], *inserted.outputs[1:]])
@@ -250,7 +250,7 @@ def _chosen(table: Table, rows: list[dict[str, JsonValue]], params: Params) -> l
 
 
 def _values(params: Params, item: Item, table: Table) -> JsonObject:
-    """Returns the values that a row gets. Raises ItemFailed for a field that the table has no column for."""
+    """Returns the values of a row. Raises ItemFailed for a field without a column in the table."""
     schema = {row.text("id"): row.text("type") for row in params.rows("columns.schema")}
     table.add_columns(schema)
     if params.text("columns.mappingMode", "defineBelow") == "autoMapInputData":

@@ -1,4 +1,4 @@
-"""The node dateTime: formats, moves, extracts and compares dates."""
+"""The node dateTime: formats, shifts, extracts and compares dates."""
 
 import math
 import re
@@ -32,7 +32,7 @@ _OPERATIONS = frozenset(
 
 
 class DateTimeNode(StepType):
-    """Version 1 works in UTC, as n8n's process does; version 2 in the workflow's zone."""
+    """Handles dates in UTC in version 1, like n8n's process, and in the workflow's zone in version 2."""
 
     types = ("dateTime",)
     field_use = FieldUse.EXTENDS_ITEMS
@@ -55,7 +55,7 @@ class DateTimeNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns dateTime.formatDate and so on."""
+        """Returns `dateTime.formatDate`, for example."""
         return f"dateTime.{node.literal('operation', 'getCurrentDate' if node.version >= 2 else 'format')}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -99,7 +99,7 @@ def _newer(call: StepCall, params: Params, index: int, item: Item) -> Item:
 def _read_date(value: JsonValue, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
     """Parses a date from text, milliseconds or seconds. Raises ItemFailed.
 
-    The result is in `zone`, or with `keep_offset` in the offset of the text if it has one.
+    The result is in `zone`; with `keep_offset`, it keeps the offset of the text, if any.
     """
     date = None
     if js.is_number(value):
@@ -170,7 +170,7 @@ def _extracted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
 
 
 def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
-    # A time without an offset is in the process's zone here, which is UTC, not in the workflow's.
+    # Unlike elsewhere, a time without an offset is in the zone of n8n's process, which is UTC.
     start = _read_date(params.get("startDate", ""), UTC).astimezone(zone)
     end = _read_date(params.get("endDate", ""), UTC).astimezone(zone)
     units = params.get("units", ["day"])
@@ -214,7 +214,7 @@ def _older_shifted(params: Params, value: JsonValue) -> datetime:
     if amount != amount:
         raise ItemFailed("The duration is not a number.")
     unit = params.text("timeUnit", "days").rstrip("s")
-    if unit in _ROUNDED:  # this version has no part of a day or month; half a year is 6 months
+    if unit in _ROUNDED:  # this version rounds fractions of days and months; half a year is 6 months
         factor, unit = _ROUNDED[unit]
         rounded = math.floor(abs(amount * factor) + 0.5)
         amount = rounded if amount >= 0 else -rounded
@@ -235,7 +235,7 @@ def _older_formatted(params: Params, value: JsonValue) -> JsonValue:
 
 
 def _older_format(params: Params) -> tuple[str, str]:
-    """Returns luxon's pattern of the dates of version 1, and their zone. Raises ItemFailed."""
+    """Returns luxon's pattern for the dates of version 1, and their zone. Raises ItemFailed."""
     pattern = luxon_pattern(params.text("options.fromFormat"))
     if pattern is None:
         raise ItemFailed("“From Format” has a token that is not supported. Give dates as ISO text.")

@@ -18,7 +18,7 @@ _RUNS = frozenset(("doNothing", "throwError"))
 
 
 class DebugNode(StepType):
-    """Random data and a lack of memory are not made."""
+    """Supports passing items on and throwing errors, but not random data and memory exhaustion."""
 
     types = ("debugHelper",)
     field_use = FieldUse.PASSES_ITEMS
@@ -31,13 +31,13 @@ class DebugNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for what is not made."""
+        """Yields the unsupported modes."""
         if node.get("category", "throwError") not in _RUNS:
             message = "It makes random data or fills the memory, which is not done here. Remove the step."
             yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Passes the items on. Raises WorkflowStepFailed if it is to fail."""
+        """Passes the items on. Raises WorkflowStepFailed in its failing mode."""
         if call.first.text("category", "throwError") == "throwError":
             raise WorkflowStepFailed(call.first.text("throwErrorMessage") or "This step fails on purpose.")
         return NodeResult([passed(call.items)])

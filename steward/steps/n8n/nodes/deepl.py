@@ -1,4 +1,4 @@
-"""The node deepL: texts translated, by a bound account."""
+"""The node deepL: translates texts, through a bound account."""
 
 from steward.steps.n8n.calls.tables import CallForm, elements, parameters_of, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
@@ -16,7 +16,7 @@ _DEFAULTS = {"language": "translate"}
 
 
 class DeepLNode(HttpServiceNode):
-    """Translations, at the host of the account: DeepL has one for free accounts."""
+    """Translates texts at the account's host; DeepL has a separate host for free accounts."""
 
     types = ("deepL",)
     service = "DeepL"

@@ -1,4 +1,4 @@
-"""The node discord: messages by a webhook or a bot, and the channels and members of a bot's servers."""
+"""The node discord: messages through a webhook or a bot, and a bot's channels and members."""
 
 from collections.abc import Iterable, Mapping
 
@@ -44,7 +44,7 @@ _COLLECTIONS = {
 
 
 def _older(fields: ServiceFields) -> JsonObject:
-    """Returns the body of a message of the first version, whose lists are JSON."""
+    """Returns the body of a message of version 1, whose lists are JSON texts."""
     options = fields.options("options", "username", "tts", "flags")
     body = {
         "content": fields.text("text") or fields.text("content"),
@@ -96,7 +96,7 @@ def _webhook_query(fields: ServiceFields) -> dict[str, str]:
 
 
 def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
-    """Returns the message, or that it was done where Discord answers with nothing."""
+    """Returns the message, or a success item if Discord's response is empty."""
     return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
 
 
@@ -169,7 +169,7 @@ _DEFAULTS = {"channel": "create", "message": "send", "member": "getAll", "webhoo
 
 
 class DiscordNode(ServiceNode):
-    """Messages by a webhook or a bot; files of the run and messages to people are not supported."""
+    """Sends messages through a webhook or a bot; does not send files or messages to users."""
 
     types = ("discord",)
     versions = (1, 2)
@@ -183,7 +183,7 @@ class DiscordNode(ServiceNode):
     operations = _OPERATIONS
 
     def operation_key(self, node: NodeDefinition) -> str:
-        """Returns the operation; a webhook has one alone, in either version."""
+        """Returns the key of the operation; a webhook has only one in each version."""
         if node.version < 2:
             return "webhook.send"
         if node.get("authentication") == "webhook":

@@ -1,4 +1,4 @@
-"""The node dropbox: files and folders, by a bound account."""
+"""The node dropbox: files and folders, through a bound account."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,12 +29,12 @@ _MEMBERS = {
 
 
 def _path(text: str) -> str:
-    """Returns a path as Dropbox has it: the root is an empty text."""
+    """Returns a path in Dropbox's form, in which the root is empty."""
     return "" if text == "/" else text
 
 
 def _argument(**more: AnyJson) -> AnyJson:
-    """Returns a query that holds the arguments of a call whose body is the file."""
+    """Returns the query that carries the arguments of a call whose body is the file."""
 
     def query(fields: ServiceFields) -> dict[str, str]:
         return {"arg": json.dumps({"path": _path(fields.text("path")), **more})}
@@ -85,7 +85,7 @@ _DOWNLOAD = {"operation": "download"}
 
 
 class DropboxNode(HttpServiceNode):
-    """Files and folders; the search is not."""
+    """Supports files and folders, but not search."""
 
     types = ("dropbox",)
     service = "Dropbox"
@@ -101,7 +101,7 @@ class DropboxNode(HttpServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item, with the file that it sends. Raises ItemFailed."""
+        """Returns the call of one item with the file that it sends. Raises ItemFailed."""
         prepared = self.operations[key].call(fields)
         return await with_content(call, index, fields, prepared) if key == "file.upload" else prepared
 

@@ -1,4 +1,4 @@
-"""The node emailSend: sends a message through the mail server bound to it."""
+"""The node emailSend: sends a message through the bound mail server."""
 
 from collections.abc import Iterable, Mapping
 
@@ -34,7 +34,7 @@ _CERTIFICATES = (
 
 
 class EmailSendNode(MailNode):
-    """Text, HTML or both; the sender is that of the account, with the name in the file."""
+    """Sends text, HTML or both; the sender is the account, under the name given in the file."""
 
     types = ("emailSend",)
     versions = (1, 2, 2.1)
@@ -47,7 +47,7 @@ class EmailSendNode(MailNode):
     )  # fmt: skip
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields operations, options and files that are not supported, and what differs."""
+        """Yields unsupported operations, options and files, and differences from n8n."""
         if node.get("operation", "send") != "send" or node.get("resource", "email") != "email":
             yield StepProblem("error", "parameter", WAITS)
             return
@@ -61,7 +61,7 @@ class EmailSendNode(MailNode):
             yield StepProblem("warning", "parameter", _CERTIFICATES)
 
     def command(self, fields: ServiceFields) -> SendMail:
-        """Returns the message. Raises ItemFailed, InvalidMail."""
+        """Builds the message. Raises ItemFailed, InvalidMail."""
         copies = "" if fields.version < 2 else "options."
         text, markup = _bodies(fields)
         return SendMail(
@@ -76,12 +76,12 @@ class EmailSendNode(MailNode):
         )
 
     def attachment_names(self, fields: ServiceFields) -> list[str]:
-        """Returns the names in the list of the step."""
+        """Returns the names in the step's attachment list."""
         return names_in(fields.text("attachments" if fields.version < 2 else "options.attachments"))
 
 
 def _body_names(node: NodeDefinition) -> tuple[str, ...]:
-    """Returns the parameters that have the message in its format."""
+    """Returns the parameters that hold the message in the chosen format."""
     if node.version < 2 or is_expression(node.get("emailFormat")):
         return ("text", "html")
     chosen = node.get("emailFormat", "text" if node.version < 2.1 else "html")
@@ -89,7 +89,7 @@ def _body_names(node: NodeDefinition) -> tuple[str, ...]:
 
 
 def _bodies(fields: ServiceFields) -> tuple[str | None, str | None]:
-    """Returns text and HTML as the format of the message has them."""
+    """Returns the text and the HTML that the chosen format sends; None for the other."""
     text, markup = fields.text("text"), fields.text("html")
     if fields.version < 2:
         return (text if text or not markup else None), (markup or None)
@@ -98,7 +98,7 @@ def _bodies(fields: ServiceFields) -> tuple[str | None, str | None]:
 
 
 def _sender_name(sender: str) -> str:
-    """Returns the name in the file's sender; none when it is no list of addresses."""
+    """Returns the sender's display name, or an empty text if there is none."""
     try:
         return next((mailbox.name for mailbox in mailboxes_of(sender)), "")
     except InvalidMail:

@@ -1,4 +1,4 @@
-"""The node extractFromFile: makes items or a field of a file."""
+"""The node extractFromFile: extracts items or a field from a file."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _FIELDS = ("binaryToPropery", "fromJson", "text", "xml", "pdf")
 
 
 class ExtractFromFileNode(StepType):
-    """Tables become an item a row; other files become a field."""
+    """Turns tables into an item per row, and other files into a field."""
 
     types = ("extractFromFile",)
     versions = (1, 1.1)
@@ -35,7 +35,7 @@ class ExtractFromFileNode(StepType):
     parameters = frozenset(("operation", "binaryPropertyName", "destinationKey", "options"))
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns extractFromFile.csv and so on."""
+        """Returns `extractFromFile.csv`, for example."""
         return f"extractFromFile.{node.literal('operation', 'csv')}"
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
@@ -43,7 +43,7 @@ class ExtractFromFileNode(StepType):
         return (node.file_name("binaryPropertyName"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields formats that are not read here."""
+        """Yields unsupported formats."""
         operation = node.get("operation", "csv")
         if operation == "fromIcs":
             message = "It reads a calendar file, which is not done here. Extract its text and read that."
@@ -90,7 +90,7 @@ def _text_options(params: Params) -> JsonObject:
 
 
 def _rest(item: Item, name: str, source: JsonValue) -> Mapping[str, BinaryReference]:
-    """Returns the item's files: all of them if they are kept, else all but the one that was read."""
+    """Returns the item's files, without the extracted one unless the step keeps it."""
     if source in ("binary", "both"):
         return item.binary
     return {other: file for other, file in item.binary.items() if other != name}
@@ -114,7 +114,7 @@ async def table_rows(
 
 
 async def _pdf_item(call: StepCall, params: Params, content: bytes, index: int, item: Item) -> Item:
-    """Returns the item with the text and facts of a PDF file. Raises ItemFailed."""
+    """Returns the item with the text and metadata of a PDF file. Raises ItemFailed."""
     options = {
         "join": params.flag("options.joinPages", default=True),
         "pages": js.number(params.get("options.maxPages", 0)) or 0,
@@ -139,11 +139,11 @@ class ReadPdfNode(StepType):
         return (node.file_name("binaryPropertyName"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a missing library, and that layouts differ."""
+        """Yields a missing library, and a note that layouts differ."""
         return ExtractFromFileNode().check(NodeDefinition(node.name, 1, {"operation": "pdf"}))
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Files stay."""
+        """Returns True: the files are kept."""
         return True
 
     async def run(self, call: StepCall) -> NodeResult:

@@ -1,4 +1,4 @@
-"""The node facebookGraphApi: any call of the Graph API of Facebook, by a bound account."""
+"""The node facebookGraphApi: arbitrary calls of Facebook's Graph API, through a bound account."""
 
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
@@ -66,7 +66,7 @@ _OPERATIONS = {f"graph.{method}": _operation(method) for method in _METHODS}
 
 
 class FacebookGraphNode(HttpServiceNode):
-    """Calls with parameters in the address; files are not sent."""
+    """Makes calls with parameters in the URL; does not send files."""
 
     types = ("facebookGraphApi",)
     versions = (1,)

@@ -1,4 +1,4 @@
-"""The node rssFeedRead: reads the entries of RSS and Atom feeds, as the library rss-parser gives them."""
+"""The node rssFeedRead: reads the entries of RSS and Atom feeds in the form of the library rss-parser."""
 
 import html
 import re
@@ -31,7 +31,7 @@ MAX_ENTRIES = 10_000
 
 _ACCEPT = {"accept": "application/rss+xml, application/atom+xml, application/xml;q=0.9, */*;q=0.5"}
 _AS_LISTS = Params({"options": {"explicitArray": True, "mergeAttrs": False}})
-# The field of an entry by the name of its element; a later one wins.
+# The entry's field for each element; if several elements are present, the last in this table wins.
 _FIELDS = MappingProxyType(
     {"author": "creator", "dc:creator": "creator", "dc:date": "date", "dc:language": "language"}
     | {"dc:rights": "rights", "dc:source": "source", "dc:title": "title"}
@@ -41,7 +41,7 @@ _PLAIN_AFTER = ("dc:date", "comments")
 
 
 class RssFeedReadNode(StepType):
-    """Returns an item for each entry; version 1 reads one feed alone, later ones a feed for each item."""
+    """Outputs an item per entry; version 1 reads a single feed, later versions one per item."""
 
     types = ("rssFeedRead",)
     versions = (1, 1.1, 1.2)
@@ -51,7 +51,7 @@ class RssFeedReadNode(StepType):
     options = frozenset(("ignoreSSL", "customFields"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields addresses that are not called, and certificates that are always checked."""
+        """Yields unsupported or insecure addresses, and options that have no effect."""
         url = node.get("url", "")
         if not isinstance(url, str) or not url.strip():
             yield StepProblem("error", "parameter", "It names no feed. Write the address of one.")
@@ -88,7 +88,7 @@ class RssFeedReadNode(StepType):
 
 
 def _decoded(body: bytes, content_type: str) -> str:
-    """Returns the text of a feed: its charset is the header's, else the declaration's, else UTF-8."""
+    """Decodes a feed by the charset of its header, else of its declaration, else as UTF-8."""
     declared = re.search(rb"<\?xml[^>]*encoding=[\"']([\w-]+)[\"']", body[:200])
     named = re.search(r"charset=[\"']?([\w-]+)", content_type, re.IGNORECASE)
     charset = named[1] if named else declared[1].decode() if declared else "utf-8"
@@ -99,7 +99,7 @@ def _decoded(body: bytes, content_type: str) -> str:
 
 
 def entries_in(text: str, custom: Sequence[str] = ()) -> list[dict[str, JsonValue]]:
-    """Returns the entries of a feed. Raises ItemFailed for any other text, or one too long."""
+    """Parses the entries of a feed. Raises ItemFailed if the text is no feed or too long."""
     document = read_xml(text.strip(), _AS_LISTS)
     root, value = next(iter(document.items()), ("", None))
     if root == "feed":
@@ -121,7 +121,7 @@ def _members(value: JsonValue, name: str) -> list[AnyJson]:
 
 
 def _first(entry: JsonObject, name: str) -> AnyJson:
-    """Returns the text of an element, or what it holds; UNDEFINED if it is absent."""
+    """Returns the text or the content of an element, or UNDEFINED if it is absent."""
     value = next(iter(_members(entry, name)), js.UNDEFINED)
     return value["_"] if isinstance(value, Mapping) and isinstance(value.get("_"), str) else value
 
@@ -176,7 +176,7 @@ def _atom(entry: JsonObject, custom: Sequence[str]) -> dict[str, JsonValue]:
 
 
 def _link(links: Sequence[AnyJson]) -> JsonValue:
-    """Returns the address of the alternate link, else of the first."""
+    """Returns the URL of the alternate link, else of the first link."""
     attributes = [link.get("$", {}) for link in links if isinstance(link, Mapping)]
     chosen = [link for link in attributes if link.get("rel") == "alternate"] or attributes
     return chosen[0].get("href") if chosen else None
@@ -194,7 +194,7 @@ _TAGS = re.compile(r"<[^>]*>", re.DOTALL)
 
 
 def _snippet(content: str) -> str:
-    """Returns a text without its tags."""
+    """Returns the text without its tags."""
     return html.unescape(_TAGS.sub("", _BLOCKS.sub(r"\1\n\2", content))).strip()
 
 

@@ -1,4 +1,4 @@
-"""The node form: the pages of a form after its first, which nobody sees during a run."""
+"""The node form: the pages after the first page of a form, which nobody sees during a run."""
 
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -17,12 +17,12 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-# Names and values of a page's fields, which the reader of exports adds: they are asked for at the start.
+# The names and values of a page's fields, added by the export reader; they are asked for at the start.
 START_FIELDS = "startFields"
 
 
 class FormNode(StepType):
-    """A page hands on its fields as given at the start; the page that ends a form passes items on."""
+    """Outputs a page's fields as entered at the start of the run; a completion page passes items on."""
 
     types = ("form",)
     versions = (1, 2.3, 2.4, 2.5)
@@ -66,7 +66,7 @@ class FormNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for a page whose fields only its visitor can know, and warnings for the others."""
+        """Yields a problem for a page that cannot be filled in beforehand, and warnings for other pages."""
         if node.get(START_FIELDS):
             message = "It shows a further page of a form. Its fields are asked for at the start of a run."
             yield StepProblem("warning", "parameter", f"{message} Give them all then.")
@@ -81,11 +81,11 @@ class FormNode(StepType):
             yield StepProblem("warning", "parameter", message)
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that a page with fields hands on these alone."""
+        """Returns REPLACES_ITEMS for a page with fields, which outputs only these."""
         return FieldUse.REPLACES_ITEMS if START_FIELDS in step.config else self.field_use
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Returns the fields of the page, or the items of the last one."""
+        """Returns the fields of the page, or passes the items on."""
         rows = call.first.rows(START_FIELDS) if call.items else []
         if not rows:
             return NodeResult([passed(call.items)])

@@ -1,4 +1,4 @@
-"""The node github: issues, releases, repositories and their files, by a bound account."""
+"""The node github: issues, releases, repositories and their files, through a bound account."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ _NUMBER = {"issueNumber": "the number of the issue"}
 
 
 def _members(value: JsonValue, name: str) -> list[AnyJson]:
-    """Returns the texts of rows such as `[{label: "bug"}]`; texts stay as they are."""
+    """Returns the texts of rows such as `[{label: "bug"}]`; plain texts stay unchanged."""
     rows = value if isinstance(value, list) else []
     texts = [row.get(name) if isinstance(row, Mapping) else row for row in rows]
     return [text for text in texts if text not in (None, "")]
@@ -88,13 +88,13 @@ def _release(fields: ServiceFields) -> JsonObject:
 
 
 def _contents(fields: ServiceFields) -> str:
-    # The path of a file keeps its slashes; those of `{filePath}` alone would be quoted.
+    # A file's path keeps its slashes, which `{filePath}` would escape.
     parts = [part for part in fields.text("filePath").split("/") if part not in ("", ".", "..")]
     return f"{_REPOSITORY}/contents/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _commit(fields: ServiceFields) -> JsonObject:
-    """Returns what a change of a file says about its commit."""
+    """Returns the message, people and branch of the commit that changes a file."""
     people = fields.options("additionalParameters", "author", "committer")
     branch = fields.text("additionalParameters.branch.branch")
     return {
@@ -199,7 +199,7 @@ _FETCH = {"resource": "file", "operation": "get"}
 
 
 class GithubNode(HttpServiceNode):
-    """Issues, releases, repositories and their files."""
+    """Supports issues, releases, repositories and their files."""
 
     types = ("github",)
     versions = (1, 1.1)
@@ -218,7 +218,7 @@ class GithubNode(HttpServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item; a changed file is named by what it is now. Raises ItemFailed."""
+        """Returns the call of one item; for a file, with its content and current hash. Raises ItemFailed."""
         prepared = self.operations[key].call(fields)
         body = dict(prepared.body)
         if key in self.sends_files:
@@ -256,7 +256,7 @@ class GithubNode(HttpServiceNode):
 
 
 async def _content(call: StepCall, index: int, fields: ServiceFields) -> str:
-    """Returns the content of a new or changed file in Base64. Raises ItemFailed."""
+    """Returns the new content of a file as Base64. Raises ItemFailed."""
     if not fields.flag("binaryData"):
         return _as_base64(fields.text("fileContent").encode())
     _, content, _ = await file_of_run(call, index, fields, fields.text("binaryPropertyName"))

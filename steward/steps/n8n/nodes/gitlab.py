@@ -1,4 +1,4 @@
-"""The node gitlab: issues, releases and repositories, by a bound account."""
+"""The node gitlab: issues, releases and repositories, through a bound account."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ _RELEASE = OptionTable("additionalFields", "name description ref released_at")
 
 
 def _names(rows: str, name: str) -> Callable[[AnyJson], dict[str, AnyJson]]:
-    """Returns a shape for rows of one field, which GitLab wants as one text with commas."""
+    """Returns a shape that joins rows of one field with commas, as GitLab expects."""
 
     def shape(value: AnyJson) -> dict[str, AnyJson]:
         elements = (
@@ -38,7 +38,7 @@ def _ids(value: AnyJson) -> dict[str, AnyJson]:
 
 
 def _path(end: str, last: str = "") -> Callable[[ServiceFields], str]:
-    """Returns a path within the project of a step, and of `last`, a parameter at its end."""
+    """Returns a function for a path within the step's project, whose `*` is the parameter `last`."""
 
     def path(fields: ServiceFields) -> str:
         project = f"{fields.text('owner')}/{fields.text('repository')}"
@@ -78,7 +78,7 @@ _DEFAULTS = {"issue": "create", "release": "create", "repository": "getIssues", 
 
 
 class GitLabNode(HttpServiceNode):
-    """Issues with comments, releases, and reads of repositories; files are not."""
+    """Supports issues with comments, releases, and reading repositories, but not files."""
 
     types = ("gitlab",)
     service = "GitLab"

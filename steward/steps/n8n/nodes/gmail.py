@@ -1,4 +1,4 @@
-"""The node gmail: sends and answers messages, and changes labels, as the mailbox bound to it."""
+"""The node gmail: sends and answers messages and changes labels, through the bound mailbox."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ _FILTERS = {
         ]
     )
 }  # fmt: skip
-# Message ids of a conversation that a reply refers to; the newest ones say where it belongs.
+# Message ids in the References of a reply; the newest are enough to find the thread.
 _MAX_REFERENCES = 10
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,300}>")
 
@@ -68,7 +68,7 @@ def _label_ids(fields: ServiceFields) -> list[str]:
 
 
 def _mail_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields what differs when a message is sent."""
+    """Yields unsupported options and missing parameters of a step that sends."""
     is_first = node.version < 2
     collection = "additionalFields" if is_first else "options"
     yield from option_problems(node, collection, _OPTIONS, has_attribution=not is_first)
@@ -80,20 +80,20 @@ def _mail_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _draft_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields what a draft cannot hold."""
+    """Yields options that a draft does not support."""
     collection = "additionalFields" if node.version < 2 else "options"
     yield from option_problems(node, collection, _DRAFT_OPTIONS, has_attribution=False)
 
 
 def _read_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields options of a read that are not known."""
+    """Yields unknown options of a read."""
     yield from option_problems(node, "options", _READ_OPTIONS, has_attribution=False)
     if node.version < 2:
         yield from option_problems(node, "additionalFields", _READ_OPTIONS, has_attribution=False)
 
 
 def _reads(path: str, needed: Mapping[str, str] = MappingProxyType({})) -> ServiceOperation:
-    """Returns the entry of a read, which `GmailReads` carries out."""
+    """Returns the table entry of a read that `GmailReads` performs."""
     return ServiceOperation("GET", path, needed=needed, check=_read_problems)
 
 
@@ -110,7 +110,7 @@ def _new_label(fields: ServiceFields) -> JsonObject:
 
 
 def _sends() -> ServiceOperation:
-    """Returns the entry of an operation that sends mail, which `GmailNode.run` carries out."""
+    """Returns the table entry of an operation that sends mail, which `GmailNode.run` performs."""
     return ServiceOperation("POST", f"{_MESSAGES}/send", check=_mail_problems)
 
 
@@ -159,7 +159,7 @@ _DEFAULTS = {"message": "send", "label": "create", "thread": "getAll", "draft": 
 
 
 class GmailNode(ServiceNode):
-    """Messages, threads, drafts and labels; permanent deletion is not supported."""
+    """Supports messages, threads, drafts and labels, but not permanent deletion."""
 
     types = ("gmail",)
     versions = (1, 2, 2.1, 2.2)
@@ -178,17 +178,17 @@ class GmailNode(ServiceNode):
     collections = _FILTERS
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns mail.send, or the call or read of the connector."""
+        """Returns mail.send, or the connector's read or call."""
         return SEND_MAIL.name if self.operation_key(node) in _SENT else super().operation(node)
 
     def operation_key(self, node: NodeDefinition) -> str:
-        """Returns `resource.operation`; the first version makes drafts where the file names nothing."""
+        """Returns `resource.operation`; version 1 creates drafts by default."""
         if node.version < 2 and node.get("resource") is None:
             return "draft.create"
         return super().operation_key(node)
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the names of the files that go with its message or draft."""
+        """Returns the names of the files attached to its message or draft."""
         return _attachment_names(fields_of_node(node)) if self.operation_key(node) in _SENT else ()
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -221,18 +221,18 @@ def _attachment_names(fields: ServiceFields) -> list[str]:
 
 
 async def _command(fields: ServiceFields, account: AccountAccess, key: str) -> SendMail:
-    """Returns the message that the parameters of one item make. Raises ItemFailed."""
+    """Builds the message from the parameters of one item. Raises ItemFailed."""
     if key == "draft.create":
         return _draft_command(fields)
     return mail_command(fields) if key == "message.send" else await _reply(fields, account)
 
 
 def _draft_command(fields: ServiceFields) -> SendMail:
-    """Returns the draft that the parameters of one item make. Raises ItemFailed."""
+    """Builds the draft from the parameters of one item. Raises ItemFailed."""
     receivers = "additionalFields.toList" if fields.version < 2 else "options.sendTo"
     command = mail_command(fields)
     if fields.version >= 2 and not fields.text("emailType"):
-        command = replace(command, text=fields.text("message"), html=None)  # n8n's own default of a draft
+        command = replace(command, text=fields.text("message"), html=None)  # n8n's default for drafts
     return replace(
         command,
         to=mailboxes(fields, receivers, "To"),
@@ -242,7 +242,7 @@ def _draft_command(fields: ServiceFields) -> SendMail:
 
 
 def mail_command(fields: ServiceFields) -> SendMail:
-    """Returns the message that the parameters of one item make. Raises ItemFailed."""
+    """Builds the message from the parameters of one item. Raises ItemFailed."""
     is_first = fields.version < 2
     collection = "additionalFields" if is_first else "options"
     text, markup = _bodies(fields)
@@ -266,7 +266,7 @@ def _bodies(fields: ServiceFields) -> tuple[str | None, str | None]:
 
 
 async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
-    """Returns the answer to a message that is read first. Raises ItemFailed."""
+    """Reads the original message and builds the reply to it. Raises ItemFailed."""
     if not fields.text("messageId"):
         raise ItemFailed("This step does not say which message it answers. Fill it in.")
     path = filled_path(fields, f"{_MESSAGES}/{{messageId}}")
@@ -294,7 +294,7 @@ async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
 
 
 def _receivers(fields: ServiceFields, headers: Mapping[str, str], own_address: str) -> list[Mailbox]:
-    """Returns whom a reply goes to: the sender and the other recipients, but not the mailbox itself."""
+    """Returns the recipients of a reply: the sender and other recipients, without the mailbox itself."""
     senders, others = _known(headers.get("from", "")), _known(headers.get("to", ""))
     if fields.flag("options.replyToSenderOnly"):
         return senders
@@ -306,7 +306,7 @@ def _receivers(fields: ServiceFields, headers: Mapping[str, str], own_address: s
 
 
 def _known(text: str) -> list[Mailbox]:
-    """Returns the addresses of a header; none where it cannot be read."""
+    """Parses the addresses of a header; returns none if it is malformed."""
     try:
         return mailboxes_of(text)
     except InvalidMail:

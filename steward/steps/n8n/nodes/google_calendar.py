@@ -1,4 +1,4 @@
-"""The node googleCalendar: events of a person's calendars, by a bound account."""
+"""The node googleCalendar: events of a user's calendars, through a bound account."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -19,12 +19,12 @@ _NAMES = (
     "authentication resource operation calendar eventId start end useDefaultReminders remindersUi timeMin"
     " timeMax additionalFields updateFields options returnAll limit useN8nTimeZone"
 )
-_ZONE = "zone"  # the workflow's zone, beside the settings of the account
+_ZONE = "zone"  # setting under which the workflow's zone is added to the account's
 _PAGE = 100
 _CALENDAR = {"calendar": "which calendar it means"}
 _EVENT = _CALENDAR | {"eventId": "which event it means"}
 _EVENTS, _EVENT_PATH = "/calendars/{calendar}/events", "/calendars/{calendar}/events/{eventId}"
-_SENT = ("sendUpdates", "sendNotifications", "maxAttendees")  # in the query
+_SENT = ("sendUpdates", "sendNotifications", "maxAttendees")  # sent in the query
 _TIMES = ("timeMin", "timeMax", "updatedMin")
 
 
@@ -90,7 +90,7 @@ _NO_NEXT = (
 
 
 def _moment(fields: ServiceFields, value: JsonValue, label: str) -> datetime:
-    """Returns a moment; a text without an offset is in the workflow's zone. Raises ItemFailed."""
+    """Parses a date; text without an offset is in the workflow's zone. Raises ItemFailed."""
     if isinstance(value, js.JsDate):
         value = value.text
     zone = js_dates.zone_of(fields.account.get(_ZONE, "UTC")) or UTC
@@ -103,7 +103,7 @@ def _moment(fields: ServiceFields, value: JsonValue, label: str) -> datetime:
 
 
 def _span(fields: ServiceFields, collection: str, parameter: str) -> JsonObject:
-    """Returns when an event starts and ends, where the step says so."""
+    """Returns the start and end of an event, as far as the step sets them."""
     is_whole_day = fields.text(f"{collection}.allday") == "yes"
     span: dict[str, JsonValue] = {}
     for name in ("start", "end"):
@@ -167,7 +167,7 @@ def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _one_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields the problems of reading one event, such as a request for its next occurrence."""
+    """Yields problems of reading one event, such as a request for its next occurrence."""
     yield from _ONE.check(node)
     if node.get("options.returnNextInstance", node.version >= 1.3) is not False:
         words = _NEXT.format("Return Next Instance of Recurring Event")
@@ -217,7 +217,7 @@ _OPERATIONS = {
 
 
 class GoogleCalendarNode(HttpServiceNode):
-    """Events; recurrences other than by a rule, and whether a calendar is free, are not supported."""
+    """Supports events, with recurrence only by rule; does not query whether a calendar is free."""
 
     types = ("googleCalendar",)
     versions = (1, 1.1, 1.2, 1.3)
@@ -230,7 +230,7 @@ class GoogleCalendarNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def port(self, call: StepCall) -> HttpServicePort:
-        """Returns what the step's calls go through, with the zone that dates are in."""
+        """Returns the port for the step's calls, with the zone that dates are in."""
         port = super().port(call)
         port.settings = {**port.settings, _ZONE: call.environment.zone}
         return port
@@ -238,7 +238,7 @@ class GoogleCalendarNode(HttpServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item; a meeting gets an id that is the same when a run is resumed."""
+        """Returns the call of one item, with a meeting id that stays the same when a run resumes."""
         prepared = self.operations[key].call(fields)
         meeting: AnyJson = prepared.body.get("conferenceData")
         if not isinstance(meeting, Mapping) or not isinstance(meeting.get("createRequest"), Mapping):

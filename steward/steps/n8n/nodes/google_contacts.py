@@ -1,4 +1,4 @@
-"""The node googleContacts: people in an address book, as the person who signed in."""
+"""The node googleContacts: creates contacts in the address book of the person who signed in."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from steward.steps.workflow.step_types import NodeDefinition
 
 
 def _rows(collection: str, name: str, *members: str) -> Shape:
-    """Returns a shape for rows of an option, with the members that are set."""
+    """Returns a shape for the rows of an option that keeps only members that are set."""
 
     def shape(value: AnyJson) -> Mapping[str, AnyJson]:
         rows = [
@@ -48,7 +48,7 @@ _DEFAULTS = {"contact": "create"}
 
 
 class GoogleContactsNode(HttpServiceNode):
-    """Contacts are made."""
+    """Creates contacts."""
 
     types = ("googleContacts",)
     service = "Google Contacts"
@@ -60,5 +60,5 @@ class GoogleContactsNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Returns true: n8n hands on fields of the contact in a form of its own."""
+        """Returns True: n8n outputs the contact's fields in a form of its own."""
         return True

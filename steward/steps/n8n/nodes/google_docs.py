@@ -1,4 +1,4 @@
-"""The node googleDocs: documents made, read and added to, by a bound account."""
+"""The node googleDocs: creates, reads and extends documents, through a bound account."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ _FILES = "www.googleapis.com/drive/v3/files"
 _DOCUMENTS = "docs.googleapis.com/v1/documents"
 _ADDRESS = re.compile(r"https://docs\.google\.com/document/d/([A-Za-z0-9_-]+)")
 _DOCUMENT = {"documentURL": "which document it means"}
-# By action on a text: the settings of it that are known.
+# By action on a text: its supported settings.
 _ACTIONS = {
     "insert": frozenset(
         ("object", "action", "text", "insertSegment", "segmentId", "locationChoice", "index")
@@ -24,7 +24,7 @@ _ACTIONS = {
 
 
 def _document(fields: ServiceFields) -> str:
-    """Returns the id of the document that an id or an address names. Raises ItemFailed."""
+    """Returns the id of the document, which may come from its URL. Raises ItemFailed."""
     text = fields.text("documentURL").strip()
     match = _ADDRESS.match(text)
     return path_segment(match[1] if match else text, "document")
@@ -70,7 +70,7 @@ def _unknown_changes(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _read(answer: JsonValue, fields: ServiceFields) -> list[dict[str, AnyJson]]:
-    """Returns the document as Google has it, or its id and its text."""
+    """Returns the document in Google's form, or only its id and text."""
     document = answer if isinstance(answer, Mapping) else {}
     if not fields.flag("simple", True):
         return [dict(document)]
@@ -81,7 +81,7 @@ def _read(answer: JsonValue, fields: ServiceFields) -> list[dict[str, AnyJson]]:
 
 
 def _text(block: AnyJson) -> str:
-    """Returns the text of a paragraph; other blocks have none."""
+    """Returns the text of a paragraph, or an empty text for other blocks."""
     paragraph = block.get("paragraph") if isinstance(block, Mapping) else None
     elements = paragraph.get("elements") if isinstance(paragraph, Mapping) else None
     runs = [element.get("textRun") for element in elements or () if isinstance(element, Mapping)]
@@ -89,7 +89,7 @@ def _text(block: AnyJson) -> str:
 
 
 def _updated(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
-    """Returns the answer, or what the first change did and the document's id."""
+    """Returns the response, or the result of the first change with the document's id."""
     result = dict(answer) if isinstance(answer, Mapping) else {}
     if not fields.flag("simple", True):
         return [result]
@@ -124,7 +124,7 @@ class GoogleDocsNode(HttpServiceNode):
     types = ("googleDocs",)
     versions = (1, 2)
     service = "Google Docs"
-    address = "https://"  # two hosts: documents are made by Google Drive
+    address = "https://"  # on another host: Google Drive creates documents
     credential_types = ("googleDocsOAuth2Api",)
     parameters = frozenset(_NAMES.split())
     default_resource = "document"

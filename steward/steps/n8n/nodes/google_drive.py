@@ -58,13 +58,13 @@ _COLLECTIONS = {"filter": frozenset(("driveId", "folderId", "whatToSearch", "fil
 
 @dataclass(frozen=True, slots=True)
 class DriveOperation(ServiceOperation):
-    """An operation whose call follows from its parameters as a whole; `options` are those it knows."""
+    """An operation whose whole call is built from its parameters; `options` are the supported ones."""
 
     make: Callable[[ServiceFields], SendCall] | None = None
     options: str = ""
 
     def call(self, fields: ServiceFields) -> SendCall:
-        """Returns the call that the parameters of an item make. Raises ItemFailed."""
+        """Builds the call from the parameters of an item. Raises ItemFailed."""
         for path, words in self.needed.items():
             if not fields.text(path):
                 raise ItemFailed(f"This step does not say {words}. Fill it in.")
@@ -72,7 +72,7 @@ class DriveOperation(ServiceOperation):
 
 
 def _text_file(fields: ServiceFields) -> SendCall:
-    """Returns the call that makes a file of a text."""
+    """Returns the call that creates a file from a text."""
     metadata = {"mimeType": DOCUMENT} if fields.flag("options.convertToGoogleDocument") else {}
     text = fields.text("content" if fields.version >= 3 else "fileContent")
     call = upload(fields, fields.text("name") or "Untitled", text.encode(), "text/plain", metadata)
@@ -262,7 +262,7 @@ _DEFAULTS = {"file": "upload", "folder": "create", "fileFolder": "search", "driv
 
 
 class GoogleDriveNode(ServiceNode):
-    """Files, folders and lists of drives; shared drives themselves are not made or changed."""
+    """Supports files, folders and listing drives; does not create or change shared drives."""
 
     types = ("googleDrive",)
     versions = (1, 2, 3)
@@ -285,7 +285,7 @@ class GoogleDriveNode(ServiceNode):
     )  # fmt: skip
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields operations and options that are not supported, and missing parameters."""
+        """Yields unsupported operations and options, and missing parameters."""
         yield from super().check(node)
         operation = self.operations.get(self.operation_key(node))
         if isinstance(operation, DriveOperation):
@@ -303,7 +303,7 @@ class GoogleDriveNode(ServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item, with the file it sends or the folders it leaves."""
+        """Returns the call of one item, with the file that it sends. Raises ItemFailed."""
         if key == "file.upload":
             return await _uploaded(call, index, fields)
         prepared = await _move(port, fields) if key == "file.move" else self.operations[key].call(fields)
@@ -329,7 +329,7 @@ class GoogleDriveNode(ServiceNode):
 
 
 async def _uploaded(call: StepCall, index: int, fields: ServiceFields) -> SendCall:
-    """Returns the call that makes a file of one of the item's; older versions also of a text."""
+    """Returns the call that uploads one of the item's files; older versions also upload a text."""
     is_older = fields.version < 3
     if is_older and not fields.flag("binaryData"):
         return _text_file(fields)
@@ -339,7 +339,7 @@ async def _uploaded(call: StepCall, index: int, fields: ServiceFields) -> SendCa
 
 
 async def _move(port: ServicePort, fields: ServiceFields) -> SendCall:
-    """Returns the call that moves a file out of the folders it is in."""
+    """Reads a file's current folders and returns the call that moves it to another."""
     path = file_path(fields, "fileId")
     response = await port.read(path, {"fields": "name,parents", **SHARED})
     current = parsed_answer(response.body.decode("utf-8", "replace"))
@@ -350,7 +350,7 @@ async def _move(port: ServicePort, fields: ServiceFields) -> SendCall:
 
 
 async def _downloaded(call: StepCall, index: int, item: Item, fields: ServiceFields) -> Item:
-    """Returns the item with the file, which a document of Google is exported to."""
+    """Fetches a file and returns the item with it; exports Google documents. Raises ItemFailed."""
     path = file_path(fields, "fileId")
     about = await _read(call, path, {"fields": "mimeType,name", **SHARED})
     metadata = parsed_answer(about.body.decode("utf-8", "replace"))
@@ -368,7 +368,7 @@ async def _downloaded(call: StepCall, index: int, item: Item, fields: ServiceFie
 
 
 def _export_format(fields: ServiceFields, kind: str, name: str) -> str:
-    """Returns what a document of Google is fetched as. Raises ItemFailed where the step does not say."""
+    """Returns the format to export a Google document to. Raises ItemFailed if the step names none."""
     option, words = _FORMATS.get(kind.removeprefix(_GOOGLE), ("", "of a kind that Google does not export"))
     chosen = fields.text(f"options.googleFileConversion.conversion.{option}") if option else ""
     if not chosen:

@@ -1,4 +1,4 @@
-"""The node googleCloudNaturalLanguage: the sentiment of texts, by a bound account."""
+"""The node googleCloudNaturalLanguage: the sentiment of texts, through a bound account."""
 
 from collections.abc import Iterable
 

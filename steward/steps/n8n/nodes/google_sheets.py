@@ -1,4 +1,4 @@
-"""The node googleSheets: reads rows; appends, updates and clears rows as sends."""
+"""The node googleSheets: reads rows; appends, updates and clears rows as proposed writes."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ _WRITES = frozenset(("append", "appendOrUpdate", "update", "clear", "delete", "c
 
 
 class GoogleSheetsNode(StepType):
-    """Uses the connection that is bound to the step, not the credentials of the file."""
+    """Uses the connection bound to the step, not the credentials in the file."""
 
     types = ("googleSheets",)
     versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7)
@@ -57,7 +57,7 @@ class GoogleSheetsNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns spreadsheet.read, spreadsheet.append and so on."""
+        """Returns `spreadsheet.read`, for example."""
         return f"spreadsheet.{_operation(node)}"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
@@ -65,7 +65,7 @@ class GoogleSheetsNode(StepType):
         return StepKind.READ if _operation(node) in READS else StepKind.SEND
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that it reads the items' fields unless the file maps every column."""
+        """Returns READS unless the file maps every column."""
         if step.kind is StepKind.READ:
             return FieldUse.REPLACES_ITEMS
         operation = step.config.get("operation")
@@ -80,13 +80,13 @@ class GoogleSheetsNode(StepType):
         return "spreadsheet"
 
     def target(self, node: NodeDefinition) -> JsonObject:
-        """Returns the document and tab of the file; null if an expression decides them."""
+        """Returns the document and tab in the file; null where an expression decides them."""
         return {"spreadsheet_id": document_of(node.parameters), "sheet": tab_of(node.parameters)}
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported operations and options."""
         if is_expression(node.get("operation")):
-            # Its class, and with it whether a person is asked, is settled here and never by data.
+            # Whether it reads or writes, and so needs approval, is decided at import, never by data.
             message = "Its operation is decided by an expression. Choose a fixed one."
             yield StepProblem("error", "parameter", message)
         if node.get("resource", "sheet") != "sheet":
@@ -150,29 +150,29 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
         if filters and _takes_first(params, call.version):
             matching_rows = matching_rows[:1]
         if filters and call.version < 3 and not matching_rows:
-            matching_rows = [{}]  # its versions put out an item for each lookup
+            matching_rows = [{}]  # these versions output an item for every lookup
         call.budget.add(*matching_rows)
         out += [Item(_unnumbered(row, call.version), paired_with(number)) for row in matching_rows]
         if not filters:
-            break  # a read without filters is made once
+            break  # a read without filters happens only once
     return NodeResult([out], counts=Counts(read=len(rows)))
 
 
 def _takes_first(params: Params, version: float) -> bool:
-    """Returns whether a lookup returns only its first match, as the oldest versions do by default."""
+    """Returns whether a lookup returns only its first match, the default of the oldest versions."""
     if params.flag("options.returnAllMatches"):
         return False
     return version < 3 or params.flag("options.returnFirstMatch")
 
 
 def _filled_rows(table: SheetTable, area: SheetArea) -> list[dict[str, JsonValue]]:
-    """Returns the fields of each row of data that has any cell."""
+    """Returns the fields of each data row that is not empty."""
     heads = _heads(table, area)
     return [{"row_number": row.number, **_row(heads, row.cells)} for row in area.data_rows(table)]
 
 
 def _filters(params: Params) -> list[tuple[str, AnyJson]]:
-    """Returns the columns and values by which rows are looked up."""
+    """Returns the columns and values to look rows up by."""
     filters = [
         (row.text("lookupColumn"), row.get("lookupValue", "")) for row in params.rows("filtersUI.values")
     ]
@@ -193,7 +193,7 @@ def _fits(row: JsonObject, filters: Sequence[tuple[str, JsonValue]], *, one_is_e
 
 
 def _mapped(call: StepCall, number: int) -> JsonObject:
-    """Returns the columns that one item fills."""
+    """Returns the values that one item writes, by column."""
     params, item = call.params(number), call.items[number]
     if call.version >= 4:
         if params.text("columns.mappingMode", "defineBelow") == "autoMapInputData":
@@ -222,7 +222,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
             continue
         if row_number is not None or operation != "update":
             written.append(_Row(number, fields, cells, row_number))
-    # Only now is it known which columns all items together add.
+    # Only now are the columns that all items add together known.
     for row in written:
         if row.row_number is not None:
             writing.change(row, row.row_number)
@@ -232,7 +232,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The row that one item writes: its mapped fields, the cells, and its place in the sheet, if any."""
+    """The row that one item writes: its mapped fields, its cells, and its number in the sheet, if any."""
 
     item_index: int
     fields: Mapping[str, AnyJson]
@@ -260,11 +260,11 @@ class _Writing:
 
     @property
     def integration_id(self) -> IntegrationId:
-        """The connection to which the sends go."""
+        """The connection that the writes go to."""
         return self.location.account.connection.integration_id
 
     def match(self, number: int, row: JsonObject, operation: str) -> int | None:
-        """Returns the number of the sheet's row that matches an item, or None. Raises ItemFailed."""
+        """Returns the number of the sheet row that matches an item, or None. Raises ItemFailed."""
         names = _columns_to_match(self.call.params(number))
         values = [row.get(name, self.call.items[number].json.get(name)) for name in names]
         if "row_number" in names:
@@ -286,7 +286,7 @@ class _Writing:
         return None
 
     def change(self, row: _Row, row_number: int) -> None:
-        """Proposes the cells of a row that is in the tab, with the columns added for them."""
+        """Proposes changes to the cells of an existing row, with headers for added columns."""
         present_cells = next(
             (sheet_row.cells for sheet_row in self.table.rows if sheet_row.number == row_number), ()
         )
@@ -316,7 +316,7 @@ class _Writing:
         self.effects.add_plan(row.item_index, PlannedChanges(tuple(proposals), tuple(problems)), item)
 
     def append(self, fresh: Sequence[_Row]) -> None:
-        """Proposes the new rows, all in one request, after the header cells of the columns they add."""
+        """Proposes all new rows in one request, after the headers of the columns they add."""
         if not fresh:
             return
         heads = self.columns.heads

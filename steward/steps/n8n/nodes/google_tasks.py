@@ -1,4 +1,4 @@
-"""The node googleTasks: the tasks of a person's lists, by a bound account."""
+"""The node googleTasks: the tasks in a user's lists, through a bound account."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def _body(table: OptionTable) -> AnyJson:
 
 
 def _places(fields: ServiceFields) -> dict[str, str]:
-    """Returns where a new task goes in its list."""
+    """Returns the position of a new task in its list."""
     return {name: str(value) for name, value in fields.options("additionalFields", *_IN_QUERY).items()}
 
 
@@ -66,7 +66,7 @@ _OPERATIONS = {
 
 
 class GoogleTasksNode(HttpServiceNode):
-    """Tasks of the lists of a person."""
+    """Supports the tasks in a user's lists."""
 
     types = ("googleTasks",)
     versions = (1,)

@@ -1,4 +1,4 @@
-"""The node googleTranslate: texts translated by Google, by a bound account."""
+"""The node googleTranslate: translates texts with Google, through a bound account."""
 
 from steward.steps.n8n.calls.tables import CallForm, elements, parameters_of, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode

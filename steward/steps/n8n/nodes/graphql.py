@@ -1,4 +1,4 @@
-"""The node graphql: a document that only asks is a read, any other a send."""
+"""The node graphql: a read if the document only queries, otherwise a send."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ from steward.steps.workflow.web_access import KIND, web_access_of
 
 
 class GraphQlNode(StepType):
-    """A document that only asks is a read; one that changes, or that only data decides, is a send."""
+    """A read if the document only queries; a send if it may change something or depends on data."""
 
     types = ("graphql",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -66,7 +66,7 @@ class GraphQlNode(StepType):
         return "graphql.read" if self.kind_of(node) is StepKind.READ else "graphql.send"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """Returns read or send by what the file holds of the document, never by data."""
+        """Returns read or send, judged by the document in the file, never by data."""
         query = node.get("query", "")
         return StepKind.READ if isinstance(query, str) and _asks_by_its_text(query) else StepKind.SEND
 
@@ -75,7 +75,7 @@ class GraphQlNode(StepType):
         return uses_account(node)
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns how it signs in, and where."""
+        """Returns the account to bind: its credential type, sign-in, and hosts."""
         return account_to_bind(node)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -88,7 +88,7 @@ class GraphQlNode(StepType):
             yield from run_data_in_read_problems(node, "endpoint", "query", "variables", "headerParametersUi")
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the response as items, as those of a query. Raises ItemFailed if it contains errors."""
+        """Returns the response as items, like those of a query. Raises ItemFailed if it contains errors."""
         items = answered_items(sent.settings, answer)
         _refuse_errors([item.json for item in items], sent.settings.get("responseFormat"))
         return items
@@ -100,12 +100,12 @@ class GraphQlNode(StepType):
         return await _questions(call)
 
 
-# As GraphQL reads them: a block's only escape is \""", and a carriage return ends a comment too.
+# By GraphQL's rules: the only escape in a block string is \""", and a carriage return ends a comment too.
 _STRINGS = re.compile(r'"""(?:\\"""|\\(?!""")|[^\\])*?"""|"(?:[^"\\\n\r]|\\[^\n\r])*"|#[^\n\r]*', re.DOTALL)
 
 
 def only_asks(document: str) -> bool:
-    """Returns whether a GraphQL document has neither a mutation nor a subscription outside of braces."""
+    """Returns whether a GraphQL document contains no mutation or subscription at its top level."""
     bare = _STRINGS.sub(" ", document.removeprefix("="))
     depth, top = 0, ""
     for sign in bare:
@@ -115,7 +115,7 @@ def only_asks(document: str) -> bool:
 
 
 def _asks_by_its_text(query: str) -> bool:
-    """Returns whether a document is a query whatever its expressions return; a run checks again."""
+    """Returns whether a document is a query whatever its expressions yield; a run checks again."""
     if not is_expression(query) or "{{" not in query:
         return only_asks(query)
     beginning = _STRINGS.sub(" ", query.removeprefix("=").partition("{{")[0])

@@ -1,4 +1,4 @@
-"""The node hackerNews: articles and people of Hacker News, which need no account."""
+"""The node hackerNews: articles and users of Hacker News, without an account."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ _ARTICLE = OptionTable("additionalFields", "includeComments")
 
 
 def _article(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    """Returns an article, with its comments where the step asks for them."""
+    """Returns an article, with its comments if the step asks for them."""
     article = dict(answer) if isinstance(answer, Mapping) else {}
     if not fields.flag("additionalFields.includeComments"):
         article.pop("children", None)
@@ -33,7 +33,7 @@ _DEFAULTS = {"all": "getAll", "article": "get", "user": "get"}
 
 
 class HackerNewsNode(PublicServiceNode):
-    """The list of all, articles and people, by the search API that Hacker News names."""
+    """Lists and reads articles and users through the search API that Hacker News recommends."""
 
     types = ("hackerNews",)
     service = "Hacker News"

@@ -1,4 +1,4 @@
-"""The node homeAssistant: states and services of a home, by a bound account."""
+"""The node homeAssistant: states and services of a home, through a bound account."""
 
 from collections.abc import Mapping
 
@@ -42,7 +42,7 @@ _DEFAULTS = {"state": "get"}
 
 
 class HomeAssistantNode(HttpServiceNode):
-    """States are read and set, and services called."""
+    """Reads and sets states, and calls services."""
 
     types = ("homeAssistant",)
     service = "Home Assistant"

@@ -1,4 +1,4 @@
-"""The node html: extracts values from a page by CSS selectors."""
+"""The node html: extracts values from pages by CSS selectors, or renders a page."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ _LARGEST = 5 * 1024 * 1024
 
 
 class HtmlNode(StepType):
-    """Extracts values from pages, and makes pages from a template; not tables."""
+    """Extracts values from pages and renders pages from a template; does not convert to tables."""
 
     types: tuple[str, ...] = ("html",)
     versions: tuple[float, ...] = (1, 1.1, 1.2)
@@ -41,7 +41,7 @@ class HtmlNode(StepType):
     tidies = True
 
     def stored_parameters(self, node: NodeDefinition) -> JsonObject:
-        """Returns the parameters with the template as a text with expressions, which n8n reads it as."""
+        """Returns the parameters with the template as text with expressions, which is how n8n reads it."""
         page = node.get("html")
         if isinstance(page, str) and not page.startswith("=") and _makes_pages(node):
             return {**node.parameters, "html": f"={page}"}
@@ -60,7 +60,7 @@ class HtmlNode(StepType):
         yield from _selector_problems(node)
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that is the page; none if a field is."""
+        """Returns the name of the file that holds the page, or none if a field does."""
         return () if _makes_pages(node) else _page_files(node)
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -71,7 +71,7 @@ class HtmlNode(StepType):
 
 
 class HtmlExtractNode(HtmlNode):
-    """The predecessor of html, which extracts alone and joins the texts of all that match."""
+    """The predecessor of html, which only extracts, and joins the texts of all matches."""
 
     types = ("htmlExtract",)
     versions = (1,)
@@ -81,11 +81,11 @@ class HtmlExtractNode(HtmlNode):
     tidies = False
 
     def stored_parameters(self, node: NodeDefinition) -> JsonObject:
-        """Returns the parameters as they are."""
+        """Returns the parameters unchanged."""
         return node.parameters
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that is the page; none if a field is."""
+        """Returns the name of the file that holds the page, or none if a field does."""
         return _page_files(node)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -118,7 +118,7 @@ async def _extracts(call: StepCall, tidies: bool) -> NodeResult:
 
 
 async def _pages_of(call: StepCall, index: int, item: Item) -> list[JsonValue]:
-    """Returns the pages of an item: the text or texts of a field, or that of a file."""
+    """Returns the pages of an item: the text or texts of a field, or the content of a file."""
     params = call.params(index)
     name = params.text("dataPropertyName", "data")
     if params.text("sourceData", "json") == "binary":
@@ -172,12 +172,12 @@ def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: b
     kind = row.text("returnValue", "text")
     if row.flag("returnArray"):
         return [_of(node, kind, row, trim=trim, tidy=tidy, has_lines=first_only) for node in nodes]
-    if kind == "text" and not first_only:  # the older versions join the texts of all that match
+    if kind == "text" and not first_only:  # older versions join the texts of all matches
         joined = "".join(_text(node, row) for node in nodes)
         return _tidied(joined, trim=trim, tidy=tidy)
     if nodes:
         return _of(nodes[0], kind, row, trim=trim, tidy=tidy, has_lines=first_only)
-    return {"text": "", "html": None}.get(kind, js.UNDEFINED)  # an attribute of nothing is no field at all
+    return {"text": "", "html": None}.get(kind, js.UNDEFINED)  # an attribute without a match adds no field
 
 
 def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, has_lines: bool) -> JsonValue:
@@ -199,7 +199,7 @@ def _attribute(node: LexborNode, name: str) -> AnyJson:
 
 
 def _value_of(node: LexborNode) -> AnyJson:
-    """Returns the value of a form field: its text, or the selected or first option."""
+    """Returns the value of a form element: its text, or the selected or first option."""
     if node.tag == "textarea":
         return node.text()
     if node.tag != "select":
@@ -215,7 +215,7 @@ def _value_of(node: LexborNode) -> AnyJson:
 
 
 def _text(node: LexborNode, row: Params) -> str:
-    """Returns the text of an element without line breaks of its own, as before version 1.2."""
+    """Returns the text of an element on one line, as versions before 1.2 do."""
     skipped = row.text("skipSelectors")
     if not skipped:
         return node.text()
@@ -226,7 +226,7 @@ def _text(node: LexborNode, row: Params) -> str:
 
 
 def _text_with_lines(node: LexborNode, row: Params) -> str:
-    """Returns the text of an element with line breaks, marks of lists and addresses of links."""
+    """Returns the text of an element with line breaks, list markers and link addresses."""
     skipped = row.text("skipSelectors")
     return plain_text(node, {element.mem_id for element in _selected(node, skipped)} if skipped else ())
 

@@ -1,4 +1,4 @@
-"""The node httpRequest: GET and HEAD are reads, all other methods sends."""
+"""The node httpRequest: GET and HEAD are reads, all other methods are sends."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -111,7 +111,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
 class HttpRequestNode(StepType):
-    """GET and HEAD read; all else is a send, whose answer becomes the item."""
+    """Reads with GET and HEAD; sends with all other methods, and turns the response into items."""
 
     types = ("httpRequest",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -129,15 +129,15 @@ class HttpRequestNode(StepType):
         return StepKind.READ if _method(node) in _READS else StepKind.SEND
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """Returns store if it uses a store's credentials, http_api if it signs in elsewhere."""
+        """Returns store if it uses a store's credentials, http_api for other sign-ins, or None."""
         return uses_account(node)
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns how it signs in, and where."""
+        """Returns the account to bind: its credential type, sign-in, and hosts."""
         return account_to_bind(node)
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the names of the files that its body holds."""
+        """Returns the names of the files in its body."""
         return sent_file_names(node)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -166,14 +166,14 @@ class HttpRequestNode(StepType):
             yield from run_data_in_read_problems(node, *_SENT_IN_READS)
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the response as items, as those of a read."""
+        """Returns the response as items, like those of a read."""
         try:
             return answered_items(sent.settings, answer)
         except ItemFailed as failure:
             raise call_failure(failure.message) from failure
 
     def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
-        """Returns a failure that tells the status and the text of the response, if there is one."""
+        """Returns a failure with the status and text of the response, if there is one."""
         if answer is None:
             return call_failure(message)
         return ItemFailed(message, status_error(answer.status, answer.text))
@@ -203,7 +203,7 @@ def _method(node: NodeDefinition) -> str:
     return str(node.get(name, "GET")).upper()
 
 
-# By option: whether a value of it is a problem, and the level and words of the problem.
+# By option: the test for a problematic value, and the problem's level and text.
 _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[AnyJson], bool], str, str]] = {
     "allowUnauthorizedCerts": (
         bool,
@@ -235,9 +235,9 @@ def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
 
 
 def _redirect_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
-    """Yields settings of redirects that differ from here, where each read follows them and no send does."""
+    """Yields redirect settings that differ from here, where reads follow redirects and sends do not."""
     name = "followRedirect" if node.version < 3 else "redirect.redirect.followRedirects"
-    # With the option added, version 3 follows none unless it says so.
+    # If the option is present, version 3 follows redirects only on request.
     by_default = node.version >= 4 or not isinstance(node.get("options.redirect.redirect"), Mapping)
     follows = node.get(f"options.{name}", by_default)
     follows_all = node.get("options.followAllRedirects")
@@ -260,7 +260,7 @@ def _redirect_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepPro
 
 
 def hands_on_whole_lists(node: NodeDefinition) -> bool:
-    """Returns whether n8n makes one item of a list that the address answers with."""
+    """Returns whether n8n outputs a list in the response as a single item."""
     is_json = node.version < 3 and node.literal("responseFormat", "json") == "json"
     whole = node.get("options.splitIntoItems") or node.get("options.fullResponse")
     return is_json and not whole
@@ -324,7 +324,7 @@ def _shaped(params: Params, version: float) -> Params:
     return Params({"responseFormat": "json", **params.tree})
 
 
-# What a request accepts by its response format; for a detected one and a file, anything, JSON first.
+# The Accept header by response format; autodetect and file accept anything, JSON first.
 _ACCEPT_HEADERS = {
     "json": "application/json, */*;q=0.5",
     "text": "text/plain, text/*;q=0.9, */*;q=0.8",
@@ -387,12 +387,12 @@ def _first_request(call: StepCall, index: int) -> PageRequest:
 
 
 def _max_bytes(params: Params) -> int:
-    """Returns how many bytes of a response are read: those of a file where it may become one."""
+    """Returns the maximum response size in bytes, which is larger if the response may become a file."""
     return MAX_FILE_BYTES if response_format(params) == "autodetect" else ANSWER_BYTES
 
 
 def _check_size(answer: PlatformResponse, params: Params) -> None:
-    """Raises UnusableResponse for JSON or text that only a file may be as large as."""
+    """Raises UnusableResponse if JSON or text exceeds the limit that only files may exceed."""
     if len(answer.body) > ANSWER_BYTES and not holds_file(answer, params):
         raise UnusableResponse(f"it is larger than {ANSWER_BYTES // (1024 * 1024)} MiB")
 
@@ -448,7 +448,7 @@ async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:
 
 
 async def _pause_between_batches(call: StepCall, index: int, params: Params) -> None:
-    """Waits after each batch of items, as the option says; at most a minute."""
+    """Pauses between batches as the step's options say, for at most a minute."""
     batching = "options.batching.batch" if call.version >= 3 else "options"
     size = js.number(params.get(f"{batching}.batchSize", 50))
     pause_ms = js.number(params.get(f"{batching}.batchInterval", 1000 if call.version < 3 else 0))

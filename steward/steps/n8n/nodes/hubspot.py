@@ -1,4 +1,4 @@
-"""The node hubspot: contacts, companies and deals, by a bound account."""
+"""The node hubspot: contacts, companies and deals, through a bound account."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -46,12 +46,12 @@ _NO_VALUE = ("HAS_PROPERTY", "NOT_HAS_PROPERTY")
 
 
 def _plain(value: JsonValue) -> AnyJson:
-    """Returns a value, that of a resource locator alone."""
+    """Returns the value inside a resource locator, or any other value unchanged."""
     return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
 
 
 def _moment(value: JsonValue) -> int:
-    """Returns a date in milliseconds, as the API takes it. Raises ItemFailed."""
+    """Returns a date in milliseconds since 1970. Raises ItemFailed."""
     try:
         moment = datetime.fromisoformat(str(value).strip())
     except ValueError:
@@ -74,7 +74,7 @@ _COMPANY_CHANGES = OptionTable("updateFields", f"{_COMPANY} name", _SHAPES)
 def _properties(
     fields: ServiceFields, table: OptionTable, label: str, **first: JsonValue
 ) -> list[dict[str, JsonValue]]:
-    """Returns the properties that are set: the step's own fields as they are, others where not empty."""
+    """Returns the properties that are set; custom ones are kept even if empty."""
     named = {**first, **{name: _plain(value) for name, value in table.read(fields).items()}}
     pairs = [(name, value) for name, value in named.items() if value not in ("", None)]
     custom = fields.value(f"{table.path}.customPropertiesUi")
@@ -154,7 +154,7 @@ def _resolve_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _with_properties(path: str, table: str, label: str, **query: str) -> Callable[[ServiceFields], str]:
-    """Returns a path with the options of a read, in which each property is a parameter of its own."""
+    """Returns a path with a query of read options, in which each property is a separate parameter."""
 
     def choose(fields: ServiceFields) -> str:
         chosen = fields.options(table)
@@ -186,7 +186,7 @@ def _pages(
     turn: Callable[[AnyJson], Mapping[str, AnyJson] | None],
     **query: str,
 ) -> ServiceOperation:
-    """Returns an operation that lists: `turn` makes the query of the next page of an answer."""
+    """Returns an operation that lists; `turn` returns the query of the next page from a response."""
     options = OptionTable(table, " ".join(("properties", "propertiesCollection", *query)))
 
     def next_page(answer: JsonValue, query_sent: JsonObject) -> Mapping[str, AnyJson] | None:
@@ -301,7 +301,7 @@ _DEFAULTS = {
 
 
 class HubspotNode(HttpServiceNode):
-    """Contacts with their lists, companies and deals; tickets, engagements and forms are not supported."""
+    """Supports contacts with their lists, companies and deals, but not tickets, engagements and forms."""
 
     types = ("hubspot",)
     versions = (1, 2, 2.1, 2.2)
@@ -314,7 +314,7 @@ class HubspotNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def operation_key(self, node: NodeDefinition) -> str:
-        """Returns `resource.operation`; the resource of version 1 is a deal where the file names none."""
+        """Returns `resource.operation`; the default resource of version 1 is deal."""
         if node.version < 2 and "resource" not in node.parameters:
             node = NodeDefinition(node.name, node.version, {**node.parameters, "resource": "deal"})
         return super().operation_key(node)

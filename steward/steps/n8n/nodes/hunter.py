@@ -1,4 +1,4 @@
-"""The node hunter: mail addresses found and verified, by a bound account."""
+"""The node hunter: finds and verifies mail addresses, through a bound account."""
 
 from steward.steps.n8n.calls.tables import CallForm, get, parameters_of
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
@@ -14,7 +14,7 @@ _DEFAULTS = {"mail": "domainSearch"}
 
 
 class HunterNode(HttpServiceNode):
-    """The finder and the verifier; the search of a domain is not."""
+    """Supports the finder and the verifier, but not the domain search."""
 
     types = ("hunter",)
     service = "Hunter"

@@ -24,7 +24,7 @@ _OPERATIONS = frozenset(
 
 
 class ItemListsNode(StepType):
-    """Delegates to the node of its operation; up to version 2 aggregating is aggregateItems."""
+    """Delegates to the node of its operation; up to version 2, aggregating is aggregateItems."""
 
     types = ("itemLists",)
     versions = (1, 2, 2.1, 2.2, 3, 3.1)
@@ -75,7 +75,7 @@ class ItemListsNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns itemLists.sort and so on."""
+        """Returns `itemLists.sort`, for example."""
         return f"itemLists.{node.literal('operation', 'splitOutItems')}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -93,7 +93,7 @@ class ItemListsNode(StepType):
         return operation in ("sort", "limit", "removeDuplicates")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Runs as the node of its operation."""
+        """Runs the node of its operation."""
         operation = call.first.text("operation", "splitOutItems")
         if operation == "splitOutItems":
             return for_each_item(
@@ -132,7 +132,7 @@ async def _order(call: StepCall) -> list[int]:
 
 
 def _split_params(call: StepCall, index: int) -> Params:
-    """Returns the parameters with the fields to include as names; up to version 2 they are objects."""
+    """Returns the parameters with field names as text; up to version 2 they are objects."""
     params = call.params(index)
     rows = params.rows("fieldsToInclude.fields")
     if not rows:

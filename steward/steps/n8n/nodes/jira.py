@@ -1,4 +1,4 @@
-"""The node jira: issues and their comments in Jira Cloud, by a bound account."""
+"""The node jira: issues and their comments in Jira Cloud, through a bound account."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -20,7 +20,7 @@ Check = Callable[[NodeDefinition], Iterable[StepProblem]]
 
 
 def _plain(value: JsonValue) -> AnyJson:
-    """Returns a value, that of a resource locator alone."""
+    """Returns the value inside a resource locator, or any other value unchanged."""
     return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
 
 
@@ -61,7 +61,7 @@ _CHANGES = OptionTable(
 
 
 def _checked(*tables: OptionTable) -> Check:
-    """Returns a check of options, and of what no operation carries out."""
+    """Returns a check of the options and of settings that no operation supports."""
 
     def check(node: NodeDefinition) -> Iterable[StepProblem]:
         for table in tables:
@@ -108,7 +108,7 @@ def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
 
 
 def _comment(fields: ServiceFields) -> dict[str, AnyJson]:
-    """Returns a comment as a document, or as wiki markup where the step says so."""
+    """Returns a comment as a document, or as wiki markup if the step says so."""
     text = fields.text("comment")
     if fields.flag("options.wikiMarkup"):
         return {"body": text}
@@ -135,7 +135,7 @@ def _commenting(method: str, suffix: str = "") -> ServiceOperation:
 
 
 def _pages(path: str, items: str, table: OptionTable) -> ServiceOperation:
-    """Returns an operation that lists by numbered positions."""
+    """Returns an operation that lists by offset."""
 
     def next_page(answer: AnyJson, query: Mapping[str, str]) -> Mapping[str, str] | None:
         listed = answer.get(items) if isinstance(answer, Mapping) else None
@@ -156,7 +156,7 @@ _READ = OptionTable("additionalFields", "expand fields fieldsByKey properties up
 
 
 def _query(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the search; without a condition it finds all issues."""
+    """Returns the search query; without a condition it matches all issues."""
     chosen = {name: value for name, value in _SEARCH_OPTIONS.read(fields).items() if value != ""}
     return {"maxResults": _PAGE, "jql": 'created >= "1970-01-01"', "fields": "*navigable", **chosen}
 
@@ -215,7 +215,7 @@ _DEFAULTS = {"issue": "create", "issueComment": "add", "issueAttachment": "add",
 
 
 class JiraNode(HttpServiceNode):
-    """Issues and comments of Jira Cloud; attachments, people and own servers are not supported."""
+    """Supports issues and comments of Jira Cloud, but not attachments, users and Jira servers."""
 
     types = ("jira",)
     versions = (1,)
@@ -228,7 +228,7 @@ class JiraNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def operation_key(self, node: NodeDefinition) -> str:
-        """Returns `resource.operation`; a change of the status is a call of its own."""
+        """Returns `resource.operation`; a status change has its own key."""
         key = super().operation_key(node)
         is_status = key == "issue.update" and node.get("updateFields.statusId") is not None
         return "issue.changeStatus" if is_status else key

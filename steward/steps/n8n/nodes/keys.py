@@ -25,7 +25,7 @@ from steward.steps.workflow.step_types import (
 
 
 class RenameKeysNode(StepType):
-    """The node renameKeys: renames fields by name, then replaces the first match of patterns."""
+    """The node renameKeys: renames fields by name, then replaces the first match of each pattern."""
 
     types = ("renameKeys",)
     parameters = frozenset(("keys", "additionalOptions"))
@@ -73,7 +73,7 @@ def _renamed(params: Params, index: int, item: Item) -> Item:
 
 
 def _template(text: str) -> str:
-    """Converts `$1` of JavaScript to the syntax of google-re2."""
+    """Converts JavaScript's `$1` to the syntax of google-re2."""
     out, index = "", 0
     while index < len(text):
         if text[index] == "$" and index + 1 < len(text) and text[index + 1].isdigit():
@@ -96,7 +96,7 @@ def _by_pattern(
     for name, value in json.items():
         if depth != 0 and isinstance(value, Mapping):
             value = _by_pattern(value, program, into, depth - 1)
-        elif depth not in (0, 1) and isinstance(value, list):  # a list is a level of its own
+        elif depth not in (0, 1) and isinstance(value, list):  # a list counts as a nesting level
             value = [
                 _by_pattern(element, program, into, depth - 2) if isinstance(element, Mapping) else element
                 for element in value
@@ -110,9 +110,9 @@ _WITHIN = "removeDuplicateInputItems"
 
 
 class RemoveDuplicatesNode(StepType):
-    """The node removeDuplicates: fails if a compared field is missing or of several types.
+    """The node removeDuplicates: fails if a compared field is missing or has mixed types.
 
-    Version 2 also compares with what earlier runs have seen; what was seen leaves by a second output.
+    Version 2 can also compare with earlier runs; items seen before go to a second output.
     """
 
     types = ("removeDuplicates",)
@@ -140,11 +140,11 @@ class RemoveDuplicatesNode(StepType):
     )
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """Returns one output, or a second one for what earlier runs have seen."""
+        """Returns one output, plus a second one when comparing with earlier runs."""
         return ("out:0", "out:1") if node.get("operation") == COMPARES else ("out:0",)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields operations that are not known, and how earlier runs are compared with."""
+        """Yields unknown operations and the problems of comparing with earlier runs."""
         operation = node.get("operation", _WITHIN)
         if operation in (COMPARES, FORGETS):
             yield from history_problems(node)
@@ -207,7 +207,7 @@ def _compared(params: Params, items: Items) -> list[str]:
 
 
 def _listed(params: Params, name: str) -> list[str]:
-    """Returns field names from text, or from the list of objects of older versions."""
+    """Returns field names from text, or from the objects of older versions."""
     value = params.get(name, "")
     if isinstance(value, Mapping):
         names = [row.text("fieldName") for row in params.rows(f"{name}.fields")]
@@ -230,7 +230,7 @@ def _check_types(name: str, items: Items, *, dots: bool) -> None:
 
 
 def _type_name(value: JsonValue) -> str:
-    """Returns JavaScript's `typeof`, by which null, lists and objects are of one type."""
+    """Returns JavaScript's `typeof`, which is the same for null, lists and objects."""
     if js.is_number(value):
         return "number"
     return type(value).__name__ if isinstance(value, str | bool) else "object"

@@ -1,4 +1,4 @@
-"""The node linear: issues and their comments, by a bound account."""
+"""The node linear: issues and their comments, through a bound account."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,7 +19,10 @@ _REPLY = OptionTable("additionalFields", "parentId")
 
 
 def _document(text: str, form: CallForm, *own: str) -> Callable[[ServiceFields], dict[str, AnyJson]]:
-    """Returns the body of a document whose variables are parameters and, as `input`, the fields of a form."""
+    """Returns a function for the body of a GraphQL document.
+
+    Its variables are the parameters `own` and, as `input`, the fields of the form.
+    """
 
     def body(fields: ServiceFields) -> dict[str, AnyJson]:
         variables: dict[str, AnyJson] = {name: fields.text(name) for name in own}
@@ -73,7 +76,7 @@ _DEFAULTS = {"issue": "create", "comment": "addComment"}
 
 
 class LinearNode(HttpServiceNode):
-    """Issues and comments; lists and links are not."""
+    """Supports issues and comments, but not listing them and links."""
 
     types = ("linear",)
     versions = (1, 1.1)

@@ -68,7 +68,7 @@ _DEFAULTS = {"post": "create"}
 
 
 class LinkedInNode(HttpServiceNode):
-    """Posts of texts and links; images are not sent."""
+    """Publishes posts with text and links; does not send images."""
 
     types = ("linkedIn",)
     service = "LinkedIn"

@@ -41,7 +41,7 @@ def field_at(json: JsonObject, name: str, *, dots: bool) -> AnyJson:
 
 
 class SplitOutNode(StepType):
-    """The node splitOut: returns an item for each element of a list."""
+    """The node splitOut: outputs an item for each element of a list."""
 
     types = ("splitOut",)
     options = frozenset(("destinationFieldName", "disableDotNotation", "includeBinary"))
@@ -62,7 +62,7 @@ class SplitOutNode(StepType):
 
 
 def _fields_to_split(params: Params) -> tuple[list[str], list[str]]:
-    """Returns the fields with the lists, and the fields of their elements if they get other names."""
+    """Returns the fields that hold the lists, and the new names of their elements, if any."""
     fields = names_of(params.get("fieldToSplitOut", ""))
     if not fields:
         raise ItemFailed("Name the field to split out.")
@@ -94,7 +94,7 @@ def split_out(params: Params, item_index: int, item: Item) -> Items:
 
 
 def _element_fields(value: JsonValue, target: str, *, is_spread: bool) -> JsonObject:
-    """Returns the fields of one element: its own members if `is_spread`, else the element at `target`."""
+    """Returns an element's own members if `is_spread`, else the element as the field `target`."""
     if is_spread and js.is_object(value):
         return value
     if is_spread and js.is_list(value):
@@ -132,7 +132,7 @@ def _rest(
 
 
 class AggregateNode(StepType):
-    """The node aggregate: one item, paired with all items, so that `.item` after it is an error."""
+    """The node aggregate: one item, paired with all items; `.item` is therefore an error in later steps."""
 
     types = ("aggregate",)
     per_item = False
@@ -172,7 +172,7 @@ class AggregateNode(StepType):
 def with_gathered_files(item: Item, params: Params, items: Items) -> Item:
     """Returns the item with the files of all items if the options ask for them.
 
-    A file whose name is in use gets a number (`data_1`); with `keepOnlyUnique` equal files are kept once.
+    A file whose name is taken gets a number (`data_1`); with `keepOnlyUnique` equal files are kept once.
     """
     if not params.flag("options.includeBinaries"):
         return item
@@ -226,7 +226,7 @@ def _field_values(params: Params, items: Items, field: str, *, dots: bool) -> li
 
 
 def aggregate_fields(params: Params, items: Items) -> JsonObject:
-    """Returns the values of each named field as a list."""
+    """Returns the values of each named field as a list. Raises ItemFailed for a repeated name."""
     dots = not params.flag("options.disableDotNotation")
     into: dict[str, JsonValue] = {}
     named: set[str] = set()
@@ -283,7 +283,7 @@ class SortNode(StepType):
 
 
 async def ordered_by_code(call: StepCall, text: str) -> list[int]:
-    """Returns indexes as sorted by a comparison script. Raises ItemFailed."""
+    """Returns the indexes in the order of a comparison script. Raises ItemFailed."""
     try:
         return await call.evaluator.order(text, call.expression_context(()))
     except CodeFailed as failure:
@@ -291,7 +291,7 @@ async def ordered_by_code(call: StepCall, text: str) -> list[int]:
 
 
 def shuffled(call: StepCall) -> list[int]:
-    """Returns indexes in a random order that a resumed run repeats."""
+    """Returns the indexes in a random order that a resumed run repeats."""
     seed = f"{call.environment.seed}|{call.step.name}|{call.run}"
     return sorted(
         range(len(call.items)), key=lambda index: hashlib.sha256(f"{seed}|{index}".encode()).digest()
@@ -299,7 +299,7 @@ def shuffled(call: StepCall) -> list[int]:
 
 
 def ordered(items: Items, params: Params) -> list[int]:
-    """Returns indexes sorted by the named fields. Raises ItemFailed if no item has a field."""
+    """Returns the indexes sorted by the named fields. Raises ItemFailed if no item has a field."""
     dots = not params.flag("options.disableDotNotation")
     rows = params.rows("sortFieldsUi.sortField")
     if not rows:
@@ -313,7 +313,7 @@ def ordered(items: Items, params: Params) -> list[int]:
         for name, downward in keys:
             first = field_at(items[a].json, name, dots=dots)
             second = field_at(items[b].json, name, dots=dots)
-            if not is_same(first, second):  # values that cannot be ordered count as greater, as in n8n
+            if not is_same(first, second):  # as in n8n, values that cannot be compared count as greater
                 return -1 if _is_less(first, second) is not downward else 1
         return 0
 
@@ -355,7 +355,7 @@ class LimitNode(StepType):
 
 
 def limited(items: Items, params: Params) -> Items:
-    """Returns the items within the limit."""
+    """Returns the first or last items, up to the limit."""
     max_items = js.number(params.get("maxItems", 1))
     if max_items != max_items:
         raise ItemFailed("The number of items to keep is not a number.")

@@ -1,7 +1,7 @@
-"""The nodes readWriteFile, writeBinaryFile, readBinaryFile and readBinaryFiles, within the run's storage.
+"""The nodes readWriteFile, writeBinaryFile, readBinaryFile and readBinaryFiles, on the run's storage.
 
-What n8n writes to the disk of its machine is kept with the run, and read by later steps of the same run.
-See docs/design/files.md#files-of-the-machine.
+Files that n8n writes to its disk are stored with the run and readable by later steps of the same run. See
+docs/design/files.md#files-of-the-machine.
 """
 
 import re
@@ -32,11 +32,11 @@ _READ_FIELDS = ("mimeType", "fileType", "fileName", "fileExtension", "fileSize")
 
 
 class _LocalFileNode(StepType):
-    stateful = True  # what it writes is known to the run alone, and written again when the run is continued
+    stateful = True  # its files exist only in memory during the run; a resumed run writes them again
 
 
 class ReadWriteFileNode(_LocalFileNode):
-    """Writes a file of each item, or makes an item of each file that a selector names."""
+    """Writes a file per item, or outputs an item per file that a selector matches."""
 
     types = ("readWriteFile",)
     versions = (1, 1.1)
@@ -49,20 +49,20 @@ class ReadWriteFileNode(_LocalFileNode):
         return f"readWriteFile.{node.literal('operation', 'read')}"
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that it writes; none if it reads."""
+        """Returns the name of the file that it writes, or none if it reads."""
         return (node.file_name("dataPropertyName"),) if node.get("operation", "read") == "write" else ()
 
     def known_fields(self, node: NodeDefinition) -> KnownFields | None:
-        """Returns the fields of an item that describe the file it reads; None if it writes."""
+        """Returns the fields that describe a file it reads, or None if it writes."""
         return None if self.file_names(node) else dict.fromkeys(_READ_FIELDS)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields where the file is kept."""
+        """Yields a note on where the file is kept."""
         if self.file_names(node):
             yield _kept_with_run()
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Returns whether it hands on the files of its items: only if it writes."""
+        """Returns whether its items keep their files, which is the case only when it writes."""
         return call.first.text("operation", "read") == "write"
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -74,7 +74,7 @@ class ReadWriteFileNode(_LocalFileNode):
 
 
 class WriteBinaryFileNode(_LocalFileNode):
-    """Writes a file of each item, as readWriteFile does in newer versions of n8n."""
+    """Writes a file per item, as readWriteFile does in newer versions of n8n."""
 
     types = ("writeBinaryFile",)
     field_use = FieldUse.EXTENDS_ITEMS
@@ -86,7 +86,7 @@ class WriteBinaryFileNode(_LocalFileNode):
         return (node.file_name("dataPropertyName"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields where the file is kept."""
+        """Yields a note on where the file is kept."""
         yield _kept_with_run()
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -114,7 +114,7 @@ class ReadBinaryFileNode(_LocalFileNode):
 
 
 class ReadBinaryFilesNode(_LocalFileNode):
-    """Makes an item of each file that a selector names, once for all items it receives."""
+    """Outputs an item per file that a selector matches, once for all input items."""
 
     types = ("readBinaryFiles",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -122,14 +122,14 @@ class ReadBinaryFilesNode(_LocalFileNode):
     parameters = frozenset(("fileSelector", "dataPropertyName"))
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Makes an item of each file that the selector names."""
+        """Outputs an item per matching file."""
         name = call.first.text("dataPropertyName") or "data"
         files = _selected(call, call.first.text("fileSelector"))
         return NodeResult([[Item({}, paired_with(0), binary={name: file}) for file in files]])
 
 
 def selected(selector: str, paths: Iterable[str]) -> list[str]:
-    """Returns the paths that a selector names: that path, or those that fit its `*`, `**` and `?`."""
+    """Returns the paths that a selector matches; it is a path or has `*`, `**` or `?`."""
     regex_by_wildcard = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", selector)
     regex = "".join(regex_by_wildcard.get(part, re2.escape(part)) for part in parts)
@@ -174,7 +174,7 @@ async def _read(call: StepCall, index: int) -> list[Item]:
 
 
 def _with_options(file: BinaryReference, params: Params) -> BinaryReference:
-    """Returns the file with the name and type that the options say."""
+    """Returns the file with the name and type set in the options."""
     name = params.text("options.fileName") or file.file_name or ""
     extension = params.text("options.fileExtension").lstrip(".")
     if extension:
@@ -183,13 +183,13 @@ def _with_options(file: BinaryReference, params: Params) -> BinaryReference:
 
 
 def _fields_of(file: BinaryReference) -> dict[str, str]:
-    """Returns the fields of an item that describe a file."""
+    """Returns the fields that describe a file in an item."""
     view = file.view()
     return {name: str(view[name]) for name in _READ_FIELDS if name in view}
 
 
 def _selected(call: StepCall, selector: str) -> list[BinaryReference]:
-    """Returns the files of this run that a selector names, in the order of their paths. Raises ItemFailed."""
+    """Returns this run's files that a selector matches, ordered by path. Raises ItemFailed."""
     written = call.environment.written_files
     files = [written[path] for path in selected(selector, sorted(written))]
     if not files:

@@ -18,9 +18,10 @@ from steward.steps.workflow.step_types import (
 
 
 class SplitInBatchesNode(StepType):
-    """Version 3: output 0 done, 1 the batch; version 2 the other way; version 1 batches alone, and a flag.
+    """Outputs batches on one output and the collected items on the other; version 1 has one output.
 
-    Items keep their original pairing, so that `.item` works after the loop.
+    Version 3 has the collected items on output 0, version 2 the batches. Items keep their original pairing,
+    so that `.item` works after the loop.
     """
 
     types = ("splitInBatches",)
@@ -31,7 +32,7 @@ class SplitInBatchesNode(StepType):
     stateful = True
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """Returns the outputs of the version."""
+        """Returns the outputs of this version."""
         if node.version < 2:
             return ("loop",)
         return ("loop", "done") if node.version < 3 else ("done", "loop")
@@ -64,7 +65,7 @@ def _size_of(version: float) -> int:
 
 
 def _home(call: StepCall, index: int) -> tuple[Link, ...]:
-    """Returns the source of an item, which differs from that of the run that passes it on."""
+    """Returns the source of an item in the step before the loop."""
     source = call.sources[0]
     return () if source is None else (ItemRef(source.step, source.run, source.output, index),)
 

@@ -1,4 +1,4 @@
-"""The node mailchimp: members of audiences, their tags, and campaigns, by a bound account."""
+"""The node mailchimp: members of audiences, their tags, and campaigns, through a bound account."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ def _groups(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def _moment(name: str) -> Shape:
-    """Returns a shape that writes a date in UTC, as Mailchimp takes it."""
+    """Returns a shape that converts a date to UTC in Mailchimp's format. Raises ItemFailed."""
 
     def shape(value: JsonValue) -> dict[str, str]:
         try:
@@ -76,7 +76,7 @@ _CHANGES = OptionTable(
 
 
 def _new_member(fields: ServiceFields) -> JsonObject:
-    """Returns a member; fields, groups and place are parameters beside the options."""
+    """Returns a new member; fields, groups and location are parameters beside the options."""
     return {
         "email_address": fields.text("email"),
         "status": fields.text("status"),
@@ -116,7 +116,7 @@ def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
 
 
 def _pages(path: str, items: str, options: str, **needed: str) -> ServiceOperation:
-    """Returns an operation that lists by numbered positions."""
+    """Returns an operation that lists by offset."""
     table = OptionTable("options", options)
 
     def next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
@@ -180,7 +180,7 @@ _DEFAULTS = {"member": "create", "memberTag": "create", "campaign": "getAll", "l
 
 
 class MailchimpNode(HttpServiceNode):
-    """Members of audiences and campaigns; nobody is deleted permanently, and fields as JSON are refused."""
+    """Supports audience members and campaigns; rejects permanent deletion and fields given as JSON."""
 
     types = ("mailchimp",)
     versions = (1,)

@@ -1,4 +1,4 @@
-"""The node mailerLite: subscribers, by a bound account."""
+"""The node mailerLite: subscribers, through a bound account."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ _DEFAULTS = {"subscriber": "create"}
 
 
 class MailerLiteNode(HttpServiceNode):
-    """Subscribers, by the present API of MailerLite, which version 2 of the node calls."""
+    """Supports subscribers through MailerLite's current API, which version 2 of the node calls."""
 
     types = ("mailerLite",)
     versions = (2,)

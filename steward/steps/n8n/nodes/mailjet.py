@@ -1,4 +1,4 @@
-"""The node mailjet: mails, by a bound account."""
+"""The node mailjet: sends mail, through a bound account."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -50,7 +50,7 @@ _DEFAULTS = {"email": "send"}
 
 
 class MailjetNode(HttpServiceNode):
-    """Mails without templates, variables and files."""
+    """Sends mail without templates, variables and files."""
 
     types = ("mailjet",)
     service = "Mailjet"

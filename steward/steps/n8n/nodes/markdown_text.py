@@ -27,7 +27,7 @@ _LARGEST = 1024 * 1024
 
 
 class MarkdownNode(StepType):
-    """Converts to HTML by showdown in the sandbox, and to Markdown by html_to_markdown.py."""
+    """Converts to HTML with showdown in the sandbox, and to Markdown with html_to_markdown.py."""
 
     types = ("markdown",)
     parameters = frozenset(("mode", "markdown", "html", "destinationKey", "options"))
@@ -114,9 +114,9 @@ _BUILT = Path(__file__).parents[3] / "sandbox" / "built" / "showdown.js"
 
 @cache
 def _script() -> str:
-    """Returns a script that converts texts to HTML; a text that fails gives null.
+    """Returns a script that converts texts to HTML; a text that fails becomes null.
 
-    showdown reads the last match from `RegExp.$1`, which QuickJS does not have.
+    It defines `RegExp.$1`, which showdown reads and QuickJS lacks.
     """
     return f"""export default function main(input) {{
 const module = {{ exports: {{}} }};
@@ -140,7 +140,7 @@ return input.map(([text, options]) => {{
 
 
 def _text_and_options(call: StepCall, index: int) -> list[JsonValue]:
-    """Returns an item's Markdown, None if it is too large, and the options that are supported."""
+    """Returns an item's Markdown, or None if it is too large, and its supported options."""
     try:
         params = call.params(index)
         text, options = params.text("markdown"), params.get("options", {})

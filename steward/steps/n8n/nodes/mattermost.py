@@ -1,4 +1,4 @@
-"""The node mattermost: messages, channels, people and reactions of the bound server."""
+"""The node mattermost: messages, channels, users and reactions on the bound server."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ _COLLECTIONS = {
 
 
 def _attachments(fields: ServiceFields) -> list[AnyJson]:
-    """Returns the attachments; their rows of fields lie one deeper in the node than at Mattermost."""
+    """Returns the attachments; the node nests their fields one level deeper than Mattermost does."""
     rows = fields.value("attachments")
     attachments = []
     for row in rows if isinstance(rows, list) else ():
@@ -102,7 +102,7 @@ _DEFAULTS = {"message": "post", "channel": "create", "user": "create", "reaction
 
 
 class MattermostNode(ServiceNode):
-    """Messages with attachments; searching and creating people are not supported."""
+    """Supports messages with attachments, but not searching and creating users."""
 
     types = ("mattermost",)
     connector = "mattermost"

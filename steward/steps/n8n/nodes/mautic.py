@@ -1,4 +1,4 @@
-"""The node mautic: contacts, by a bound account at the host of the Mautic."""
+"""The node mautic: contacts, through a bound account on the host of the Mautic installation."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ _LIST = OptionTable("options", "search orderBy orderByDir minimal publishedOnly 
 
 
 def _contact(contact: AnyJson, fields: ServiceFields) -> Mapping[str, AnyJson]:
-    """Returns the fields of a contact alone, unless the step asks for raw data."""
+    """Returns only the fields of a contact, or the raw data if the step asks for it."""
     if fields.flag("options.rawData"):
         return contact if isinstance(contact, Mapping) else {}
     values = js.get_path(contact, "fields.all")
@@ -37,7 +37,7 @@ def _one(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJso
 
 
 def _all(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    """Returns the contacts of a page, which Mautic has by their ids."""
+    """Returns the contacts of a page, which Mautic keys by their ids."""
     contacts = js.get_path(answer, "contacts")
     rows = list(contacts.values()) if isinstance(contacts, Mapping) else contacts
     return [_contact(contact, fields) for contact in rows] if isinstance(rows, list) else []
@@ -83,7 +83,7 @@ _DEFAULTS = {"contact": "create", "segmentContact": "add", "campaignContact": "a
 
 
 class MauticNode(HttpServiceNode):
-    """Contacts, and the segments and campaigns that they are added to."""
+    """Supports contacts, and adding them to segments and campaigns."""
 
     types = ("mautic",)
     service = "Mautic"

@@ -1,4 +1,4 @@
-"""The node merge: appends, combines or joins items of several inputs."""
+"""The node merge: appends, combines or joins the items of several inputs."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from steward.steps.workflow.step_types import (
     WorkflowStepFailed,
 )
 
-_MAX_PAIRS = 500_000  # what each-with-each may make in the service's own memory
+_MAX_PAIRS = 500_000  # pairs that a cross join may create in the service's memory
 
 _MODES = {
     1: frozenset(
@@ -47,7 +47,7 @@ _WHOLE = frozenset(("append", "chooseBranch", "passThrough", "wait"))
 
 
 class MergeNode(StepType):
-    """Waits for all connected inputs; chooseBranch never runs without them."""
+    """Waits for all connected inputs; chooseBranch never runs without all of them."""
 
     types = ("merge",)
     versions = (1, 2, 2.1, 3, 3.1, 3.2)
@@ -95,7 +95,7 @@ class MergeNode(StepType):
     )
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that it reads fields if it joins by fields, else passes items on."""
+        """Returns READS if it joins by fields, else PASSES_ITEMS."""
         return FieldUse.PASSES_ITEMS if step.config.get("mode", "append") in _WHOLE else FieldUse.READS
 
     def inputs(self, node: NodeDefinition) -> int:
@@ -104,7 +104,7 @@ class MergeNode(StepType):
         return count if isinstance(count, int) and 2 <= count <= 10 else 2
 
     def demands_all(self, step: PlanStep) -> bool:
-        """Returns whether it chooses a branch, which needs all inputs."""
+        """Returns whether it chooses a branch, which requires all inputs."""
         return step.config.get("mode") in ("chooseBranch", "passThrough", "wait")
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -168,7 +168,7 @@ def _chosen(call: StepCall, params: Params) -> Items:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """The rules for merging fields: which input wins, deeply or not, and whether empty values lose."""
+    """The rules for merging fields: which input wins, whether to merge deeply and skip empty values."""
 
     resolve: str
     deep: bool
@@ -203,7 +203,7 @@ def _lay(into: dict[str, AnyJson], over: Mapping[str, AnyJson], *, deep: bool, f
 
 
 def _over(present: JsonValue, value: JsonValue, *, fill_empty: bool) -> AnyJson:
-    """Merges a value over another: objects by field, lists by index."""
+    """Merges a value into another: objects by field, lists by index."""
     if isinstance(present, dict) and isinstance(value, Mapping):
         _lay(present, value, deep=True, fill_empty=fill_empty)
         return present
@@ -258,12 +258,12 @@ def _with_suffixes(row: Sequence[tuple[int, Item]]) -> JsonObject:
     fields: dict[str, JsonValue] = {}
     for number, item in row:
         fields |= _suffixed(item.json, number)
-    # n8n also keeps the last input's fields under their own names.
+    # like n8n, also keeps the last input's fields under their own names
     return {**fields, **row[-1][1].json} if len(row) > 1 else fields
 
 
 def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
-    """Pairs each item with each. Raises WorkflowStepFailed beforehand if there are too many pairs."""
+    """Pairs every item with every other. Raises WorkflowStepFailed first if there would be too many pairs."""
     if len(outer) * len(inner) > _MAX_PAIRS:
         message = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
         raise WorkflowStepFailed(message)
@@ -288,14 +288,14 @@ def _all_pairs(call: StepCall, params: Params) -> Items:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The indexes of the items of the second input that match each item of the first."""
+    """The indexes of matching items: for each first item its matches, and all matched second items."""
 
     of_first: Sequence[Sequence[int]]
     of_second: frozenset[int]
 
 
 def fields_to_match(params: Params) -> list[tuple[str, str]]:
-    """Returns the pairs of field names by which lists are joined. Raises ItemFailed if there are none."""
+    """Returns the pairs of field names to join by. Raises ItemFailed if there are none."""
     if params.has("fieldsToMatchString") and not params.flag("advanced"):
         pairs = [(name, name) for name in names_of(params.text("fieldsToMatchString"))]
     else:
@@ -307,7 +307,7 @@ def fields_to_match(params: Params) -> list[tuple[str, str]]:
 
 
 def all_there(inputs: Sequence[Items], pairs: Sequence[tuple[str, str]], *, dots: bool) -> None:
-    """Raises ItemFailed if no item of a non-empty list has a field."""
+    """Raises ItemFailed if a field is missing from every item of a non-empty input."""
     for number, items in enumerate(inputs[:2]):
         for name in (pair[number] for pair in pairs):
             if items and all(_field(item, name, dots=dots) is js.UNDEFINED for item in items):
@@ -323,7 +323,7 @@ def matched(
     dots: bool,
     only_first: bool,
 ) -> Matches:
-    """Returns which items match."""
+    """Returns which items of the two inputs match."""
     first_names, second_names = [name for name, _ in pairs], [name for _, name in pairs]
     indexes_by_key = _indexes_by_key(second, second_names, fuzzy=fuzzy, dots=dots)
     of_first: list[Sequence[int]] = []
@@ -386,7 +386,7 @@ def _pairs(call: StepCall, matches: Matches, clash: Clash) -> Items:
 
 
 def _alone(call: StepCall, matches: Matches, number: int, clash: Clash | None = None) -> Items:
-    """Returns the items of one input without a match."""
+    """Returns the items of one input that have no match."""
     out: Items = []
     for index, item in enumerate(call.inputs[number]):
         is_alone = not matches.of_first[index] if number == 0 else index not in matches.of_second
@@ -456,8 +456,8 @@ def _older_matches(call: StepCall, params: Params) -> Matches:
     index_by_key: dict[str, int] = {}
     for index, item in enumerate(call.inputs[1]):
         key = js.get_path(item.json, pair[1])
-        if js.truthy(key):  # this version takes 0, false and '' for no key at all
-            index_by_key[js.text(key)] = index  # the last one with the same key counts
+        if js.truthy(key):  # in this version 0, false and '' are no keys
+            index_by_key[js.text(key)] = index  # of several items with one key the last counts
     of_first: list[Sequence[int]] = []
     for item in call.inputs[0]:
         key = js.get_path(item.json, pair[0])

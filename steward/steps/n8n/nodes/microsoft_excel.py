@@ -1,4 +1,4 @@
-"""The node microsoftExcel: rows of sheets and tables of workbooks, as the person who signed in."""
+"""The node microsoftExcel: reads sheets of workbooks, as the person who signed in."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ _WORKBOOK = "/drive/items/{workbook}/workbook"
 
 
 def _rows(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    """Returns the used rows of a sheet, by the names in the first one. Raises ItemFailed."""
+    """Returns the used rows of a sheet as objects, keyed by the header row. Raises ItemFailed."""
     values = js.get_path(answer, "values")
     rows = [row for row in values if isinstance(row, list)] if isinstance(values, list) else []
     if not rows or rows == [[""]]:
@@ -52,7 +52,7 @@ _DEFAULTS = {"workbook": "getAll", "worksheet": "getAll", "table": "append"}
 
 
 class MicrosoftExcelNode(HttpServiceNode):
-    """Sheets are read; nothing is written, and tables are not read."""
+    """Reads sheets; does not write or read tables."""
 
     types = ("microsoftExcel",)
     versions = (1, 2, 2.1, 2.2)

@@ -18,7 +18,7 @@ _PARENT = OptionTable("options", "parentFolderId")
 
 
 def _of_kind(kind: str) -> Answered:
-    """Returns the objects of a page that are files or folders. Raises ItemFailed where there are more."""
+    """Returns a reader of the page's files or folders. Raises ItemFailed if there are further pages."""
 
     def answered(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
         if isinstance(answer, Mapping) and answer.get("@odata.nextLink"):
@@ -76,7 +76,7 @@ _DEFAULTS = {"file": "upload", "folder": "create"}
 
 
 class MicrosoftOneDriveNode(HttpServiceNode):
-    """Files are sent, searched and renamed, folders made and read; files are not fetched or copied."""
+    """Uploads, searches and renames files, and creates and reads folders; does not fetch or copy files."""
 
     types = ("microsoftOneDrive",)
     versions = (1, 1.1)
@@ -92,6 +92,6 @@ class MicrosoftOneDriveNode(HttpServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item, with the file that it sends. Raises ItemFailed."""
+        """Returns the call of one item with the file that it sends. Raises ItemFailed."""
         prepared = self.operations[key].call(fields)
         return await with_content(call, index, fields, prepared) if key == "file.upload" else prepared

@@ -1,4 +1,4 @@
-"""The node microsoftOutlook: mail of the mailbox bound to it, by Microsoft Graph."""
+"""The node microsoftOutlook: mail of the bound mailbox, through Microsoft Graph."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -64,7 +64,7 @@ def _many(answer: JsonValue, fields: ServiceFields) -> Sequence[Mapping[str, Any
 
 
 def _draft_path(more: str = "") -> AnyJson:
-    """Returns what chooses the path of a draft: the first version calls it a message."""
+    """Returns a function for the path of a draft, which version 1 calls a message."""
 
     def choose(fields: ServiceFields) -> str:
         return message_path(fields, "messageId" if fields.version < 2 else "draftId", more)
@@ -233,7 +233,7 @@ _COLLECTIONS = {
 
 
 class MicrosoftOutlookNode(ServiceNode):
-    """Messages, drafts, folders and attachments; calendars and contacts are not supported."""
+    """Supports messages, drafts, folders and attachments, but not calendars and contacts."""
 
     types = ("microsoftOutlook",)
     versions = (1, 2)
@@ -255,11 +255,11 @@ class MicrosoftOutlookNode(ServiceNode):
     )  # fmt: skip
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns mail.send, or the call or read of the connector."""
+        """Returns mail.send, or the connector's read or call."""
         return SEND_MAIL.name if self.operation_key(node) in _SENT else super().operation(node)
 
     def operation_key(self, node: NodeDefinition) -> str:
-        """Returns `resource.operation`; what only makes a draft is an operation of its own."""
+        """Returns `resource.operation`; saving a message only as a draft has its own key."""
         key = super().operation_key(node)
         if key == "message.send" and node.get("additionalFields.saveAsDraft") is True:
             return "draft.create"
@@ -269,11 +269,11 @@ class MicrosoftOutlookNode(ServiceNode):
         return "message.createReply" if keeps else key
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Returns True for a reply, which Microsoft does not answer; n8n hands on the draft made before."""
+        """Returns True for a reply: Microsoft returns nothing, but n8n outputs the draft it made before."""
         return self.operation_key(node) == "message.reply"
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the names of the files that its message or draft gets."""
+        """Returns the names of the files attached to its message or draft."""
         key = self.operation_key(node)
         if key == "messageAttachment.add":
             return (node.file_name("binaryPropertyName"),)
@@ -282,7 +282,7 @@ class MicrosoftOutlookNode(ServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item, with the files that it holds. Raises ItemFailed."""
+        """Returns the call of one item with its attachments. Raises ItemFailed."""
         prepared = (
             await sent_draft(port, _draft_path()(fields))
             if key == "draft.send"

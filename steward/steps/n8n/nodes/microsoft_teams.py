@@ -1,4 +1,4 @@
-"""The node microsoftTeams: sends a message to the bound connection's channel."""
+"""The node microsoftTeams: sends a message to the channel of the bound connection."""
 
 import html
 import re
@@ -25,7 +25,7 @@ _BREAK = re.compile(r"(?i)<\s*(?:br|/p|/div|/li|/h[1-6]|/tr)\b[^>]*>")
 
 
 class MicrosoftTeamsNode(StepType):
-    """Only creating messages in a channel or chat is supported."""
+    """Supports only creating messages in a channel or chat."""
 
     types = ("microsoftTeams",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -56,7 +56,7 @@ class MicrosoftTeamsNode(StepType):
         return "teams"
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Returns True: the channel's address does not answer with the message, which n8n hands on."""
+        """Returns True: the channel's webhook does not return the message, which n8n outputs."""
         return True
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
@@ -100,7 +100,7 @@ class MicrosoftTeamsNode(StepType):
 
 
 def _lines(message: str, kind: str) -> list[str]:
-    """Returns the lines of the message; HTML tags are removed."""
+    """Returns the lines of the message without HTML tags."""
     text = message
     if kind == "html":
         text = html.unescape(_TAG.sub("", _BREAK.sub("\n", message)))

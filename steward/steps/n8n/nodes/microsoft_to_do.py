@@ -1,4 +1,4 @@
-"""The node microsoftToDo: tasks and their lists, as the person who signed in."""
+"""The node microsoftToDo: tasks and task lists, as the person who signed in."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _TASKS = "/lists/{taskListId}/tasks"
 
 
 def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-    """Returns the next page by how many were skipped, which the link of Microsoft Graph says."""
+    """Returns the query of the next page, taken from Microsoft Graph's link."""
     link = answer.get("@odata.nextLink") if isinstance(answer, Mapping) else None
     page = js.get_path(answer, "value")
     if not link or not isinstance(page, list):
@@ -45,7 +45,7 @@ _DEFAULTS = {"task": "get", "list": "get", "linkedResource": "get"}
 
 
 class MicrosoftToDoNode(HttpServiceNode):
-    """Tasks and lists; resources linked to tasks are not."""
+    """Supports tasks and lists, but not resources linked to tasks."""
 
     types = ("microsoftToDo",)
     service = "Microsoft To Do"

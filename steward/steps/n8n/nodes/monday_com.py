@@ -1,4 +1,4 @@
-"""The node mondayCom: items of boards and their updates, by a bound account."""
+"""The node mondayCom: items of boards and their updates, through a bound account."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,7 +17,7 @@ _COLUMNS = OptionTable("additionalFields", "columnValues")
 
 
 def _operation(text: str, path: str, variables: str, needed: str) -> ServiceOperation:
-    """Returns an operation whose document has the parameters `variables` as variables."""
+    """Returns an operation that sends a GraphQL document with the parameters `variables`."""
 
     def body(fields: ServiceFields) -> dict[str, AnyJson]:
         return {"query": text, "variables": {name: fields.text(name) for name in variables.split()}}
@@ -89,7 +89,7 @@ _DEFAULTS = {"boardItem": "create"}
 
 
 class MondayNode(HttpServiceNode):
-    """Items of boards; boards, groups and columns themselves are not."""
+    """Supports items of boards, but not boards, groups and columns themselves."""
 
     types = ("mondayCom",)
     service = "monday.com"

@@ -22,7 +22,7 @@ from steward.steps.workflow.step_types import (
 
 
 class MoveBinaryDataNode(StepType):
-    """The older form of extractFromFile and convertToFile for JSON and texts."""
+    """The predecessor of extractFromFile and convertToFile for JSON and text."""
 
     types = ("moveBinaryData",)
     versions = (1, 1.1)
@@ -49,12 +49,12 @@ class MoveBinaryDataNode(StepType):
         return f"moveBinaryData.{node.literal('mode', 'binaryToJson')}"
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that it makes fields of; none if it makes a file."""
+        """Returns the name of the file that it reads, or none if it creates one."""
         reads = node.literal("mode", "binaryToJson") == "binaryToJson"
         return (node.file_name("sourceKey"),) if reads else ()
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields an option that hides faults."""
+        """Yields an option that would hide errors."""
         if node.get("options.ignoreJsonParseErrors"):
             message = "It hands on text that is not JSON as it is; here the item fails. Check what it reads."
             yield StepProblem("warning", "parameter", message)

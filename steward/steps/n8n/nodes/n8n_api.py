@@ -1,4 +1,4 @@
-"""The node n8n: workflows and executions of an n8n, by a bound account at its own host."""
+"""The node n8n: workflows and executions of an n8n instance, through an account bound at its host."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _NAMES = (
 )
 _WORKFLOW = {"workflowId": "which workflow it means"}
 _EXECUTION = {"executionId": "which execution it means"}
-_PARTS = ("name", "nodes", "connections", "settings", "staticData")  # what the API takes of a workflow
+_PARTS = ("name", "nodes", "connections", "settings", "staticData")  # accepted by the API
 
 
 def _active(value: JsonValue) -> JsonObject:
@@ -41,7 +41,7 @@ _DETAILS = OptionTable("options", "", {"activeWorkflows": _details})
 
 
 def _workflow(fields: ServiceFields) -> JsonObject:
-    """Returns the parts of a workflow that the API takes. Raises ItemFailed."""
+    """Returns the members of a workflow that the API accepts. Raises ItemFailed."""
     workflow = fields.json("workflowObject", "Workflow Object")
     if not isinstance(workflow, Mapping):
         raise ItemFailed("This step does not say which workflow it writes. Fill it in.")
@@ -88,7 +88,7 @@ _DEFAULTS = {"workflow": "getAll"}
 
 
 class N8nNode(HttpServiceNode):
-    """Workflows and executions; credentials and audits are not supported."""
+    """Supports workflows and executions, but not credentials and audits."""
 
     types = ("n8n",)
     versions = (1,)

@@ -1,4 +1,4 @@
-"""The node nocoDb: rows of tables, by a bound account."""
+"""The node nocoDb: rows of tables, through a bound account."""
 
 from collections.abc import Iterable, Mapping
 
@@ -27,7 +27,7 @@ _LIST = OptionTable("options", "where", {"sort": _sorted, "fields": _joined("fie
 
 
 def _row(fields: ServiceFields) -> dict[str, AnyJson]:
-    """Returns the row that is written, with its id where one is changed."""
+    """Returns the row to write, with its id if the step changes it."""
     number = {"Id": fields.value("id")} if fields.text("id") else {}
     if fields.text("dataToSend", "defineBelow") == "autoMapInputData":
         ignored = {part.strip() for part in fields.text("inputsToIgnore").split(",")}
@@ -70,7 +70,7 @@ _DEFAULTS = {"row": "get"}
 
 
 class NocoDbNode(HttpServiceNode):
-    """Rows, by the API that NocoDB has since 0.200."""
+    """Supports rows, through the API of NocoDB 0.200 and later."""
 
     types = ("nocoDb",)
     versions = (1, 2, 3)
@@ -85,5 +85,5 @@ class NocoDbNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Returns true for writes: n8n hands on the row, of which NocoDB answers the id alone."""
+        """Returns True for writes: n8n outputs the row, but NocoDB returns only its id."""
         return self.operation_key(node) in ("row.create", "row.update")

@@ -1,4 +1,4 @@
-"""The node notion: pages of databases, other pages and blocks that the bound integration sees."""
+"""The node notion: databases, pages and blocks that are shared with the bound integration."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -83,7 +83,7 @@ def _with_blocks(fields: ServiceFields, body: dict[str, JsonValue]) -> dict[str,
 
 def _create(fields: ServiceFields) -> dict[str, JsonValue]:
     properties = properties_of(fields)
-    # The id of the property that is the title is always “title”, whatever its name.
+    # The id of the title property is always “title”, whatever its name.
     if title := fields.text("title"):
         properties["title"] = {"title": rich_text(title)}
     parent = {"database_id": notion_id(fields.text("databaseId"))}
@@ -105,7 +105,7 @@ def _append(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def _value(row: ServiceFields, kind: str, condition: str) -> AnyJson:
-    """Returns what a condition compares with. Raises ItemFailed for a kind that cannot be compared here."""
+    """Returns the operand of a condition. Raises ItemFailed for a kind that is not supported."""
     if condition in _EMPTY:
         return True
     if condition in _SPANS:
@@ -189,7 +189,7 @@ def _databases(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
 
 
 def _block_texts(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
-    """Returns the blocks of a page; simplified, each with its text as `content`."""
+    """Returns the blocks of a page; simplified ones have their text as `content`."""
     blocks = _results(answer)
     if fields.version < 2.2 or not fields.flag("simplifyOutput", True):
         return blocks
@@ -217,7 +217,7 @@ def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _search(kind: str = "") -> Callable[[ServiceFields], dict[str, JsonValue]]:
-    """Returns the body of a search, of objects of one kind or of the kind that the step's option names."""
+    """Returns the body of a search for objects of `kind` or, by default, of the kind the step selects."""
 
     def body(fields: ServiceFields) -> dict[str, JsonValue]:
         chosen = kind or fields.text("options.filter.filters.value")
@@ -239,7 +239,7 @@ def _search_order(sort: JsonObject) -> JsonObject:
 
 
 def _searched(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
-    """Returns pages and databases, each simplified in its own way."""
+    """Returns the pages and databases of a result, each simplified as its kind requires."""
     return [
         item
         for result in _results(answer)
@@ -304,7 +304,7 @@ _DEFAULTS = {
 
 
 class NotionNode(ServiceNode):
-    """Pages, databases and blocks; files are not supported."""
+    """Supports pages, databases and blocks, but not files."""
 
     types = ("notion",)
     versions = (1, 2, 2.1, 2.2)

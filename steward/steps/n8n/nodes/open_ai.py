@@ -1,4 +1,4 @@
-"""The node openAi: texts by OpenAI's models, by a bound account."""
+"""The node openAi: text completions by OpenAI's models, through a bound account."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -34,7 +34,7 @@ _PROMPTS: Mapping[str, Mapping[str, Shape]] = {
 
 
 def _choices(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    """Returns the choices, or the whole answer where the step asks for it."""
+    """Returns the choices, or the whole response if the step asks for it."""
     if not fields.flag("simplifyOutput", True):
         return [answer] if isinstance(answer, Mapping) else []
     rows = js.get_path(answer, "choices")
@@ -42,7 +42,7 @@ def _choices(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, An
 
 
 def _model(name: str) -> ServiceOperation:
-    """Returns the operation whose model is the parameter `name`."""
+    """Returns an operation that takes its model from the parameter `name`."""
 
     def problems(node: NodeDefinition) -> Iterable[StepProblem]:
         if node.get(name) in (None, ""):
@@ -63,7 +63,7 @@ _DEFAULTS = {"chat": "complete", "text": "complete"}
 
 
 class OpenAiNode(HttpServiceNode):
-    """Completions of chats and texts; images, files and moderation are not."""
+    """Supports chat and text completions, but not images, files and moderation."""
 
     types = ("openAi",)
     versions = (1, 1.1)

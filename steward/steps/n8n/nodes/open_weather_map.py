@@ -1,4 +1,4 @@
-"""The node openWeatherMap: the weather of a place now and in the next five days, by a bound account."""
+"""The node openWeatherMap: current weather and the five-day forecast, through a bound account."""
 
 from collections.abc import Iterable, Mapping
 
@@ -52,7 +52,7 @@ _DEFAULTS = {"weather": "currentWeather"}
 
 
 class OpenWeatherMapNode(HttpServiceNode):
-    """Both operations of the node, with every way to name a place."""
+    """Supports both operations of the node and every way to name a location."""
 
     types = ("openWeatherMap",)
     service = "OpenWeatherMap"

@@ -1,4 +1,4 @@
-"""The node pipedrive: deals, people, organizations, activities, notes and leads, by a bound account."""
+"""The node pipedrive: deals, persons, organizations, activities, notes and leads."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -46,13 +46,13 @@ def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProb
 
 
 def _data(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
-    """Returns the object or list in `data`; nothing where Pipedrive answers `null`."""
+    """Returns the object or list in `data`, or nothing if it is `null`."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     return [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
 
 
 def _hits(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
-    """Returns the hits of a search, each with its score beside its fields."""
+    """Returns the hits of a search, each with its score beside its fields, or as raw data."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     rows = data.get("items") if isinstance(data, Mapping) else None
     hits = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, Mapping)]
@@ -206,7 +206,7 @@ _OPERATIONS = {
 
 
 class PipedriveNode(HttpServiceNode):
-    """Records of Pipedrive; files, products of deals, and names of own fields are not supported."""
+    """Supports Pipedrive's records, but not files, products of deals and custom field names."""
 
     types = ("pipedrive",)
     versions = (1,)

@@ -43,7 +43,7 @@ class NoOpNode(StepType):
 
 
 class ExecutionDataNode(NoOpNode):
-    """The node executionData: passes items on; its notes for n8n's list of executions are not kept."""
+    """The node executionData: passes items on; does not store its notes for n8n's list of executions."""
 
     types = ("executionData",)
     versions = (1, 1.1)
@@ -81,7 +81,7 @@ class RespondToWebhookNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a warning that no response is sent, and a problem for what would follow a response."""
+        """Yields a warning that no response is sent, and a problem for steps on a response output."""
         message = (
             "It answers whoever called the webhook. No caller waits for a run here, so nobody receives it."
         )
@@ -126,7 +126,7 @@ class WaitNode(StepType):
     kind = StepKind.WAIT
     per_item = False
     parameters = frozenset(("resume", "amount", "unit", "dateTime", "options", "limitWaitTime")) | frozenset(
-        # of waits for a call or a form, which are one problem as a whole
+        # for the parameters of a wait for a call or form; such a wait is one problem as a whole
         (
             *("limitType", "resumeAmount", "resumeUnit", "maxDateAndTime", "httpMethod", "responseMode"),
             *("responseCode", "responseData", "responseBinaryPropertyName", "incomingAuthentication"),
@@ -135,7 +135,7 @@ class WaitNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields waits that do not end by time, or are too long."""
+        """Yields waits that have no end time or are too long."""
         resume = node.get("resume", "timeInterval")
         if resume not in ("timeInterval", "specificTime"):
             message = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
@@ -152,7 +152,7 @@ class WaitNode(StepType):
             )
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Passes the items on and returns until when the run sleeps."""
+        """Passes the items on and returns the time until which the run sleeps."""
         now = call.environment.now
         until = _end_of_wait(call, now)
         if until - now > _LONGEST_WAIT:
@@ -171,7 +171,7 @@ def _duration_problems(node: NodeDefinition, resume: object) -> Iterable[StepPro
 
 
 def _end_of_wait(call: StepCall, now: datetime) -> datetime:
-    """Returns until when the step waits. Raises ItemFailed."""
+    """Returns the end of the wait. Raises ItemFailed."""
     params = call.first
     if params.text("resume", "timeInterval") == "specificTime":
         until = js_dates.parse(params.text("dateTime"), js_dates.zone_of(call.environment.zone) or UTC)

@@ -1,4 +1,4 @@
-"""The node pushbullet: notes and links on a person's devices, as the person who signed in."""
+"""The node pushbullet: sends notes and links to a user's devices, as the person who signed in."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ _DEFAULTS = {"push": "create"}
 
 
 class PushbulletNode(HttpServiceNode):
-    """Notes and links are sent."""
+    """Sends notes and links."""
 
     types = ("pushbullet",)
     service = "Pushbullet"

@@ -1,4 +1,4 @@
-"""The node pushover: messages on a person's devices, by a bound account."""
+"""The node pushover: sends messages to a user's devices, through a bound account."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _EMERGENCY = 2
 
 
 def _message(fields: ServiceFields) -> dict[str, AnyJson]:
-    """Returns the message; the account puts the token of its application in place of the marker."""
+    """Returns the message; the account replaces the marker with its application token."""
     body: dict[str, AnyJson] = {
         "token": marker(1), "user": fields.text("userKey"), "message": fields.text("message"),
         "priority": fields.text("priority"),
@@ -43,7 +43,7 @@ _DEFAULTS = {"message": "push"}
 
 
 class PushoverNode(HttpServiceNode):
-    """Messages without files."""
+    """Sends messages without files."""
 
     types = ("pushover",)
     service = "Pushover"

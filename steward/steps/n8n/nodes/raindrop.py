@@ -50,7 +50,7 @@ _DEFAULTS = {"bookmark": "get", "collection": "get"}
 
 
 class RaindropNode(HttpServiceNode):
-    """Bookmarks are made and read, and collections read."""
+    """Creates and reads bookmarks, and reads collections."""
 
     types = ("raindrop",)
     service = "Raindrop"

@@ -103,7 +103,7 @@ _DEFAULTS = {"post": "create", "postComment": "create", "subreddit": "get"}
 
 
 class RedditNode(HttpServiceNode):
-    """Posts with their comments are made, and posts are listed and searched."""
+    """Creates posts and comments, and lists and searches posts."""
 
     types = ("reddit",)
     service = "Reddit"

@@ -1,4 +1,4 @@
-"""The node rocketchat: messages, by a bound account."""
+"""The node rocketchat: sends messages, through a bound account."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ _DEFAULTS = {"chat": "postMessage"}
 
 
 class RocketChatNode(HttpServiceNode):
-    """Messages without attachments."""
+    """Sends messages without attachments."""
 
     types = ("rocketchat",)
     service = "Rocket.Chat"

@@ -37,7 +37,7 @@ def _no_more(answer: AnyJson, query: Mapping[str, AnyJson]) -> None:
 
 
 def _record(resource: str, name: str, number: str, fields: str, first: str) -> dict[str, ServiceOperation]:
-    """Returns the operations of one kind of record; `first` are the parameters that a new one needs."""
+    """Returns the operations of one kind of record; `first` lists the parameters a new one needs."""
     path = f"/sobjects/{name}"
     new = OptionTable("additionalFields", fields, _CUSTOM)
     changes = OptionTable("updateFields", f"{fields} {first}", _CUSTOM)
@@ -69,7 +69,7 @@ _DEFAULTS = {"lead": "create", "contact": "create", "account": "create", "search
 
 
 class SalesforceNode(HttpServiceNode):
-    """Queries, leads, contacts and accounts, at the host of the account."""
+    """Supports queries, leads, contacts and accounts, at the account's host."""
 
     types = ("salesforce",)
     service = "Salesforce"

@@ -1,4 +1,4 @@
-"""The node sendGrid: mail by SendGrid, by a bound account."""
+"""The node sendGrid: sends mail through SendGrid, through a bound account."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ def _addresses(text: str) -> list[dict[str, str]]:
 
 
 def _person(fields: ServiceFields) -> JsonObject:
-    """Returns whom the mail goes to, with what a template is filled with."""
+    """Returns the recipients of the mail with its subject or the data of its template."""
     chosen = fields.options("additionalFields")
     copies = {name: _addresses(js.text(chosen.get(f"{name}Email", ""))) for name in ("cc", "bcc")}
     person: dict[str, JsonValue] = {"to": _addresses(fields.text("toEmail"))}
@@ -86,7 +86,7 @@ _OPERATIONS = {
 
 
 class SendGridNode(HttpServiceNode):
-    """Mail as text, HTML or by a template, contacts and lists; attachments are not supported."""
+    """Supports mail as text, HTML or from a template, contacts and lists, but not attachments."""
 
     types = ("sendGrid",)
     versions = (1,)
@@ -99,7 +99,7 @@ class SendGridNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the id that SendGrid gave the mail, or what it answers."""
+        """Returns SendGrid's message id for a mail, else the response."""
         if sent.settings["operation"] != "mail.send":
             return super().answered_item(sent, answer)
         return [Item({"messageId": dict(answer.headers).get("x-message-id")})]

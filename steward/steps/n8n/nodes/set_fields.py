@@ -35,7 +35,7 @@ _KINDS = {
 
 
 class SetNode(StepType):
-    """Versions 1 and 2 fail as a whole, later ones item by item."""
+    """Sets fields; versions 1 and 2 fail as a whole, later ones item by item."""
 
     types = ("set",)
     versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4, 3.5)
@@ -65,11 +65,11 @@ class SetNode(StepType):
     unjoined_parameters = ("jsonOutput",)
 
     def reads_dates(self, version: float) -> bool:
-        """Returns whether a type is tried on a date itself, as up to version 3.4, or on its text."""
+        """Returns whether types are checked on dates themselves instead of their text."""
         return 3 <= version < 3.5
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns whether the item's fields stay: all, some or none."""
+        """Returns whether all, some or none of the item's fields stay."""
         version = step.origin.source_version if step.origin is not None else 1
         config = step.config
         include = config.get("include", "all")
@@ -84,7 +84,10 @@ class SetNode(StepType):
         return FieldUse.EXTENDS_ITEMS if include in ("all", "except") or version < 3 else FieldUse.READS
 
     def keeps_files(self, call: StepCall) -> bool:
-        """Returns whether files stay: with other fields before version 3 and from 3.4 on, else by option."""
+        """Returns whether files stay.
+
+        Before version 3 and from 3.4 on they stay along with other fields, else an option decides.
+        """
         params = call.first
         if call.version < 3:
             return not params.flag("keepOnlySet")
@@ -164,7 +167,7 @@ def _putter(dots: bool) -> Callable[[dict[str, AnyJson], str, object], None]:
 
 
 def _included(call: StepCall, params: Params, item: Item) -> dict[str, JsonValue]:
-    """Returns the fields of the item that stay."""
+    """Returns the item's fields that stay."""
     include = params.text("include", "all")
     if call.version >= 3.3:
         if not params.flag("includeOtherFields"):
@@ -201,7 +204,7 @@ def _names(value: object) -> list[str]:
     return [js.text(element) for element in value] if isinstance(value, list) else []
 
 
-# What versions 3 to 3.2 set where the file gives no value, and what the JSON of a step nobody wrote into is.
+# Defaults of versions 3 to 3.2 for missing values, and of the JSON of an unedited step.
 _ABSENT = {
     "stringValue": "",
     "numberValue": "",
@@ -262,7 +265,7 @@ def _is_deep(value: object) -> bool:
 
 
 def _number(value: JsonValue) -> AnyJson:
-    """Converts as JavaScript does: a blank text and an empty list are 0."""
+    """Converts to a number as JavaScript does: blank text and an empty list are 0."""
     number = js.number(value) if not js.is_object(value) else math.nan
     return js.UNDEFINED if math.isnan(number) else number
 

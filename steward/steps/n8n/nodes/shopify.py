@@ -1,4 +1,4 @@
-"""The node shopify: reads products and orders, whose common fields have the names of the REST interface."""
+"""The node shopify: reads products and orders, naming their common fields as the REST API does."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ _FULFILMENT: Final[Mapping[Fulfilment, str]] = {
     Fulfilment.PARTIAL: "partial",
     Fulfilment.FULFILLED: "fulfilled",
 }
-# The fields that are handed on of each kind of object; of an object in one or a list's elements, theirs.
+# The fields output for each kind of object, with those of nested objects and of list elements.
 KNOWN_FIELDS: Final[Mapping[str, KnownFields]] = {
     "order": {
         **dict.fromkeys(
@@ -68,7 +68,7 @@ KNOWN_FIELDS: Final[Mapping[str, KnownFields]] = {
         ("id", "email", "tags", "note", "orders_count", "total_spent", "currency", "updated_at")
     ),
 }
-# Fields that the REST interface and its events have beside those of KNOWN_FIELDS.
+# Fields of the REST API and its events that are missing from KNOWN_FIELDS.
 LACKING_FIELDS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -91,7 +91,7 @@ LACKING_FIELDS: Final = frozenset(
 
 
 class ShopifyNode(StoreNode):
-    """Products come by title and orders the newest first, as the REST interface lists them."""
+    """Reads products by title and orders newest first, as the REST API lists them."""
 
     types = ("shopify",)
     platform = "shopify"
@@ -100,7 +100,7 @@ class ShopifyNode(StoreNode):
     default_resource = "order"
 
     def known_fields(self, node: NodeDefinition) -> KnownFields | None:
-        """Returns the fields of the objects read; of a change what comes in passes on."""
+        """Returns the fields of the objects that it reads; None for changes, which pass fields on."""
         if operation_of(node) not in READS:
             return None
         fields = KNOWN_FIELDS.get(self.resource_of(node), {})
@@ -110,7 +110,7 @@ class ShopifyNode(StoreNode):
         return {name: fields[name] for name in _names_in(chosen) if name in fields}
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields filters that are not supported, and a warning that not every field is read."""
+        """Yields unsupported filters, and a warning that not every field is read."""
         if operation_of(node) not in READS:
             return
         message = (
@@ -135,7 +135,7 @@ class ShopifyNode(StoreNode):
                 yield StepProblem("error", "parameter", message)
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, JsonValue]]:
-        """Reads one object, or a list."""
+        """Reads one object or a list. Raises ItemFailed."""
         resource = params.text("resource", self.default_resource)
         is_one = params.text("operation", "get") == "get"
         limit = 1 if is_one else limit_of(params)
@@ -199,7 +199,7 @@ def _number(value: str | None) -> int | str | None:
 
 
 def product_fields(product: Product) -> dict[str, AnyJson]:
-    """Returns a product as the REST interface has it, as far as it is read."""
+    """Returns a product in the REST API's form, as far as its fields are read."""
     return {
         "id": _number(product.id),
         "title": product.title,
@@ -228,7 +228,7 @@ def product_fields(product: Product) -> dict[str, AnyJson]:
 
 
 def order_fields(order: Order) -> dict[str, AnyJson]:
-    """Returns an order as the REST interface has it, as far as it is read."""
+    """Returns an order in the REST API's form, as far as its fields are read."""
     return {
         "id": _number(order.id),
         "name": order.number,
@@ -260,7 +260,7 @@ def order_fields(order: Order) -> dict[str, AnyJson]:
 
 
 def customer_fields(customer: Customer) -> dict[str, AnyJson]:
-    """Returns a customer as the REST interface has it, as far as it is read."""
+    """Returns a customer in the REST API's form, as far as its fields are read."""
     return {
         "id": _number(customer.id),
         "email": customer.email or None,

@@ -1,4 +1,4 @@
-"""The node slack: messages, channels, reactions and people, by the app's bot token."""
+"""The node slack: messages, channels, reactions and users, with the app's bot token."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -29,7 +29,7 @@ _NAMES = (
 
 
 def _channel(fields: ServiceFields) -> str:
-    """Returns the channel or person as Slack takes it: `#name` and `@name`, or an id."""
+    """Returns the channel or user in Slack's form: `#name`, `@name` or an id."""
     if fields.version < 2:
         return fields.text("channel") or fields.text("channelId")
     is_person = fields.text("select") == "user"
@@ -49,7 +49,7 @@ def _receiver(fields: ServiceFields) -> str:
 
 
 def _attachments(fields: ServiceFields) -> list[AnyJson] | None:
-    """Returns the attachments; their rows of fields lie one deeper in the node than at Slack."""
+    """Returns the attachments; the node nests their fields one level deeper than Slack does."""
     if fields.version < 2 and fields.flag("jsonParameters"):
         parsed = fields.json("attachmentsJson", "Attachments")
         return parsed if isinstance(parsed, list) else None
@@ -67,7 +67,7 @@ def _attachments(fields: ServiceFields) -> list[AnyJson] | None:
 
 
 def _blocks(fields: ServiceFields) -> list[AnyJson] | None:
-    """Returns the blocks, as a list or as the object that Slack's builder copies. Raises ItemFailed."""
+    """Returns the blocks, given as a list or as the JSON of Slack's Block Kit Builder. Raises ItemFailed."""
     if fields.version < 2:
         parsed = fields.json("blocksJson", "Blocks") if fields.flag("jsonParameters") else None
     else:
@@ -79,7 +79,7 @@ def _blocks(fields: ServiceFields) -> list[AnyJson] | None:
 
 
 def _content(fields: ServiceFields) -> JsonObject:
-    """Returns text, blocks and attachments, as far as the type of the message has them."""
+    """Returns the text, blocks and attachments that the message type includes."""
     kind = fields.text("messageType", "text") if fields.version >= 2 else ""
     content: dict[str, JsonValue] = {"text": fields.value("text")}
     if kind in ("", "block"):
@@ -90,7 +90,7 @@ def _content(fields: ServiceFields) -> JsonObject:
 
 
 def _options(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns what the options of a message add to its body."""
+    """Returns the members that options add to a message's body."""
     options = fields.options("otherOptions", *_COPIED, "reply_broadcast")
     chosen = fields.options("otherOptions")
     reply = chosen.get("thread_ts", chosen.get("make_reply"))
@@ -137,7 +137,7 @@ def _update(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def _answered(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
-    """Returns the answer; from version 2 on its time is `message_timestamp`."""
+    """Returns the response; from version 2 on its timestamp is named `message_timestamp`."""
     item = dict(answer) if isinstance(answer, Mapping) else {}
     if fields.version >= 2 and "ts" in item:
         item["message_timestamp"] = item.pop("ts")
@@ -269,7 +269,7 @@ _DEFAULTS = {"message": "post", "channel": "create", "user": "info", "reaction":
 
 
 class SlackNode(ServiceNode):
-    """Messages, channels, reactions and people; files, stars and groups are not supported."""
+    """Supports messages, channels, reactions and users, but not files, stars and groups."""
 
     types = ("slack",)
     versions = (1, 2, 2.1, 2.2, 2.3, 2.4)

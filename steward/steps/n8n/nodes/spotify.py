@@ -13,7 +13,7 @@ _POSITION = OptionTable("additionalFields", "position")
 
 
 def _path(start: str, end: str = "") -> Callable[[ServiceFields], str]:
-    """Returns a path with the id alone of what `spotify:track:id` means."""
+    """Returns a function for a path with the bare id, which may be given as `spotify:track:id`."""
 
     def path(fields: ServiceFields) -> str:
         number = fields.text("id").rpartition(":")[2]
@@ -47,7 +47,7 @@ _OPERATIONS = {
 
 
 class SpotifyNode(HttpServiceNode):
-    """Playlists are read and filled, tracks, albums and artists read; the player is left alone."""
+    """Reads and extends playlists; reads tracks, albums and artists; does not control the player."""
 
     types = ("spotify",)
     service = "Spotify"

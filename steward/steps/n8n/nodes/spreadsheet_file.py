@@ -1,4 +1,4 @@
-"""The node spreadsheetFile: the older form of extractFromFile and convertToFile for tables."""
+"""The node spreadsheetFile: the predecessor of extractFromFile and convertToFile for tables."""
 
 from collections.abc import Iterable, Sequence
 from types import MappingProxyType
@@ -25,7 +25,7 @@ _GUESSED_IF_CSV = f"If the file is CSV, it fails here. {_GUESSED}"
 
 
 class SpreadsheetFileNode(StepType):
-    """Reads a table of each item's file, or writes all items to one file."""
+    """Reads a table from each item's file, or writes all items to one file."""
 
     types = ("spreadsheetFile",)
     versions = (1, 2)
@@ -38,12 +38,12 @@ class SpreadsheetFileNode(StepType):
         return f"spreadsheetFile.{node.literal('operation', 'fromFile')}"
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that it reads; none if it writes one."""
+        """Returns the name of the file that it reads, or none if it writes one."""
         reads = node.literal("operation", "fromFile") == "fromFile"
         return (node.file_name("binaryPropertyName"),) if reads else ()
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields formats that are not read or written here."""
+        """Yields formats that it can neither read nor write."""
         if node.get("operation", "fromFile") == "toFile":
             yield from convert_to_file.format_problems(node.get("fileFormat", "csv"), convert_to_file.TABLES)
             return
@@ -65,7 +65,7 @@ class SpreadsheetFileNode(StepType):
 
 
 def _guesses_types(version: float, keeps_texts: object) -> bool:
-    """Returns whether n8n makes numbers, dates and truth values of the texts of a CSV file."""
+    """Returns whether n8n converts texts of a CSV file to numbers, dates and booleans."""
     return version < 2 and keeps_texts is not True
 
 
@@ -83,7 +83,7 @@ async def _read(call: StepCall, index: int, item: Item) -> list[Item]:
 
 
 def _format_of(file: BinaryReference, content: bytes) -> str:
-    """Returns the format by MIME type, name or content."""
+    """Returns the file's format, judged by MIME type, name or content."""
     extension = file.extension.lower()
     if file.mime_type == "text/csv" or extension == "csv":
         return "csv"

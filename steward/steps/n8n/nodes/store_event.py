@@ -1,7 +1,7 @@
-"""The object of a store's event, read in a step that replaces the trigger.
+"""The object of a store event, read by a step that replaces the trigger.
 
-A store's event holds less than n8n hands on: Shopify sends the fields that Steward subscribes to, and an
-event that was missed is made of what a later reading saw. See docs/design/imports-verdict.md#start.
+A store event contains less than n8n outputs: Shopify sends only subscribed fields, and a missed event is
+rebuilt from a later read. See docs/design/imports-verdict.md#start.
 """
 
 from collections.abc import Mapping
@@ -27,15 +27,15 @@ from steward.steps.workflow.effects import read_all, store_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, StepCall, StepType, paired_with
 
-EVENT_TYPE = "@store_event"  # no node of a file has it
-# A field that WooCommerce's deliveries have and that what is read later for a missed one lacks.
+EVENT_TYPE = "@store_event"  # not the type of any n8n node
+# By object type: a field that WooCommerce's deliveries contain and events rebuilt by catch-up lack.
 _WHOLE = {"order": "line_items", "product": "permalink", "customer": "avatar_url"}
 
 
 def with_event_object(plan: Plan, entry: PlanTrigger) -> Plan:
-    """Returns the plan with a step under the trigger's name that reads the object of the event.
+    """Returns the plan with a step that takes the trigger's name and reads the event's object.
 
-    Steps that refer to the trigger by name read what this step hands on.
+    Steps that refer to the trigger by name thus read this step's output.
     """
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
     told = f"{entry.name} (event)"
@@ -52,13 +52,13 @@ def with_event_object(plan: Plan, entry: PlanTrigger) -> Plan:
 
 
 class StoreEventNode(StepType):
-    """Adds the fields that are read of the event's object; a deleted object has none."""
+    """Adds the fields read from the event's object; a deleted object has none."""
 
     types = (EVENT_TYPE,)
     kind = StepKind.READ
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Returns the item of the trigger. Raises ItemFailed, or CallError for a read to retry later."""
+        """Returns the completed item. Raises ItemFailed, or CallError for a read to retry later."""
         [item] = call.items
         context = call.environment.context
         event = context.event if context is not None else None
@@ -75,7 +75,7 @@ class StoreEventNode(StepType):
 
 
 async def _read(store: StoreAccess, event: StoreEvent, told: JsonObject) -> dict[str, AnyJson]:
-    """Returns the object's fields; none if the event has all of them or the object was deleted."""
+    """Returns the object's fields, or none if the event has them all or the object was deleted."""
     read_object = _read_from_woocommerce if store.platform == "woocommerce" else _read_from_shopify
     try:
         return await read_object(store, event, told)

@@ -1,4 +1,4 @@
-"""The node wooCommerce and what it shares with shopify: objects of the automation's store."""
+"""The node wooCommerce, and a base that it shares with shopify, for objects of the automation's store."""
 
 import re
 from abc import ABC, abstractmethod
@@ -37,14 +37,14 @@ _FILTERS = {
     "decimalPoints": "dp",
     "shippingClass": "shipping_class",
 }
-# What an update in n8n sets beside its fields.
+# Settings that an n8n update has beside its fields.
 _UNCHANGED = {
     "metadataUi": "metadata",
     "imagesUi": "images",
     "dimensionsUi": "measures",
     "jsonParameters": "what its JSON says",
 }
-# Customers are filtered by a setting of their own, as n8n has it.
+# The filters of customers, which have a setting of their own in n8n.
 _CUSTOMER_FILTERS = frozenset(("email", "order", "orderBy", "role"))
 _KNOWN_FILTERS = frozenset(
     re.findall(
@@ -58,10 +58,10 @@ _KNOWN_FILTERS = frozenset(
 
 
 class StoreNode(StepType, ABC):
-    """The base of the nodes of both stores."""
+    """The base of the nodes of both store platforms."""
 
     platform = ""
-    answers_with_object = False  # whether the store answers to a change with the whole object
+    answers_with_object = False  # whether the store returns the whole object after a change
     fields: Mapping[tuple[str, str], str] = {}
     resources: frozenset[str] = frozenset()
     default_resource = "product"
@@ -80,7 +80,7 @@ class StoreNode(StepType, ABC):
         return str(node.literal("resource", self.default_resource))
 
     def operation(self, node: NodeDefinition) -> str:
-        """Returns woocommerce.order.update and so on."""
+        """Returns `woocommerce.order.update`, for example."""
         operation = {"getAll": "list"}.get(operation_of(node), operation_of(node))
         return f"{self.platform}.{self.resource_of(node)}.{operation}"
 
@@ -89,7 +89,7 @@ class StoreNode(StepType, ABC):
         return StepKind.READ if operation_of(node) in READS else StepKind.CHANGE
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Returns that a change passes on fields of the item, a read none."""
+        """Returns EXTENDS_ITEMS for a change, which passes its items' fields on, else REPLACES_ITEMS."""
         return FieldUse.EXTENDS_ITEMS if step.kind is StepKind.CHANGE else FieldUse.REPLACES_ITEMS
 
     def required_connection(self, node: NodeDefinition) -> str:
@@ -164,7 +164,7 @@ class StoreNode(StepType, ABC):
     async def _change(
         self, params: Params, store: StoreAccess
     ) -> tuple[list[Proposal], list[str], JsonObject]:
-        """Returns the planned changes of one item and the object's fields afterwards."""
+        """Returns the planned changes, their faults, and the resulting fields. Raises ItemFailed."""
         resource = params.text("resource", self.default_resource)
         number = js.text(params.get(f"{resource}Id", "")).strip()
         current = await object_of(store, resource, number)
@@ -191,7 +191,7 @@ class StoreNode(StepType, ABC):
 
 
 def operation_of(node: NodeDefinition) -> str:
-    """Returns what is done with the objects."""
+    """Returns the operation on the objects."""
     return str(node.literal("operation", "get"))
 
 
@@ -200,7 +200,7 @@ def _snake(name: str) -> str:
 
 
 def limit_of(params: Params) -> int | None:
-    """Returns how many objects are read, None for all. Raises ItemFailed."""
+    """Returns the maximum number of objects to read, or None for all. Raises ItemFailed."""
     if params.flag("returnAll"):
         return None
     number = js.number(params.get("limit", 50))
@@ -220,7 +220,7 @@ class WooCommerceNode(StoreNode):
     resources = frozenset(("product", "order", "customer"))
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
-        """Returns the object as the store answered it."""
+        """Returns the object from the store's response."""
         fields = answer.json()
         return (Item(fields),) if isinstance(fields, Mapping) else (sent.item,)
 

@@ -30,7 +30,7 @@ _DEFAULTS = {"activity": "create"}
 
 
 class StravaNode(HttpServiceNode):
-    """All operations on activities but the streams of their measurements."""
+    """Supports all operations on activities, except reading their measurement streams."""
 
     types = ("strava",)
     versions = (1, 1.1)

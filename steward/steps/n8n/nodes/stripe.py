@@ -1,4 +1,4 @@
-"""The node stripe: customers, charges, coupons and the balance, by a bound account."""
+"""The node stripe: customers, charges, coupons and the balance, through a bound account."""
 
 from collections.abc import Callable, Mapping
 
@@ -37,7 +37,7 @@ _CUSTOMER_CHANGES = OptionTable("updateFields", "description email name phone", 
 
 
 def _flat(value: JsonObject, prefix: str = "") -> dict[str, str]:
-    """Returns nested fields as a form has them: `address[city]`, without those that are empty."""
+    """Flattens nested fields into form fields such as `address[city]`, omitting empty ones."""
     flat_fields: dict[str, str] = {}
     for name, inner in value.items():
         path = f"{prefix}[{name}]" if prefix else name
@@ -56,7 +56,7 @@ def _form(table: OptionTable, *first: str) -> Callable[[ServiceFields], dict[str
 
 
 def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Returns what follows the last record of a page, as long as there is more."""
+    """Returns the query for the records after the last one, or None if there are no more."""
     page = answer if isinstance(answer, Mapping) else {}
     listed = page.get("data")
     last = listed[-1] if isinstance(listed, list) and listed else None
@@ -106,7 +106,7 @@ _DEFAULTS = {"balance": "get", "customer": "get", "charge": "get", "coupon": "cr
 
 
 class StripeNode(HttpServiceNode):
-    """Customers, and reads of charges and coupons; charging and creating cards are not supported."""
+    """Supports customers, and reading charges and coupons, but not charging or creating cards."""
 
     types = ("stripe",)
     versions = (1,)

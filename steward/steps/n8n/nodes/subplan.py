@@ -26,7 +26,7 @@ from steward.steps.workflow.step_types import (
 )
 
 _ITSELF: Final = re.compile(r"=\s*\{\{\s*\$workflow\.id\s*\}\}\s*")
-# What a field of a called workflow takes, where it says so.
+# The Python types accepted for an input field of a called workflow, by its declared type.
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "string": str,
     "number": (int, float),
@@ -37,10 +37,11 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 
 
 class ExecuteWorkflowNode(StepType):
-    """The workflow is in the node itself, or a person chooses an import for the node's id.
+    """Calls a workflow that is embedded in the node, or an import that a person chose for it.
 
-    Kind and connection are those of the steps inside (model/called.py), whose changes and sends it proposes
-    as its own. Returned items are paired by the general rule; if run for each item, with that item.
+    Its kind and connection are those of the steps inside (model/called.py), whose changes and sends it
+    proposes as its own. Returned items are paired by the general rule or, if it runs for each item, with that
+    item.
     """
 
     types = ("executeWorkflow",)
@@ -66,10 +67,10 @@ class ExecuteWorkflowNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields sub-workflows that cannot be called, are still to be chosen, or are not waited for."""
+        """Yields sub-workflows that cannot be called, must still be chosen, or would not be waited for."""
         source = node.get("source", "database")
         if calls_itself(node.parameters):
-            pass  # the reader of exports puts the workflow into the plan
+            pass  # the export reader embeds the workflow in the plan
         elif source == "database":
             yield _to_choose(node)
         elif source != "parameter":
@@ -109,7 +110,7 @@ class ExecuteWorkflowNode(StepType):
 
 
 def _to_choose(node: NodeDefinition) -> StepProblem:
-    """Returns the problem of a step that calls a workflow of n8n's database."""
+    """Returns the problem of a step that calls a workflow in n8n's database."""
     workflow = node.get("workflowId")
     named = node.get("workflowId.cachedResultName")
     workflow = node.get("workflowId.value", workflow)
@@ -129,7 +130,7 @@ def _to_choose(node: NodeDefinition) -> StepProblem:
 
 
 def _handed_over(call: StepCall, index: int, item: Item) -> Item:
-    """Returns an item as the called workflow receives it, with the fields that the step sets for it."""
+    """Returns an item in the form the called workflow receives, with the fields that the step sets."""
     params = call.params(index)
     values = params.get("workflowInputs.value") if params.text("source", "database") == "database" else None
     json = js.deep_copy(item.json)
@@ -147,7 +148,7 @@ def _handed_over(call: StepCall, index: int, item: Item) -> Item:
 
 
 def _input(name: str, value: AnyJson, kind: str, *, texts: bool, convert: bool) -> AnyJson:
-    """Returns a value for a field of the called workflow. Raises ItemFailed for one of another type."""
+    """Returns the value of an input field of the called workflow. Raises ItemFailed for a wrong type."""
     if value is None or value is js.UNDEFINED or kind not in _TYPES:
         return None if value is js.UNDEFINED else value
     if convert or (texts and kind == "string"):
@@ -158,7 +159,7 @@ def _input(name: str, value: AnyJson, kind: str, *, texts: bool, convert: bool) 
 
 
 def _handed_on(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
-    """Returns the result with its error output; its items are the step's own where n8n does not wait."""
+    """Returns the result with its error output, and with the step's input items if n8n does not wait."""
     if call.first.get("options.waitForSubWorkflow", True) is not True:
         result.outputs[0] = [
             replace(item, paired=paired_with(index)) for index, item in enumerate(call.items)
@@ -168,9 +169,9 @@ def _handed_on(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
 
 
 def _tolerate(call: StepCall, index: int, failure: WorkflowStepFailed, out: Items, failed: Items) -> None:
-    """Adds the error item of a failed call. Raises the failure if it stops the step.
+    """Adds the error item of a failed call, or raises the failure if it stops the step.
 
-    Versions before 1.3 put the error of each item but the first at outputs that nothing can be connected to.
+    Versions before 1.3 drop all errors but the first, since they put them on outputs that nothing can follow.
     """
     if call.on_error is OnError.STOP or not call.items:
         raise failure
@@ -189,7 +190,7 @@ def _with_error_output(call: StepCall, result: NodeResult, failed: Items) -> Nod
 
 
 def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> NodeResult:
-    """Adds the result of one more run; its items are paired with the item at `index`, if set."""
+    """Adds the result of another run; pairs its items with the item at `index`, if set."""
     items = result.outputs[0]
     shift = len(items)
     items += (
@@ -205,7 +206,7 @@ def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> N
 
 
 def calls_itself(parameters: JsonObject) -> bool:
-    """Returns whether the step calls the workflow that it is in, at the trigger for calls."""
+    """Returns whether the step calls its own workflow through its trigger for calls."""
     workflow = parameters.get("workflowId")
     workflow = workflow.get("value") if isinstance(workflow, Mapping) else workflow
     is_stored = parameters.get("source", "database") == "database"

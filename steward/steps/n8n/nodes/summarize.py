@@ -28,14 +28,14 @@ _NAMES = {
     "min": "min",
     "sum": "sum",
 }
-SUMMARY_NAMES = tuple(_NAMES.values())  # what the names of the fields begin with
+SUMMARY_NAMES = tuple(_NAMES.values())  # prefixes of the output field names
 
 
 _Group = tuple[tuple[AnyJson, ...], list[int]]
 
 
 class SummarizeNode(StepType):
-    """Returns an item for each group, or one item with nested groups."""
+    """Outputs an item per group, or one item with nested groups."""
 
     types = ("summarize",)
     versions = (1, 1.1)
@@ -106,7 +106,7 @@ def _check_field(row: Params, items: Items, params: Params, *, dots: bool) -> No
 
 
 def _groups(items: Items, split: Sequence[str], *, dots: bool, skip: bool) -> list[_Group]:
-    """Groups items in the order in which values of the first field, then the second, appear."""
+    """Groups items, in the order in which values of the first field, then of the second, appear."""
     return _grouped(items, list(range(len(items))), split, (), dots=dots, skip=skip)
 
 
@@ -152,7 +152,7 @@ def _figures(rows: Sequence[Params], items: Sequence[Item], *, dots: bool) -> di
 
 
 def _present_values(values: Sequence[AnyJson], row: Params) -> list[JsonValue]:
-    """Returns the values that count; empty ones only if the row includes them."""
+    """Returns the values to aggregate; empty ones only if the row includes them."""
     if row.flag("includeEmpty"):
         return [None if value is js.UNDEFINED else value for value in values]
     return [value for value in values if not js.is_missing(value) and value != ""]
@@ -163,7 +163,7 @@ def _numbers(values: Sequence[JsonValue]) -> list[float]:
 
 
 def _total(values: Sequence[JsonValue]) -> float:
-    """Adds floats one after the other, as n8n does, with the same rounding errors."""
+    """Adds floats one by one, which reproduces n8n's rounding errors."""
     total: float = 0
     for value in _numbers(values):
         total += value

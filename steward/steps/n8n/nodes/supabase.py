@@ -1,4 +1,4 @@
-"""The node supabase: rows of the tables of a project, by a bound account."""
+"""The node supabase: rows of a project's tables, through a bound account."""
 
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote, urlencode
@@ -21,7 +21,7 @@ _SEARCHES = frozenset(["fts", "plfts", "phfts", "wfts"])
 
 
 def _row(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the columns that a step writes: those of the item, or the ones it names."""
+    """Returns the columns to write, from the item or from the step."""
     if fields.text("dataToSend", "defineBelow") == "autoMapInputData":
         ignored = {name.strip() for name in fields.text("inputsToIgnore").split(",")}
         return {name: value for name, value in fields.item.items() if name not in ignored}
@@ -30,7 +30,7 @@ def _row(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def _conditions(fields: ServiceFields) -> list[tuple[str, str]]:
-    """Returns column and condition of each filter, as the API writes them."""
+    """Returns the column and the condition of each filter in the API's syntax."""
     conditions: list[tuple[str, str]] = []
     for row in fields.rows("filters.conditions"):
         condition = row.text("condition", "eq")
@@ -40,7 +40,7 @@ def _conditions(fields: ServiceFields) -> list[tuple[str, str]]:
 
 
 def _filter(fields: ServiceFields) -> list[tuple[str, str]]:
-    """Returns the filter of the rows as parameters. Raises ItemFailed for one that would mean every row."""
+    """Returns the row filter as query parameters; without one, every row matches."""
     kind = fields.text("filterType", "manual")
     if kind == "none":
         return []
@@ -65,7 +65,7 @@ def _address(filters: AnyJson, *, demands_filter: bool = False) -> AnyJson:
 
 
 def _chooses_rows(node: NodeDefinition) -> bool:
-    """Returns whether the node has a setting that joins its conditions, as operations on many rows do."""
+    """Returns whether the node filters rows by conditions that a setting joins with AND or OR."""
     is_joined = node.literal("operation", "create") in ("getAll", "update", "delete")
     return is_joined and node.literal("filterType", "manual") == "manual"
 
@@ -124,7 +124,9 @@ _OPERATIONS = {
 
 
 class SupabaseNode(HttpServiceNode):
-    """Rows, in the project's public schema; changed and deleted rows are handed on as Supabase answers."""
+    """Supports rows in the project's public schema; outputs changed and deleted rows as Supabase returns
+    them.
+    """
 
     types = ("supabase",)
     versions = (1,)

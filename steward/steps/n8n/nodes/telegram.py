@@ -1,4 +1,4 @@
-"""The node telegram: messages, chats and answers to callbacks, by the bound bot."""
+"""The node telegram: messages, chats and answers to callbacks, through the bound bot."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-_FILE_PATH = "/file/"  # where the connector has the files that were sent to the bot
+_FILE_PATH = "/file/"  # path under which the connector serves files sent to the bot
 _CHAT = {"chatId": "which chat it writes to"}
 _MESSAGE = _CHAT | {"messageId": "which message it means"}
 _ADDITIONAL = frozenset(
@@ -63,7 +63,7 @@ def _options(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def _buttons(fields: ServiceFields, path: str) -> list[JsonValue]:
-    """Returns rows of buttons; what each of them does lies one deeper in the node than at Telegram."""
+    """Returns rows of buttons; the node nests their actions one level deeper than Telegram does."""
     return [
         [
             {"text": button.text("text"), **button.options("additionalFields")}
@@ -93,7 +93,7 @@ def _markup(fields: ServiceFields) -> dict[str, JsonValue]:
 def _text(fields: ServiceFields) -> dict[str, JsonValue]:
     body = {"chat_id": fields.value("chatId"), "text": fields.value("text"), **_markup(fields)}
     options = _options(fields)
-    # n8n's own default, where the step leaves it open.
+    # n8n's default
     options["parse_mode"] = options.get("parse_mode") or "Markdown"
     return body | options
 
@@ -134,7 +134,7 @@ def _text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def _sent(method: str, needed: Mapping[str, str], **body: str) -> ServiceOperation:
-    """Returns an operation on a chat; its options go with it."""
+    """Returns an operation on a chat, with the step's options."""
 
     def fields_of(fields: ServiceFields) -> dict[str, JsonValue]:
         return {name: fields.value(path) for name, path in body.items()} | _markup(fields) | _options(fields)
@@ -143,10 +143,10 @@ def _sent(method: str, needed: Mapping[str, str], **body: str) -> ServiceOperati
 
 
 def _file(method: str, name: str) -> ServiceOperation:
-    """Returns the operation that sends a file of the item, or one by its address or its id at Telegram."""
+    """Returns an operation that sends the item's file, or one given by URL or Telegram id."""
 
     def fields_of(fields: ServiceFields) -> dict[str, JsonValue]:
-        is_own = fields.flag("binaryData")  # the file itself is a part of its own
+        is_own = fields.flag("binaryData")  # the file itself is a separate part of the request
         body = {"chat_id": fields.value("chatId"), name: None if is_own else fields.value("file")}
         return body | _markup(fields) | _options(fields)
 
@@ -207,7 +207,7 @@ _COLLECTIONS = {"additionalFields": _ADDITIONAL}
 
 
 class TelegramNode(ServiceNode):
-    """Messages, and files of the item or by their address."""
+    """Supports messages, chats, and files of the item or given by URL."""
 
     types = ("telegram",)
     versions = (1, 1.1, 1.2)
@@ -223,7 +223,7 @@ class TelegramNode(ServiceNode):
     async def prepared(
         self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
     ) -> SendCall:
-        """Returns the call of one item, with the file of the item that it sends. Raises ItemFailed."""
+        """Returns the call of one item with the item's file that it sends. Raises ItemFailed."""
         prepared = self.operations[key].call(fields)
         if key not in _FILES or not fields.flag("binaryData"):
             return prepared

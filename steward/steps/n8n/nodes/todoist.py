@@ -1,4 +1,4 @@
-"""The node todoist: tasks of a person, by a bound account."""
+"""The node todoist: a user's tasks, through a bound account."""
 
 from collections.abc import Mapping
 
@@ -80,7 +80,7 @@ _DEFAULTS = {"task": "create"}
 
 
 class TodoistNode(HttpServiceNode):
-    """Tasks, by the present interface of Todoist for every version of the step."""
+    """Supports tasks, through Todoist's current API in every version of the node."""
 
     types = ("todoist",)
     versions = (1, 2, 2.1)

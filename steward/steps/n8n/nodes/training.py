@@ -1,4 +1,4 @@
-"""The nodes of n8n's course: its sample customers, and messages that are sent to nobody."""
+"""The nodes of n8n's course: its sample customers, and messages that nobody receives."""
 
 from collections.abc import Iterable
 
@@ -42,7 +42,7 @@ _LIMIT = 5
 
 
 class TrainingCustomersNode(StepType):
-    """The five customers of n8n's course."""
+    """Outputs the five customers of n8n's course."""
 
     types = ("n8nTrainingCustomerDatastore",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -66,19 +66,19 @@ class TrainingCustomersNode(StepType):
 
 
 class TrainingMessengerNode(StepType):
-    """Messages that n8n's course only simulates sending."""
+    """Simulates sending messages, as in n8n's course."""
 
     types = ("n8nTrainingCustomerMessenger",)
     field_use = FieldUse.REPLACES_ITEMS
     parameters = frozenset(("customerId", "message"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a note that nobody gets the message."""
+        """Yields a note that nobody receives the message."""
         message = "It belongs to n8n's course: its messages go to nobody, in n8n neither. Nothing to do."
         yield StepProblem("note", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Returns what n8n says of each message."""
+        """Returns n8n's report on each message."""
 
         def sentence(index: int, _: Item) -> list[Item]:
             customer = call.params(index).text("customerId")

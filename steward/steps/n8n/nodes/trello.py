@@ -1,4 +1,4 @@
-"""The node trello: cards, lists, boards and comments, by a bound account."""
+"""The node trello: cards, lists, boards and comments, through a bound account."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -38,7 +38,7 @@ def _new_card(fields: ServiceFields) -> JsonObject:
 
 
 def _limited(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
-    """Returns all of a list, or as many as the step asks for."""
+    """Returns the list up to the step's limit."""
     elements = (
         [element for element in answer if isinstance(element, Mapping)] if isinstance(answer, list) else []
     )
@@ -140,7 +140,7 @@ _DEFAULTS: Mapping[str, str] = {
 
 
 class TrelloNode(HttpServiceNode):
-    """Cards with comments, attached addresses, check lists and labels; lists and boards."""
+    """Supports cards with comments, linked URLs, checklists and labels, as well as lists and boards."""
 
     types = ("trello",)
     versions = (1,)

@@ -41,7 +41,7 @@ _OPERATIONS = {
 
 
 class TwilioNode(ServiceNode):
-    """Text messages, also to WhatsApp, and calls."""
+    """Sends text messages, also to WhatsApp, and makes calls."""
 
     types = ("twilio",)
     connector = "twilio"

@@ -1,4 +1,4 @@
-"""The node twitter: posts on X, by a bound account."""
+"""The node twitter: posts on X, through a bound account."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,14 +25,14 @@ _NEW = OptionTable("additionalFields", "", _REPLY)
 
 
 def _tweet_id(value: JsonValue) -> str:
-    """Returns the id of a post that is named by its id or its address."""
+    """Returns the id of a post given by id or URL."""
     inner = value.get("value") if isinstance(value, Mapping) else value
     match = _ID.match(str(inner).strip())
     return match[1] if match else str(inner)
 
 
 def _new_tweet(fields: ServiceFields) -> JsonObject:
-    """Returns the post; version 1 names what it answers among its options by the id alone."""
+    """Returns the post to create."""
     return {"text": fields.text("text"), **_NEW.read(fields)}
 
 
@@ -96,7 +96,7 @@ _DEFAULTS = {"tweet": "create"}
 
 
 class TwitterNode(HttpServiceNode):
-    """Creates, deletes and searches posts; pictures, likes and messages are not supported."""
+    """Creates, deletes and searches posts; does not support pictures, likes and direct messages."""
 
     types = ("twitter",)
     versions = (1, 2)
@@ -109,11 +109,11 @@ class TwitterNode(HttpServiceNode):
     operations = _OPERATIONS
 
     def lacks_answer(self, node: NodeDefinition) -> bool:
-        """Returns True for version 1, which hands on an answer of a shape that X no longer gives."""
+        """Returns True for version 1, whose output has a form that X no longer returns."""
         return node.version < 2
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
-        """Returns the sign-in of the present interface, for every version."""
+        """Returns the account of the current API, for every version."""
         return super().account(
             NodeDefinition(node.name, node.version, node.parameters, self.credential_types)
         )

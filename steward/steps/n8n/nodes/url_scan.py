@@ -1,4 +1,4 @@
-"""The node urlScanIo: addresses scanned, by a bound account."""
+"""The node urlScanIo: scans URLs, through a bound account."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ _OPTIONS = OptionTable("additionalFields", "customAgent:customagent referer visi
 
 
 def _with_id(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    """Returns the scan with its number under the name that n8n gives it."""
+    """Returns the scan with its id under the name that n8n uses."""
     scan = dict(answer) if isinstance(answer, Mapping) else {}
     number = scan.pop("uuid", None)
     return [{"scanId": number, **scan} if number else scan]
@@ -34,7 +34,7 @@ _DEFAULTS = {"scan": "perform"}
 
 
 class UrlScanNode(HttpServiceNode):
-    """Scans are made and read; the search is not."""
+    """Creates and reads scans; does not search them."""
 
     types = ("urlScanIo",)
     service = "urlscan.io"

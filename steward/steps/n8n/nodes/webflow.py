@@ -1,4 +1,4 @@
-"""The node webflow: items of collections, by a bound account."""
+"""The node webflow: items of collections, through a bound account."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,7 +18,7 @@ def _fields(value: AnyJson) -> Mapping[str, AnyJson]:
 
 
 def _path(*names: str) -> Callable[[ServiceFields], str]:
-    """Returns the path of a collection or item, of what is published where the step says so."""
+    """Returns a function for the path of a collection or item, of its live version if the step says so."""
 
     def path(fields: ServiceFields) -> str:
         collection, *item = (path_segment(fields.text(name), "item") for name in names)
@@ -45,7 +45,7 @@ _DEFAULTS = {"item": "get"}
 
 
 class WebflowNode(HttpServiceNode):
-    """Items, by the present API of Webflow, which version 2 of the node calls."""
+    """Supports items, through Webflow's current API, which version 2 of the node calls."""
 
     types = ("webflow",)
     versions = (2,)

@@ -1,4 +1,4 @@
-"""The node whatsApp: texts, media by their address, and templates, from the bound phone number."""
+"""The node whatsApp: text, media by URL, and templates, sent from the bound phone number."""
 
 import re
 from collections.abc import Iterable
@@ -65,7 +65,7 @@ def _message(fields: ServiceFields) -> dict[str, JsonValue]:
 
 
 def _parameters(fields: ServiceFields, path: str) -> list[dict[str, JsonValue]]:
-    """Returns the parameters of a part of a template, as WhatsApp names their types."""
+    """Returns the parameters of a template component, with WhatsApp's names for their types."""
     parameters = []
     for row in fields.rows(path):
         kind = row.text("type", "text")
@@ -127,7 +127,7 @@ _DEFAULTS = {"message": "send", "media": "mediaUpload"}
 
 
 class WhatsAppNode(ServiceNode):
-    """Messages of the Cloud API; files of the run and contacts are not supported."""
+    """Sends messages through the Cloud API; does not send files of the run or contacts."""
 
     types = ("whatsApp",)
     versions = (1, 1.1)

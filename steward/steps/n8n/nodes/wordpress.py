@@ -1,4 +1,4 @@
-"""The node wordpress: posts, pages and people of a site, by a bound account at its own host."""
+"""The node wordpress: posts, pages and users of a site, through an account bound at its host."""
 
 from collections.abc import Mapping
 
@@ -54,7 +54,7 @@ def _get(path: str, key: str, words: str) -> ServiceOperation:
 
 
 def _writes(path: str, key: str, noun: str, names: str) -> dict[str, ServiceOperation]:
-    """Returns the operations that write posts or pages."""
+    """Returns the operations that create and update posts or pages."""
     new, changes = OptionTable("additionalFields", names), OptionTable("updateFields", f"title {names}")
     return {
         "create": ServiceOperation(
@@ -100,7 +100,7 @@ _DEFAULTS = {"post": "create", "page": "create", "user": "create"}
 
 
 class WordpressNode(HttpServiceNode):
-    """Posts and pages, and reads of people; people are neither made nor changed."""
+    """Supports posts and pages, and reading users, but not creating or changing users."""
 
     types = ("wordpress",)
     versions = (1,)

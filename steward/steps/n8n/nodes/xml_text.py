@@ -25,7 +25,7 @@ _NAME = re.compile(r"[^\W\d][\w.:-]*\Z")
 
 
 class XmlNode(StepType):
-    """By default attributes become fields, and single children are not lists."""
+    """Converts XML; by default attributes become fields and single children are no lists."""
 
     types = ("xml",)
     options = frozenset(
@@ -57,7 +57,7 @@ class XmlNode(StepType):
         return True
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Converts each item; an item whose failure is tolerated is in no output, as in n8n."""
+        """Converts each item; a tolerated failure drops the item, as in n8n."""
         converted = []
         for index, item in enumerate(call.items):
             try:
@@ -126,7 +126,7 @@ def _attribute(value: object) -> str:
 
 
 def _listed(elements: Sequence[JsonValue]) -> list[tuple[str | None, JsonValue]]:
-    """Returns the fields of all objects in a list without a name of its own. Raises ItemFailed for texts."""
+    """Returns the fields of all objects in an unnamed list. Raises ItemFailed if it contains text."""
     inside: list[tuple[str | None, JsonValue]] = []
     for element in elements:
         if js.is_object(element):

@@ -48,7 +48,7 @@ def _query(resource: str, form: CallForm) -> Callable[[ServiceFields], dict[str,
 
 
 def _read(resource: str, path: str, form: CallForm) -> ServiceOperation:
-    """Returns an operation that reads what a parameter names."""
+    """Returns an operation that reads the object named by a parameter."""
     needed = form.names.partition(":")[0]
     return get(path, form, "items", needed=needed, makes=_query(resource, form))
 
@@ -107,7 +107,7 @@ _DEFAULTS = {"channel": "getAll", "playlist": "getAll", "playlistItem": "add", "
 
 
 class YouTubeNode(HttpServiceNode):
-    """Channels, playlists and videos are read, and playlists filled; files are not sent."""
+    """Reads channels, playlists and videos, and extends playlists; does not upload files."""
 
     types = ("youTube",)
     service = "YouTube"

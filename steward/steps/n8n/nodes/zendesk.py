@@ -1,4 +1,4 @@
-"""The node zendesk: tickets, people and organizations, by a bound account."""
+"""The node zendesk: tickets, users and organizations, through a bound account."""
 
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
@@ -19,7 +19,7 @@ _NAMES = (
 
 
 def _custom_fields(value: JsonValue) -> JsonObject:
-    """Returns the fields of a ticket that the account has defined itself."""
+    """Returns the custom fields of a ticket."""
     rows = rows_of(value, "customFieldsValues")
     return {"custom_fields": [{"id": row.get("id"), "value": row.get("value")} for row in rows]}
 
@@ -96,7 +96,7 @@ def _list(path: str, items: str, table: OptionTable) -> ServiceOperation:
 
 
 def _tickets(fields: ServiceFields) -> JsonObject:
-    """Returns the search for tickets that n8n makes: of the group and status, and the words."""
+    """Returns n8n's search for tickets: by group, status and query."""
     chosen = fields.options("options")
     parts = ["type:ticket"]
     parts += [js.text(chosen["query"])] if chosen.get("query") else []
@@ -166,7 +166,7 @@ _DEFAULTS = {"ticket": "create", "ticketField": "get", "user": "create", "organi
 
 
 class ZendeskNode(HttpServiceNode):
-    """Tickets, people and organizations; suspended tickets and fields written as JSON are not supported."""
+    """Supports tickets, users and organizations, but not suspended tickets and fields given as JSON."""
 
     types = ("zendesk",)
     versions = (1,)

@@ -1,4 +1,4 @@
-"""The node zoom: meetings, by a bound account."""
+"""The node zoom: meetings, through a bound account."""
 
 from steward.steps.n8n.calls.tables import CallForm, get, get_all, parameters_of, send, success, token_pages
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
@@ -26,7 +26,7 @@ _DEFAULTS = {"meeting": "create"}
 
 
 class ZoomNode(HttpServiceNode):
-    """Meetings are made, read, changed and removed; when they begin is not written."""
+    """Creates, reads, changes and deletes meetings; does not write start times."""
 
     types = ("zoom",)
     service = "Zoom"

@@ -1,4 +1,4 @@
-"""The rows of a data table: their values by the types of the columns, their conditions and their order.
+"""The rows of a data table: typed values, conditions and order.
 
 See docs/design/static-data.md#data-tables.
 """
@@ -21,7 +21,7 @@ Row: TypeAlias = dict[str, AnyJson]
 Condition: TypeAlias = Callable[[Row], bool]
 
 _DATE: Final = "date"
-_OWN_COLUMNS: Final = {"id": "number", "createdAt": _DATE, "updatedAt": _DATE}  # of every table
+_OWN_COLUMNS: Final = {"id": "number", "createdAt": _DATE, "updatedAt": _DATE}  # present in every table
 OWN_COLUMNS: Final = frozenset(_OWN_COLUMNS)
 _TYPES: Final = {
     "string": "string",
@@ -44,7 +44,7 @@ CONDITIONS: Final = VALUELESS | _COMPARISONS.keys()
 
 @dataclass(slots=True)
 class Table:
-    """A data table: the types of its columns, `""` where one is unknown, and its rows in order of id."""
+    """A data table: its columns' types, `""` if unknown, and its rows ordered by id."""
 
     columns: dict[str, str] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
@@ -52,25 +52,25 @@ class Table:
 
     @classmethod
     def of_stored(cls, stored: JsonObject) -> "Table":
-        """Returns the table that is stored; an empty one of an empty object."""
+        """Returns the stored table, or an empty table for an empty object."""
         return msgspec.convert(stored, cls)
 
     def stored(self) -> JsonObject:
-        """Returns what is stored of it."""
+        """Returns the table in its stored form."""
         return {"columns": dict(self.columns), "rows": list(self.rows), "next_id": self.next_id}
 
     def add_columns(self, types: Mapping[str, object]) -> None:
-        """Adds columns that the table does not have yet, and the types of those that have none."""
+        """Adds missing columns, and types for columns without one."""
         for name, kind in types.items():
             if name not in _OWN_COLUMNS and not self.columns.get(name):
                 self.columns[name] = _TYPES.get(str(kind), "")
 
     def type_of(self, column: str) -> str:
-        """Returns the type of a column, `""` if it is not known."""
+        """Returns the type of a column, or `""` if it is unknown."""
         return _OWN_COLUMNS.get(column) or self.columns.get(column, "")
 
     def insert(self, values: JsonObject, now: datetime) -> Row:
-        """Adds a row and returns it. Raises ItemFailed for a value that is not of its column's type."""
+        """Adds a row and returns it. Raises ItemFailed for a value of the wrong type."""
         stored = self._converted(values)
         time = js_dates.utc_iso(now)
         row: Row = {"id": self.next_id, "createdAt": time, "updatedAt": time, **stored}
@@ -79,7 +79,7 @@ class Table:
         return row
 
     def update(self, rows: Sequence[Row], values: Mapping[str, AnyJson], now: datetime) -> None:
-        """Changes rows. Raises ItemFailed for a value that is not of its column's type."""
+        """Changes rows. Raises ItemFailed for a value of the wrong type."""
         stored = self._converted(values)
         for row in rows:
             row |= {**stored, "updatedAt": js_dates.utc_iso(now)}
@@ -90,16 +90,16 @@ class Table:
         self.rows = [row for row in self.rows if row["id"] not in gone]
 
     def shown(self, row: Row) -> Row:
-        """Returns a row as it is handed on: null in each column in which it has no value."""
+        """Returns a row as the node outputs it, with null in columns without a value."""
         return {**dict.fromkeys(self.columns), **row}
 
     def matching(self, conditions: Sequence[Condition], *, all_of_them: bool) -> list[Row]:
-        """Returns the rows that meet all conditions, or any of them; without conditions every row."""
+        """Returns the rows that meet all conditions, or any of them; every row if there are none."""
         decide = all if all_of_them else any
         return [row for row in self.rows if not conditions or decide(meets(row) for meets in conditions)]
 
     def condition(self, column: str, name: str, value: JsonValue) -> Condition:
-        """Returns one condition on a column. Raises ItemFailed if it compares with nothing."""
+        """Returns a condition on a column. Raises ItemFailed if it has no value to compare with."""
         if name == "isEmpty":
             return lambda row: row.get(column) is None
         if name == "isNotEmpty":
@@ -113,7 +113,7 @@ class Table:
 
         def meets(row: Row) -> bool:
             cell = row.get(column)
-            if cell is None:  # a row without a value is neither equal nor different
+            if cell is None:  # a missing value is neither equal nor different
                 return False
             cell_kind = kind or _type_of_value(cell)
             if cell_kind not in others:
@@ -123,7 +123,7 @@ class Table:
         return meets
 
     def ordered(self, rows: Sequence[Row], column: str, *, is_descending: bool) -> list[Row]:
-        """Returns rows by the values of a column; those without a value count as the lowest."""
+        """Returns the rows sorted by a column; missing values count as lowest."""
         valued = [row for row in rows if row.get(column) is not None]
         empty = [row for row in rows if row.get(column) is None]
         kind = self.type_of(column)
@@ -141,7 +141,7 @@ class Table:
 
 
 def converted(value: AnyJson, kind: str, column: str) -> AnyJson:
-    """Returns a value as a column of the type keeps it. Raises ItemFailed."""
+    """Converts a value to a column's type. Raises ItemFailed."""
     if js.is_missing(value):
         return None
     if js.is_object(value) or js.is_list(value):
@@ -187,6 +187,6 @@ def _type_of_value(value: JsonValue) -> str:
 
 
 def _comparable(value: JsonValue, kind: str, column: str) -> datetime | AnyJson:
-    """Returns a value so that it compares with others of its type. Raises ItemFailed."""
+    """Returns a value in a form comparable with others of its type. Raises ItemFailed."""
     stored = converted(value, kind, column)
     return datetime.fromisoformat(stored) if kind == _DATE else stored

@@ -1,9 +1,9 @@
-"""Evaluates the expressions and scripts of imported workflows: paths here, all else in the sandbox.
+"""Evaluates expressions and scripts of imported workflows: paths in-process, all else in the sandbox.
 
 An import parses each string parameter (template.py) and calls `Evaluator.check` once for the whole file. A
 run calls `Evaluator.evaluate` once per step, with all templates and items of the step, and `run_code`,
 `order`, `matches` and `render` where a step type needs them. The caller supplies the pairing and the steps
-that ran (`ExpressionContext`); nothing here knows plans, runs or storage.
+that ran (`ExpressionContext`); this module does not depend on plans, runs or storage.
 """
 
 import base64
@@ -100,11 +100,12 @@ class Evaluator:
     ) -> list[list[Outcome]]:
         """Returns the outcomes of each template: `outcomes[template][n]` for the n-th of `places`.
 
-        `places` are indexes of the context's items, all of them if None; a step with an empty input may pass
-        index 0, for which `$json` is undefined. A template without chunks gives its text. Values are JSON,
-        UNDEFINED, ExpressionError, or a float that is NaN or infinite (only as the value itself). They may
-        share data with the input: copy before changing them. Paths are evaluated in this process; the rest
-        goes to the sandbox in one message. A JavaScript Date is its ISO text, or a JsDate with `keep_dates`.
+        `places` are indexes of the context's items, or None for all; a step with an empty input may pass
+        index 0, for which `$json` is undefined. A template without chunks yields its text. Values are JSON,
+        UNDEFINED, ExpressionError, or a float that is NaN or infinite (only as the whole value). They may
+        share data with the input: copy them before changing them. Paths are evaluated in this process; all
+        else goes to the sandbox in one message. A JavaScript Date becomes its ISO text, or a JsDate with
+        `keep_dates`.
         """
         indexes = list(range(len(context.items)) if places is None else places)
         answers = _evaluate_all_paths(templates, context, indexes)
@@ -119,8 +120,8 @@ class Evaluator:
     async def run_code(self, script: Script, context: ExpressionContext) -> CodeResult:
         """Runs a script over all items of the context. Raises CodeFailed, CodeStopped.
 
-        `ScriptItem.paired` is None if the script did not set the pairing; the general rule then applies
-        (as many items out as in, or one item in).
+        `ScriptItem.paired` is None if the script did not set the pairing; the general rule then applies (as
+        many output as input items, or a single input item).
         """
         reply = await self._run_over_items(script.text, str(script.mode), context)
         items = reply.get("items")
@@ -135,7 +136,7 @@ class Evaluator:
         return reply.get("value")
 
     async def order(self, text: str, context: ExpressionContext) -> list[int]:
-        """Returns item indexes as sorted by a comparison script of `a` and `b`. Raises CodeFailed."""
+        """Returns the item indexes in the order of a comparison script of `a` and `b`. Raises CodeFailed."""
         reply = await self._run_over_items(text, "order", context)
         order = reply.get("order")
         if not isinstance(order, list) or sorted(map(_as_index, order)) != list(range(len(context.items))):
@@ -171,12 +172,12 @@ class Evaluator:
         ]
 
     async def read_file(self, format_: str, content: bytes, options: JsonObject) -> JsonValue:
-        """Returns what a file holds. Raises FileFailed, CodeStopped."""
+        """Parses a file. Raises FileFailed, CodeStopped."""
         options = {**options, "max_bytes": MAX_FILE_BYTES}
         return await self._ask_files("read", format_, base64.b64encode(content), options)
 
     async def write_file(self, format_: str, data: JsonValue, options: JsonObject) -> bytes:
-        """Returns a file of the data. Raises FileFailed, CodeStopped."""
+        """Writes the data to a file. Raises FileFailed, CodeStopped."""
         body = json.dumps(data, separators=(",", ":")).encode()
         encoded = await self._ask_files("write", format_, body, options)
         return base64.b64decode(str(encoded))
@@ -239,7 +240,10 @@ class Evaluator:
 def _evaluate_all_paths(
     templates: Sequence[ParameterTemplate], context: ExpressionContext, indexes: Sequence[int]
 ) -> list[list[Outcome] | None]:
-    """Returns the outcomes of each template; None for one that needs JavaScript. Raises CodeStopped."""
+    """Returns the outcomes of each template, or None for one that needs JavaScript.
+
+    Raises CodeStopped.
+    """
     answers, text_budget = [], MESSAGE_BYTES
     for template in templates:
         answers.append(answer := evaluate_paths(template, context, indexes))

@@ -1,8 +1,8 @@
-"""Reads what a text with expressions is made of, where it holds markers of removed keys.
+"""Determines the parts of texts that contain expressions and markers of removed keys.
 
-An account can put a key back only where its marker comes through an expression unchanged: joined to other
-texts, within an object, encoded as JSON. An expression that compares a marker or computes with it would do
-that with the marker in place of the key. See docs/design/imports-secrets.md#markers.
+An account can restore a key only if its marker passes through an expression unchanged: joined to other texts,
+inside an object, or encoded as JSON. An expression that compares a marker or computes with it would use the
+marker in place of the key. See docs/design/imports-secrets.md#markers.
 """
 
 import json
@@ -20,20 +20,20 @@ from steward.steps.workflow.expressions.template import Chunk
 
 @dataclass(frozen=True, slots=True)
 class RemovedKey:
-    """A removed key as it stands; keys of the same name are the same one."""
+    """A removed key in plain form; keys with the same name are identical."""
 
     name: str
 
 
 class VariablePart(Enum):
-    """A part of a text that is neither fixed text nor a key."""
+    """A part of a text that is neither fixed text nor a plain key."""
 
     DATA = "data of the run"
     ENCODED = "keys and fixed text in base64"
 
 
 TextPart: TypeAlias = str | RemovedKey | VariablePart
-KeyReads: TypeAlias = Callable[[str], str | None]  # the name of the removed key that code reads from items
+KeyReads: TypeAlias = Callable[[str], str | None]  # the removed key that code reads from items
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+)
@@ -45,13 +45,13 @@ _TOKEN: Final = re.compile(
 )
 _LITERAL: Final = re.compile(r"""\s*('[^'\\\n]*'|"[^"\\\n]*")\s*""")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
-# What may stand beside a key outside of brackets; any other sign or word computes with it.
+# Operators allowed beside a key outside brackets; all others compute with it.
 _JOINING: Final = frozenset(("+", ".", "?.", "||", "??"))
 _OPERATORS: Final = frozenset(("typeof", "void", "delete", "new", "await", "in", "instanceof", "yield"))
-_UNCHANGING: Final = frozenset(("trim", "toString"))  # methods that give a key as it is
+_UNCHANGING: Final = frozenset(("trim", "toString"))  # methods that return a key unchanged
 _BASE64: Final = ("'base64'", '"base64"')
 _MAX_DEPTH: Final = 50
-_MAX_TOKENS: Final = 2_000  # of an expression that reads a key
+_MAX_TOKENS: Final = 2_000  # in an expression that reads a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,20 @@ class _Token:
 
 
 class _KeyChanged(Exception):
-    """Raised where an expression does more with a key than to hand it on."""
+    """Raised if an expression does more with a key than pass it on."""
 
 
 def reads_nothing(code: str) -> str | None:
-    """Returns None: code reads no removed key of the items."""
+    """Returns None: the code reads no removed key from its items."""
     return None
 
 
 def parts_of(
     text: str, reads: KeyReads = reads_nothing, *, in_address: bool = False
 ) -> tuple[TextPart, ...] | None:
-    """Returns what a parameter of a step is made of; None if one of its expressions changes a key.
+    """Returns the parts of a step's parameter, or None if an expression changes a key.
 
-    An object is written as JSON. `in_address`: encoding for an address leaves a key as it is.
+    Objects are written as JSON. With `in_address`, URL encoding counts as leaving a key unchanged.
     """
     parts: list[TextPart] = []
     try:
@@ -91,7 +91,7 @@ def parts_of(
 
 
 def is_fixed(parts: Sequence[TextPart] | None) -> bool:
-    """Returns whether keys and fixed texts alone are joined, so that the same text comes out in every run."""
+    """Returns whether the text consists only of keys and fixed text, and so is the same in every run."""
     return parts is not None and not any(isinstance(part, VariablePart) for part in parts)
 
 
@@ -116,7 +116,7 @@ class _Code:
     depth: int = 0
 
     def parts(self) -> list[TextPart]:
-        """Returns what the code gives. Raises _KeyChanged."""
+        """Returns the parts of the code's result. Raises _KeyChanged."""
         if MARKER.search(self.code) is None and self.reads(self.code) is None:
             literal = _LITERAL.fullmatch(self.code)
             return [VariablePart.DATA if literal is None else _unquoted(literal[1])]
@@ -145,7 +145,7 @@ class _Code:
         for fallback in ("||", "??"):
             first, *others = _split(tokens, fallback)
             if others:
-                # A key is never empty, so what stands behind it is not used.
+                # a key is never empty, so the alternatives are not used
                 if any(map(self._has_key, others)):
                     raise _KeyChanged
                 return self._value(first)
@@ -175,7 +175,7 @@ class _Code:
         return [RemovedKey(name)]
 
     def _called(self, tokens: Sequence[_Token]) -> list[TextPart] | None:
-        """Returns what a call of a known function or method gives; None for anything else."""
+        """Returns the parts of a call of a known function or method, or None for any other code."""
         texts = [token.text for token in tokens]
         if len(texts) > 4 and texts[-4] in (".", "?.") and texts[-2:] == ["(", ")"]:
             return self._of_method(texts[-3], tokens[:-4])
@@ -192,13 +192,13 @@ class _Code:
         return self._value(arguments) if is_unchanging else None
 
     def _of_method(self, name: str, tokens: Sequence[_Token]) -> list[TextPart] | None:
-        """Returns what a method without arguments gives."""
+        """Returns the parts of a known method call without arguments."""
         if name in _UNCHANGING:
             return self._value(tokens)
         return self._encoded(tokens) if name == "base64Encode" else None
 
     def _of_buffer(self, tokens: Sequence[_Token]) -> list[TextPart] | None:
-        """Returns what `(…).toString('base64')` behind `Buffer.from` gives."""
+        """Returns the parts of `(…).toString('base64')` after `Buffer.from`."""
         texts = [token.text for token in tokens]
         arguments = _within(tokens[:-5])
         if arguments is None or texts[-5:-2] != [".", "toString", "("] or texts[-2] not in _BASE64:
@@ -210,7 +210,7 @@ class _Code:
             raise _KeyChanged
         value, *others = _split(arguments, ",")
         if any(len(other) != 1 or other[0].text not in ("null", "2", "4") for other in others):
-            raise _KeyChanged  # a function of its own may change what is written
+            raise _KeyChanged  # a replacer function could change the text
         return self._member(value)
 
     def _encoded(self, tokens: Sequence[_Token]) -> list[TextPart]:
@@ -247,7 +247,7 @@ class _Code:
         return [*parts, "}"]
 
     def _member(self, tokens: Sequence[_Token]) -> list[TextPart]:
-        """Returns a value as JSON writes it."""
+        """Returns the parts of a value in JSON syntax."""
         parts = self._value(tokens)
         if parts == [VariablePart.DATA] or (_within(tokens) is not None and tokens[0].text != "("):
             return parts
@@ -273,7 +273,7 @@ def _tokens(code: str) -> list[_Token]:
 
 
 def _template_end(code: str, start: int) -> int:
-    """Returns the end of a template literal that begins at `start`. Raises _KeyChanged."""
+    """Returns the end of the template literal that begins at `start`. Raises _KeyChanged."""
     for position in _template_walk(code, start + 1, 0):
         return position
     raise _KeyChanged
@@ -293,7 +293,7 @@ def _template_walk(code: str, position: int, nested: int) -> Iterable[int]:
 
 
 def _code_end(code: str, position: int, nested: int = 0) -> int:
-    """Returns where the `}` stands that ends the code of a template literal. Raises _KeyChanged."""
+    """Returns the index of the `}` that ends the code in a template literal. Raises _KeyChanged."""
     braces = 0
     while position < len(code):
         if code[position] == "`":
@@ -309,7 +309,7 @@ def _code_end(code: str, position: int, nested: int = 0) -> int:
 
 
 def _template_parts(text: str) -> Iterable[tuple[str, str | None]]:
-    """Yields each text of a template literal with the code behind it; None behind the last one."""
+    """Yields each text of a template literal with the code that follows it, or None after the last."""
     position = begin = 0
     while position < len(text):
         if text[position] == "\\":
@@ -324,7 +324,7 @@ def _template_parts(text: str) -> Iterable[tuple[str, str | None]]:
 
 
 def _depths(tokens: Sequence[_Token]) -> list[int]:
-    """Returns how many brackets are around each token; a bracket itself is not in its own."""
+    """Returns the bracket depth of each token; a bracket has the depth outside it."""
     depths, open_brackets = [], list[str]()
     for token in tokens:
         if open_brackets and token.text == open_brackets[-1] and token.kind == "sign":
@@ -338,7 +338,7 @@ def _depths(tokens: Sequence[_Token]) -> list[int]:
 
 
 def _within(tokens: Sequence[_Token]) -> Sequence[_Token] | None:
-    """Returns what stands in the brackets that are around all of the tokens; None without such ones."""
+    """Returns the tokens inside the brackets that enclose all tokens, or None if there are none."""
     if len(tokens) < 2 or tokens[0].kind != "sign" or tokens[0].text not in _CLOSING:
         return None
     depths = _depths(tokens)
@@ -357,7 +357,7 @@ def _split(tokens: Sequence[_Token], sign: str) -> list[Sequence[_Token]]:
 
 
 def _refuse_operators(tokens: Sequence[_Token]) -> None:
-    """Raises _KeyChanged if more than a join stands beside a key."""
+    """Raises _KeyChanged if any operator other than joining is applied to a key."""
     for token, depth in zip(tokens, _depths(tokens), strict=True):
         is_bracket = token.text in "()[]{}"
         if not depth and token.kind == "sign" and not is_bracket and token.text not in _JOINING:
@@ -367,7 +367,7 @@ def _refuse_operators(tokens: Sequence[_Token]) -> None:
 
 
 def _fixed_text(tokens: Sequence[_Token]) -> str | None:
-    """Returns the text of literals that are joined; None for anything else."""
+    """Returns the text of joined literals, or None for any other code."""
     texts = []
     for summand in _split(tokens, "+"):
         if len(summand) != 1 or summand[0].kind not in ("string", "number"):
@@ -378,7 +378,7 @@ def _fixed_text(tokens: Sequence[_Token]) -> str | None:
 
 
 def _is_of_text(path: Path) -> bool:
-    """Returns whether a path may lead into a text: to its length, or to one of its characters."""
+    """Returns whether a path may end in a text's length or in one of its characters."""
     return bool(path.keys) and (path.keys[-1] == "length" or str(path.keys[-1]).isdigit())
 
 

@@ -1,4 +1,4 @@
-"""Encodes messages to the sandbox as JSON and decodes its replies, which are never trusted."""
+"""Encodes messages to the sandbox as JSON and decodes its replies, which it never trusts."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from steward.steps.workflow.expressions.views import (
 
 
 class _EncodedOutcomes(msgspec.Struct):
-    """The values of one template in a block; `odd` has those JSON cannot express: [index, kind, text]."""
+    """The values of one template in a block; `odd` has those that JSON lacks: [index, kind, text]."""
 
     v: list[AnyJson]
     odd: list[list[int | str]]
@@ -32,7 +32,7 @@ _BLOCKS = msgspec.json.Decoder(list[list[_EncodedOutcomes]])
 
 
 def crash_error() -> CodeStopped:
-    """Returns the error for a reply that is not valid: the sandbox process can no longer be trusted."""
+    """Returns the error for an invalid reply, after which the sandbox process is not trusted."""
     return CodeStopped(CRASHED, STOP_MESSAGES[CRASHED])
 
 
@@ -40,7 +40,7 @@ def encode_message(value: object) -> bytes:
     """Encodes the data of a message. Raises CodeStopped (`code_memory`) if it is too large."""
     try:
         text = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # an unpaired surrogate in the data
+    except UnicodeEncodeError:  # the data has an unpaired surrogate
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
     if len(text) > MESSAGE_BYTES:
         raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
@@ -55,7 +55,7 @@ _WHOLE = re.compile(
 
 
 def current_item_fields(templates: Iterable[ParameterTemplate]) -> frozenset[str] | None:
-    """Returns the fields of the current item that the templates name, or None if they may read any."""
+    """Returns the fields of the current item that the templates read, or None if they may read any."""
     fields: set[str] = set()
     for template in templates:
         for part in template.parts:
@@ -80,7 +80,7 @@ def encode_context(
     paired: frozenset[str] | None,
     fields: frozenset[str] | None = None,
 ) -> dict[str, object]:
-    """Encodes the context with only the named steps and fields; None means all of them."""
+    """Encodes the context with the given steps and fields; None means all of them."""
     steps_read = {name: step for name, step in context.steps.items() if steps is None or name in steps}
     paired_steps = sorted(steps_read if paired is None else paired & steps_read.keys())
     variables = context.variables
@@ -113,7 +113,7 @@ def encode_context(
 
 
 def encode_flow_input(script_input: JsonValue, now: datetime) -> dict[str, object]:
-    """Encodes the input of a Shopify Flow script: its input and the time, nothing else."""
+    """Encodes the input of a Shopify Flow script: only its input and the time."""
     moment = int(now.timestamp() * 1000)
     return {
         "items": [],
@@ -146,7 +146,7 @@ def _pairs(context: ExpressionContext, name: str) -> list[object]:
 
 
 def parts_of(template: ParameterTemplate) -> list[object]:
-    """Encodes a template: texts as they are, each chunk as a list of one."""
+    """Encodes a template: texts unchanged, each chunk as a one-element list."""
     return [[part.code] if isinstance(part, Chunk) else part for part in template.parts]
 
 
@@ -186,7 +186,7 @@ def _outcomes(encoded: _EncodedOutcomes, *, keep_dates: bool) -> list[Outcome]:
 
 
 def _date(value: Outcome) -> Outcome:
-    """Returns the ISO text of a date as such; an invalid date is null."""
+    """Returns a date's ISO text, or null for an invalid date."""
     if value is not None and not isinstance(value, str):
         raise crash_error()
     return None if value is None else JsDate(value)

@@ -25,7 +25,7 @@ from steward.steps.workflow.expressions.views import (
 
 
 class PathRootMissing(Exception):
-    """Raised when the root of a path does not exist; becomes an expression error."""
+    """Raised if the root of a path does not exist; becomes an expression error."""
 
 
 def evaluate_paths(
@@ -70,7 +70,7 @@ def _outcome(path: Path, context: ExpressionContext, index: int) -> Outcome:
 def _each_joined(
     template: ParameterTemplate, context: ExpressionContext, indexes: Sequence[int]
 ) -> list[Outcome]:
-    """Raises CodeStopped for more text than a sandbox message may hold."""
+    """Joins the parts of each text. Raises CodeStopped if it exceeds the size of a sandbox message."""
     outcomes: list[Outcome] = []
     remaining_bytes = MESSAGE_BYTES
     for index in indexes:

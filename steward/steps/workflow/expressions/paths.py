@@ -1,6 +1,6 @@
 """Property paths of expressions, evaluated in this process without JavaScript.
 
-A path gives exactly what the sandbox gives: own members only, `length` counted as JavaScript counts it, and
+A path yields exactly what the sandbox would yield: own members only, `length` as JavaScript counts it, and
 undefined for a missing member as well as for a path through null. See
 docs/design/imports-n8n.md#where-expressions-run.
 """
@@ -24,13 +24,13 @@ class Undefined(Enum):
 
 UNDEFINED: Final = Undefined.UNDEFINED
 
-# The value of an expression: JSON, undefined, or (only as the value itself) NaN or an infinity.
+# The value of an expression: JSON, undefined, or (only as the whole value) NaN or an infinity.
 Value: TypeAlias = "JsonValue | Undefined"
 
 
 @dataclass(frozen=True, slots=True)
 class JsDate:
-    """A JavaScript Date, by its ISO text; JSON has that text."""
+    """A JavaScript Date, represented by its ISO text, as in JSON."""
 
     text: str
 
@@ -39,7 +39,7 @@ class JsDate:
 
     @property
     def milliseconds(self) -> float:
-        """The time since 1970; NaN for years that ISO text has no four digits for."""
+        """The milliseconds since 1970; NaN for years without four digits."""
         try:
             return round(datetime.fromisoformat(self.text).timestamp() * 1000)
         except ValueError:
@@ -62,7 +62,7 @@ class PathRoot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A root, the step that it names if it names one, and the keys that follow."""
+    """A root, the step that it names, if any, and the keys that follow."""
 
     root: PathRoot
     step: str | None
@@ -70,7 +70,7 @@ class Path:
 
 
 class InheritedMember(Exception):
-    """Raised for a member that JavaScript inherits for such values; the sandbox must evaluate the path."""
+    """Raised for a member that JavaScript inherits; the sandbox must then evaluate the path."""
 
 
 _QUOTED = r"""(?:'([^'\\\n]*)'|"([^"\\\n]*)")"""
@@ -94,7 +94,7 @@ _REFUSED = {"constructor", "prototype", "__proto__"}
 
 
 def read_path(code: str) -> Path | None:
-    """Returns the chunk as a path, or None if it has a call, an operator or a refused name."""
+    """Parses a chunk as a path; returns None for calls, operators and refused names."""
     root = _ROOT.match(code)
     if root is None:
         return None
@@ -203,7 +203,7 @@ def _of_text(value: str, key: str) -> Value:
         return _utf16_length(value)
     if _INDEX.fullmatch(key):
         if _utf16_length(value) != len(value):
-            raise InheritedMember(key)  # a surrogate: the sandbox cuts it as JavaScript does
+            raise InheritedMember(key)  # beyond the BMP: JavaScript must cut the text
         index = int(key)
         return value[index] if index < len(value) else UNDEFINED
     if key in _OF_TEXT:
@@ -216,7 +216,7 @@ def _utf16_length(text: str) -> int:
 
 
 def as_text(value: Value) -> str | None:
-    """Returns the text of a value inside a longer text, or None if only JavaScript can format it."""
+    """Returns a value as part of a longer text, or None if only JavaScript can format it."""
     if value is None or value is UNDEFINED:
         return ""
     if isinstance(value, str):

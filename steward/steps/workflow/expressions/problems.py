@@ -1,4 +1,4 @@
-"""Turns the compile errors that the sandbox reports into problems of the checked parameters."""
+"""Turns compile errors that the sandbox reports into problems of the checked parameters."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from steward.steps.workflow.expressions.views import ExpressionProblem
 
 
 def chunks_of(template: ParameterTemplate) -> list[tuple[int, str]]:
-    """Returns the chunks that are not paths, each with the column at which it begins, from 1."""
+    """Returns the chunks that are not paths, each with the column where it begins, from 1."""
     if template.lang is not Lang.JS:
         return []
     chunks: list[tuple[int, str]] = []

@@ -14,7 +14,7 @@ from steward.steps.workflow.expressions.paths import Path, read_path
 
 
 class Lang(StrEnum):
-    """The language of a parameter: literal, paths alone, JavaScript or Liquid."""
+    """The language of a parameter: literal text, only paths, JavaScript or Liquid."""
 
     LITERAL = "literal"
     PATH = "path"
@@ -24,7 +24,7 @@ class Lang(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The code between `{{` and `}}`, and its path if it is no more than a path."""
+    """The code between `{{` and `}}`, and its path if it is nothing else."""
 
     code: str
     path: Path | None = None
@@ -32,9 +32,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ParameterTemplate:
-    """A parameter. `parts` are text and chunks in order; a single chunk alone keeps its type.
+    """A parsed parameter. `parts` are text and chunks in order; a single chunk keeps its value's type.
 
-    `steps` are the names of other steps that it reads, `paired` those whose paired item it reads (`.item`,
+    `steps` are the other steps whose data it reads, `paired` those whose paired item it reads (`.item`,
     `.itemMatching()`, `.pairedItem()`). None means any step, because the code computes the names.
     """
 
@@ -88,7 +88,7 @@ def read_liquid(text: str) -> ParameterTemplate:
 
 
 def decode_template(encoded: JsonObject) -> ParameterTemplate:
-    """Decodes what `ParameterTemplate.encoded` returned."""
+    """Decodes a template that `ParameterTemplate.encoded` returned."""
     text = str(encoded["expr"])
     return read_liquid(text) if encoded["lang"] == Lang.LIQUID else read(text)
 
@@ -130,7 +130,7 @@ _NEVER_PAIRED = {"first", "last", "all", "params", "context", "isExecuted"}
 
 
 def names_in(codes: Iterable[str]) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """Returns the steps that code names and those whose paired item it reads; None means any."""
+    """Returns the steps that code reads and those whose paired item it reads; None means any."""
     steps: set[str] = set()
     paired: set[str] = set()
     for code in codes:

@@ -1,4 +1,4 @@
-"""The data that expressions and scripts read, and their results; plain values without behaviour."""
+"""The data that expressions and scripts read, and their results, as plain values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,22 +10,22 @@ from steward.model.json import JsonObject, JsonValue
 from steward.steps.workflow.expressions.paths import JsDate, Value
 from steward.steps.workflow.expressions.template import ParameterTemplate
 
-# An item of another step: (run, output, index).
+# The position of an item of another step: (run, output, index).
 ItemPosition: TypeAlias = tuple[int, int, int]
 
-# Static data that a script can reach: the objects `global` and `node`.
+# The static data that a script can reach: the objects `global` and `node`.
 StaticObjects: TypeAlias = Mapping[str, JsonObject]
 
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """The reason why the paired item is unknown; an expression that reads it fails with it."""
+    """The reason why a paired item is unknown; reading it fails with this message."""
 
     message: str
 
 
-# Maps a step's name and the index of a current item to the step's item from which it came. None: the item did
-# not pass through that step, so its fields are undefined. See docs/design/imports-n8n.md#pairing.
+# Maps a step's name and the index of a current item to the item of that step from which it came. None means
+# that it did not pass through that step, so its fields are undefined. See docs/design/imports-n8n.md#pairing.
 _Pairing: TypeAlias = Callable[[str, int], ItemPosition | Unpaired | None]
 
 
@@ -33,7 +33,7 @@ _Pairing: TypeAlias = Callable[[str, int], ItemPosition | Unpaired | None]
 class StepView:
     """A step that has run, as expressions of another step see it.
 
-    `runs[run][output]` are the items' json; None for a run that failed. `branch` is the default output: the
+    `runs[run][output]` holds the items' JSON; None for a run that failed. `branch` is the default output: the
     one that leads to the reading step, else 0. The default run is the last one.
     """
 
@@ -41,7 +41,7 @@ class StepView:
     branch: int = 0
     params: JsonObject = field(default_factory=dict)
     context: JsonObject = field(default_factory=dict)
-    files: Sequence[Sequence[Sequence[JsonObject | None]] | None] = ()  # as runs; empty if no item has files
+    files: Sequence[Sequence[Sequence[JsonObject | None]] | None] = ()  # like runs; empty without files
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ExpressionVariables:
 
 
 def _never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
-    """Returns None, the pairing of items that have no source."""
+    """Returns None, because these items have no source."""
     return None
 
 
@@ -88,8 +88,8 @@ class ExpressionContext:
     steps: Mapping[str, StepView] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     pairing: _Pairing = _never_paired
-    files: Sequence[JsonObject | None] = ()  # of the items, as `$binary` has them; empty if none has any
-    static_data: StaticObjects | None = None  # of a script that asks for it
+    files: Sequence[JsonObject | None] = ()  # as in `$binary`; empty without files
+    static_data: StaticObjects | None = None  # set for a script that reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class ExpressionError:
     message: str
 
 
-# The result of one expression for one item.
+# The result of an expression for one item.
 Outcome: TypeAlias = "Value | JsDate | ExpressionError"
 
 
@@ -107,8 +107,8 @@ Outcome: TypeAlias = "Value | JsDate | ExpressionError"
 class ExpressionProblem:
     """A problem of an expression or script, detected without running it; becomes a Finding.
 
-    `code` is the Finding's: `expression_feature`, `locale_fallback`. `level` is `error` (it would fail or
-    behave differently), `warning` or `note`. `column` counts characters of the parameter's text from 1.
+    `code` is that of the Finding: `expression_feature`, `locale_fallback`. `level` is `error` (it would fail
+    or behave differently), `warning` or `note`. `column` counts characters of the parameter's text from 1.
     """
 
     code: str
@@ -116,11 +116,11 @@ class ExpressionProblem:
     message: str
     what_to_do: str
     column: int = 1
-    syntax: bool = False  # not JavaScript (or Liquid) at all: evaluating it gives an ExpressionError
+    syntax: bool = False  # invalid JavaScript or Liquid: evaluating it gives an ExpressionError
 
 
 class ScriptMode(StrEnum):
-    """The ways to run a script."""
+    """How a script runs: over all items or for each one."""
 
     ALL = "all"  # code, once for all items: items, $input
     PER_ITEM = "each"  # code, once for each item: $json, $input.item
@@ -139,10 +139,10 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class ScriptItem:
-    """An item that a script returned. `paired` are input indexes; None if the script did not set them.
+    """An item that a script returned. `paired` holds input indexes, or None if the script set none.
 
-    `binary` are its files as the script returned them: whatever JSON it may be.
-    `error`: the script failed for this item (only in modes `each` and `function_item`); `json` is then empty.
+    `binary` holds its files exactly as the script returned them, any JSON. `error` is set if the script
+    failed for this item (only in modes `each` and `function_item`); `json` is then empty.
     """
 
     json: JsonObject
@@ -153,18 +153,18 @@ class ScriptItem:
 
 @dataclass(frozen=True, slots=True)
 class CodeResult:
-    """The items that a script returned, and the lines that it wrote to its console (at most 200)."""
+    """The items that a script returned, and the lines it wrote to its console (at most 200)."""
 
     items: tuple[ScriptItem, ...]
     lines: tuple[str, ...] = ()
-    static_data: StaticObjects | None = None  # what the script left of the context's; None if it did not ask
+    static_data: StaticObjects | None = None  # as the script left it; None if unread
 
 
 class CodeFailed(Exception):
-    """Raised when a script of mode `all` or `function` failed as a whole.
+    """Raised if a script of mode `all` or `function` failed as a whole.
 
-    `thrown`: the script threw; if the step tolerates errors it outputs one item `{error: message}`. Otherwise
-    the script did not return items, and the step passes its input on unchanged.
+    `thrown` is true if the script threw; a step that tolerates errors then outputs one item `{error:
+    message}`. Otherwise the script did not return items, and the step passes its input on unchanged.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class CodeFailed(Exception):
 
 
 class FileFailed(Exception):
-    """Raised when a file cannot be read or written; `message` says why and what to do."""
+    """Raised if a file cannot be read or written; `message` says why and what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -190,7 +190,7 @@ class FileFailed(Exception):
 
 
 class CodeStopped(Exception):
-    """Raised when foreign code exceeded a limit or its process died: the step fails.
+    """Raised if foreign code exceeded a limit or its process died; the step fails.
 
     `code` is `code_timeout`, `code_memory`, `code_crashed` or `code_refused`; `message` says what to do.
     """
@@ -203,7 +203,7 @@ class CodeStopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """All code of one import, to be compiled before the import is saved."""
+    """All code of one import, to compile before the import is saved."""
 
     templates: Sequence[ParameterTemplate] = ()
     scripts: Sequence[Script] = ()

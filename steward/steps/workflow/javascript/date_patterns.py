@@ -31,7 +31,7 @@ def _luxon_parts(pattern: str) -> Iterator[tuple[bool, str]]:
     """Yields (is literal, text): runs of one character are tokens, except between single quotes."""
     for number, part in enumerate(pattern.split("'")):
         if number % 2:
-            yield True, part or "'"  # two quotes are one; an unclosed quote quotes the rest
+            yield True, part or "'"  # two quotes form one; an unclosed quote extends to the end
         else:
             for _, run in groupby(part):
                 yield False, "".join(run)
@@ -39,7 +39,7 @@ def _luxon_parts(pattern: str) -> Iterator[tuple[bool, str]]:
 
 _LONG_ZONE = frozenset(
     ("ZZZZZ", "tttt", "TTTT", "ffff", "FFFF")
-)  # the zone's long name, which depends on the locale
+)  # the long zone name, which depends on the locale
 
 
 def _luxon_token(value: datetime, token: str) -> str:
@@ -70,7 +70,7 @@ def _narrow_offset(value: datetime) -> str:
 _SHORT_ZONES = frozenset(
     ("EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT", "AKST", "AKDT", "AST", "ADT", "HST", "GMT")
 )
-_NUMBERED = frozenset(  # zones whose short names American English does not use
+_NUMBERED = frozenset(  # zones that have no short name in American English
     ("America/Dawson", "America/Havana", "America/Hermosillo", "America/Mazatlan", "America/Whitehorse")
 )
 
@@ -97,7 +97,7 @@ def _clock(value: datetime, *, seconds: bool) -> str:
     tail = f":{value.second:02d}" if seconds else ""
     blank = (
         " " if isinstance(value.tzinfo, ZoneInfo) else "\u202f"
-    )  # luxon writes a narrow space for a fixed offset
+    )  # luxon puts a narrow space before a fixed offset
     return f"{_hour12(value)}:{value.minute:02d}{tail}{blank}{_half(value)}"
 
 

@@ -23,7 +23,7 @@ MONTHS: Final = (
 )
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-_MAX_DATE_CHARACTERS: Final = 128  # characters of a date: the patterns below are not linear in the length
+_MAX_DATE_CHARACTERS: Final = 128  # longest parsed date; the patterns below take more than linear time
 
 _ISO = re.compile(
     r"([+-]\d{6}|\d{4})(?:-?(\d\d)(?:-?(\d\d))?|-?W(\d\d)(?:-?([1-7]))?|-?(\d{3}))?"
@@ -50,7 +50,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?\Z")
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """Returns the zone of an IANA name, UTC+2 or an offset; None if there is none."""
+    """Returns the time zone for an IANA name, UTC+2 or an offset, or None."""
     match = _OFFSET.match(name)
     if match:
         minutes = int(match[2]) * 60 + int(match[3] or 0)
@@ -66,8 +66,8 @@ def zone_of(name: str) -> tzinfo | None:
 def parse(value: str, zone: tzinfo) -> datetime | None:
     """Parses an ISO, SQL, mail or written-out date; returns None for any other text.
 
-    Without an offset ISO, SQL and mail dates are in `zone`; dates that only JavaScript parses are in
-    the zone of the n8n process, which is UTC.
+    ISO, SQL and mail dates without an offset are in `zone`; dates that only JavaScript parses are in the zone
+    of the n8n process, which is UTC.
     """
     text = value.strip()
     if len(text) > _MAX_DATE_CHARACTERS:
@@ -155,7 +155,7 @@ def _month(name: str) -> int | None:
 
 
 def _built(year: int, month: int, day: int, clock: Sequence[str | None]) -> datetime:
-    """Days up to the 31st overflow into the next month, as in JavaScript."""
+    """Returns a date; days up to the 31st overflow into the next month, as in JavaScript."""
     hour, minute, second, half, offset = clock
     hours = _hours(int(hour or 0), (half or "").lower())
     if not 1 <= day <= 31:
@@ -172,7 +172,7 @@ def _hours(hour: int, half: str) -> int:
 
 
 def from_millis(value: float, zone: tzinfo) -> datetime | None:
-    """Returns the instant of milliseconds since 1970."""
+    """Returns the instant for milliseconds since 1970, or None if it is out of range."""
     try:
         return (
             datetime.fromtimestamp(0, UTC).astimezone(zone)

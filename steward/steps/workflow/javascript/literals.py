@@ -1,4 +1,4 @@
-"""Objects and lists in text, as n8n reads them for fields of these types: JSON, or JavaScript."""
+"""Parses objects and lists in text, as JSON or JavaScript literals, for n8n fields of these types."""
 
 import re
 from typing import Final
@@ -22,7 +22,7 @@ _DEEPEST: Final = 100
 
 
 def list_in(text: str) -> AnyJson:
-    """Returns the list a text holds, in JSON with either quotes; UNDEFINED when it holds none."""
+    """Parses a list in JSON with either kind of quotes; returns UNDEFINED for any other text."""
     parsed = js.parse_json(text)
     if parsed is js.UNDEFINED:
         parsed = js.parse_json(text.replace("'", '"'))
@@ -30,7 +30,7 @@ def list_in(text: str) -> AnyJson:
 
 
 def object_in(text: str) -> AnyJson:
-    """Returns the object in a text of JSON or JavaScript; None for null, UNDEFINED for anything else."""
+    """Parses an object in JSON or JavaScript; returns None for null, UNDEFINED for any other text."""
     parsed = js.parse_json(text)
     if parsed is js.UNDEFINED:
         try:
@@ -41,7 +41,7 @@ def object_in(text: str) -> AnyJson:
 
 
 class _Reader:
-    """Reads a literal of JavaScript; raises ValueError for anything else."""
+    """Parses JavaScript literals. Raises ValueError for anything else."""
 
     def __init__(self, text: str) -> None:
         self.tokens: list[tuple[str, str]] = []
@@ -55,7 +55,7 @@ class _Reader:
         self.at = 0
 
     def whole(self) -> AnyJson:
-        """Returns the value of the whole text."""
+        """Parses the whole text as one value."""
         value = self._value(0)
         if self.at != len(self.tokens):
             raise ValueError(self.tokens[self.at][1])

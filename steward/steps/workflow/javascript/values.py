@@ -11,7 +11,7 @@ from steward.steps.workflow.expressions.paths import UNDEFINED as UNDEFINED
 from steward.steps.workflow.expressions.paths import JsDate as JsDate
 from steward.steps.workflow.expressions.paths import Value as Value
 
-# Checked by exact type first: most values are scalars, and isinstance checks of abstract classes are slow.
+# Exact types are checked first: most values are scalars, and isinstance with abstract classes is slow.
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
@@ -117,7 +117,7 @@ _RADIX = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)\Z")
 
 
 def number(value: object) -> float:
-    """Returns `Number(value)`; NaN when it is not one."""
+    """Returns `Number(value)`, which may be NaN."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int | float):
@@ -144,7 +144,7 @@ def _number_of(stripped: str) -> float:
 
 
 def plain_number(value: float) -> float:
-    """Returns a whole float as an int, so that it is written without a fraction."""
+    """Converts a whole float to an int, so that it is written without a fraction."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
@@ -162,7 +162,7 @@ def truthy(value: object) -> bool:
 
 
 def to_json(value: object) -> AnyJson:
-    """Returns a value as items store it: undefined members are omitted, NaN becomes null."""
+    """Returns a value in the form items store: without undefined members, NaN as null."""
     if value is UNDEFINED:
         return None
     if type(value) in SCALARS:
@@ -175,7 +175,7 @@ def to_json(value: object) -> AnyJson:
 
 
 def parse_json(value: str) -> AnyJson:
-    """Returns `JSON.parse(value)`; UNDEFINED when it is not JSON."""
+    """Returns `JSON.parse(value)`, or UNDEFINED if it is not JSON."""
     try:
         return json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -190,7 +190,7 @@ _PART = re.compile(
     r"""[^.\[\]]+|\[(?:(-?\d+(?:\.\d+)?)|(["'])((?:(?!\2)[^\\]|\\.)*?)\2)\]|(?=(?:\.|\[\])(?:\.|\[\]|\Z))"""
 )
 
-_MAX_GAP: Final = 10_000  # elements that setting one may add to a list
+_MAX_GAP: Final = 10_000  # elements by which setting an index may extend a list
 
 
 def _path_parts(path: str) -> list[str]:
@@ -235,14 +235,14 @@ def member(value: object, name: str) -> AnyJson:
 
 
 def _index(name: str) -> int | None:
-    """Returns the index that a part of a path is; None for any other name."""
+    """Returns a path part as an index, or None for any other name."""
     return int(name) if name.isascii() and name.isdigit() and len(name) < 16 else None
 
 
 def set_path(target: JsonObject, path: str | Sequence[str], value: object) -> None:
-    """Sets the value at a path and creates missing objects and lists as n8n does.
+    """Sets the value at a path, creating missing objects and lists as n8n does.
 
-    Raises OverflowError for an element far behind the end of its list.
+    Raises OverflowError for an index far beyond the end of its list.
     """
     parts = _parts_in(target, path)
     parent: JsonValue = target
@@ -292,14 +292,14 @@ def deep_copy(value: object) -> AnyJson:
 
 
 def strict_key(value: AnyJson) -> str:
-    """Returns a key that is equal for equal values of the same type."""
+    """Returns a key that is equal only for equal values of the same type."""
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json_text(name)}:{strict_key(value[name])}" for name in sorted(value)) + "}"
     return json_text(value) if value is not UNDEFINED else "undefined"
 
 
 def fuzzy_key(value: JsonValue) -> str:
-    """Returns a key that ignores small differences of type: 3 and '3'; null, '' and an empty list."""
+    """Returns a key that ignores small type differences: 3 and '3'; null, '' and an empty list."""
     if is_missing(value) or value == "" or (is_list(value) and not value):
         return ""
     return strict_key(value) if is_object(value) or is_list(value) else text(value)
