@@ -1,4 +1,4 @@
-"""The bytes of an export: parsed under limits, hashed as they were sent."""
+"""The bytes of an export: parsed within limits, hashed as sent."""
 
 import hashlib
 import json
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from steward.model.json import JsonObject, JsonValue
 
-MAX_STEPS = 1_000  # of one export
+MAX_STEPS = 1_000  # per export
 _MAX_VALUES = 200_000
 _MAX_DEPTH = 64
 _LARGEST = sys.float_info.max
 
 
 class Unreadable(Exception):
-    """The content is no export that can be kept; the message says why (`errors.content`)."""
+    """Raised for content that is no usable export; the message says why (`errors.content`)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An export as sent: its text, what was hashed, and how long that was."""
+    """An export as sent: its text, the hash, and the number of bytes hashed."""
 
     text: str
     sha256: str
@@ -32,7 +32,7 @@ class Content:
 
 
 def content_of(sent: str | JsonObject) -> Content:
-    """Returns the sent content: a text's own bytes, an object's JSON with sorted keys and no blanks."""
+    """Returns the sent content: a text's own bytes, or an object's JSON with sorted keys and no spaces."""
     text = (
         sent
         if isinstance(sent, str)
@@ -46,7 +46,7 @@ def content_of(sent: str | JsonObject) -> Content:
 
 
 def parsed(text: str) -> JsonValue:
-    """Returns the JSON of a text. Raises Unreadable."""
+    """Parses JSON text. Raises Unreadable."""
     if text.count("[") + text.count("{") + text.count(",") > _MAX_VALUES:
         raise Unreadable("The export contains too many values to read.")
     try:

@@ -1,4 +1,4 @@
-"""Stores and deletes imports: the same content of a source once, up to a limit."""
+"""Stores and deletes imports: equal content of a source only once, and up to a limit."""
 
 import json
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 
 @dataclass(frozen=True, slots=True)
 class PreparedImport:
-    """An export read before any transaction is open: its reading, its hash and its length."""
+    """An export prepared outside any transaction: its reading, hash and length."""
 
     reading: ImportReading
     sha256: str
@@ -44,7 +44,7 @@ async def prepare(
 
 @dataclass(frozen=True, slots=True)
 class StoredImport:
-    """An import, and whether equal content had been kept before."""
+    """An import, and whether equal content was already stored."""
 
     record: Import
     replayed: bool
@@ -59,7 +59,7 @@ async def keep(
     vault: Vault,
     max_imports: int = 100,
 ) -> StoredImport:
-    """Stores an export, at most `max_imports` of them. Raises AllowanceSpent."""
+    """Stores an export unless it is stored already. Raises AllowanceSpent beyond `max_imports`."""
     existing = await imports.by_content(tx, actor.org, source, prepared.sha256)
     if existing is not None:
         return StoredImport(existing, replayed=True)
@@ -93,13 +93,13 @@ async def keep(
 
 
 async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
-    """Removes an import; what was made from it stays as it is. Raises NotFound."""
+    """Deletes an import; automations made from it remain. Raises NotFound."""
     if await imports.delete(tx, actor.org, import_id) == 0:
         raise NotFound
 
 
 def summary(reading: ImportReading) -> JsonObject:
-    """Returns what a list shows of an import in addition to its row."""
+    """Returns what a list shows of an import beyond its row."""
     plan, report = reading.plan, reading.report
     return {
         "step_count": len(plan.steps),
@@ -111,7 +111,7 @@ def summary(reading: ImportReading) -> JsonObject:
 
 
 def needs_of(plan: Plan) -> list[str]:
-    """Returns what the steps need, each once, sorted; objects read at the start belong to a store."""
+    """Returns the distinct needs of the steps, sorted; objects read at the start need a store."""
     needs = {
         step.origin.needs
         for step in plan.steps
@@ -121,7 +121,7 @@ def needs_of(plan: Plan) -> list[str]:
 
 
 def shown_trigger(plan: Plan) -> dict[str, Any] | None:
-    """Returns the proposed start: a store's events or a schedule; None for a manual start."""
+    """Returns the proposed start, store events or a schedule; None for a manual start."""
     entry = plan.entry()
     if entry is None:
         return None
@@ -133,7 +133,7 @@ def shown_trigger(plan: Plan) -> dict[str, Any] | None:
 
 
 def shown_plan(encoded_plan: JsonObject) -> JsonObject:
-    """Returns the plan as the API shows it."""
+    """Returns the plan in the API's form."""
     plan = plan_json.from_json(encoded_plan)
     names = {step.name for step in plan.steps}
     edges = [edge for edge in plan.edges if edge.source in names]

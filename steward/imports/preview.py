@@ -24,14 +24,14 @@ from steward.model.plan import Plan, StepKind
 
 @dataclass(frozen=True, slots=True)
 class PreviewQuery:
-    """The choices of set-up that a preview takes into account."""
+    """The set-up choices that a preview takes into account."""
 
     integration_id: IntegrationId | None = None
     bindings: Mapping[str, Any] | None = None
     accounts: Mapping[str, Any] | None = None
-    topics_of: Callable[[Connection], frozenset[str]] | None = None  # what a store can send
+    topics_of: Callable[[Connection], frozenset[str]] | None = None  # the topics that a store can send
     calls: Mapping[str, Any] | None = None
-    import_id: str | None = None  # of one that is kept
+    import_id: str | None = None  # of a stored import
 
 
 async def preview(
@@ -87,7 +87,7 @@ def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[F
 
 
 def _effects_of(plan: Plan) -> tuple[list[str], list[str]]:
-    """Returns the steps that would change the store, and those that would send, of what a run can reach."""
+    """Returns the reachable steps that would change the store, and those that would send."""
     reached = plan.running()
     changes = [step.name for step in reached if step.kind is StepKind.CHANGE]
     sends = [step.name for step in reached if step.kind is StepKind.SEND]

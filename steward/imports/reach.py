@@ -1,4 +1,4 @@
-"""Computes which steps a run of an import reaches from its start, and which never run."""
+"""Computes which steps a run of an import reaches from its start and which never run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,31 +7,31 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import DataMode, Plan, PlanTrigger, StepSource
 
-_NAMED = 3  # names in one sentence
+_NAMED = 3  # names per sentence
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerReach:
-    """The number of the steps a run executes, and the trigger of the file that they follow."""
+    """How many steps a run executes and how many there are, and the trigger they follow."""
 
     runs: int
     steps: int
     start: str | None
 
     def wire(self) -> JsonObject:
-        """Returns the reach as stored and answered."""
+        """Returns the reach in its stored and API form."""
         return {"runs": self.runs, "steps": self.steps, "start": self.start}
 
 
 def reach_of(plan: Plan) -> TriggerReach:
-    """Counts the steps behind the start that are switched on and can run."""
+    """Counts the enabled, supported steps that follow the start."""
     runs = sum(step.origin is not None and step.origin.supported for step in plan.running())
     entry = plan.entry()
     return TriggerReach(runs, len(plan.steps), None if entry is None else entry.name)
 
 
 def reach_findings(plan: Plan) -> list[Finding]:
-    """Returns an error when no step runs; a warning that names the steps which the start does not lead to."""
+    """Returns an error if no step runs, or a warning that names the steps the start does not reach."""
     entry = plan.entry()
     if entry is None:
         return []
@@ -77,7 +77,7 @@ def _tool(plan: Plan) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """Steps by their names, the first ones of many."""
+    """Lists steps by name, abbreviated if there are many."""
     quoted = [f"“{name[:60]}”" for name in names]
     if len(quoted) <= _NAMED + 1:
         return " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))

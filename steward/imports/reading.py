@@ -1,4 +1,4 @@
-"""Reads an export of any source: plan, findings, scripts and expressions compiled."""
+"""Reads an export of any source: its plan and findings, with scripts and expressions compiled."""
 
 import asyncio
 import json
@@ -36,13 +36,13 @@ _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_f
 SOURCES = tuple(_READERS)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _INVALID = "The export contains invalid characters. Export it again."
-_GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that copes with a step that did not run
+_GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that handles a step that did not run
 _SCRIPTS = frozenset(("code", "function", "functionItem", "aiTransform"))
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReading:
-    """An export read: what is kept of it and what was found."""
+    """A read export: its plan, report and cleaned content."""
 
     plan: Plan
     report: ImportReport
@@ -54,13 +54,13 @@ async def read_export(
 ) -> ImportReading:
     """Reads and checks an export. Raises Unreadable.
 
-    Without an evaluator nothing is compiled, only read.
+    Without an evaluator, expressions and scripts are not compiled.
     """
     reader = _READERS.get(source)
     if reader is None:
         raise Unreadable("Exports of this source are not known. Send one of n8n or of Shopify Flow.")
     try:
-        # A large export takes a second or more: the others are served meanwhile.
+        # a large export takes over a second, so it must not block other requests
         export = await asyncio.to_thread(reader, content, name)
     except UnicodeEncodeError:
         raise Unreadable(_INVALID) from None
@@ -77,7 +77,7 @@ async def read_export(
 
 
 def _check_characters(reading: ImportReading) -> None:
-    """Halves of characters, written as escapes however deep, can be neither stored nor shown."""
+    """Raises Unreadable for lone surrogates, however deeply escaped: they can be neither stored nor shown."""
     findings = [finding.wire() for finding in reading.report.findings]
     try:
         text = json.dumps([plan_json.to_json(reading.plan), findings, reading.cleaned], ensure_ascii=False)
@@ -87,7 +87,7 @@ def _check_characters(reading: ImportReading) -> None:
 
 
 def _marked(plan: Plan, findings: list[Finding]) -> Plan:
-    """Steps with an error are not supported."""
+    """Returns the plan with steps that have an error marked as unsupported."""
     blocked = {finding.step for finding in findings if finding.level is FindingLevel.ERROR}
     steps = tuple(
         replace(step, origin=replace(step.origin, supported=False))
@@ -101,11 +101,11 @@ def _marked(plan: Plan, findings: list[Finding]) -> Plan:
 def _references(plan: Plan) -> list[Finding]:
     """Returns an error for each reference to a step that does not exist, never runs, or runs later.
 
-    A step whose failure the workflow tolerates goes on without it, as in n8n.
+    A step whose failure the workflow tolerates continues without it, as in n8n.
     """
     entry = plan.entry()
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
-    # A disabled step passes its items on, so others can read them.
+    # including disabled steps, which pass their items on
     ran = {step.name for step in plan.steps if step.origin is not None and step.origin.reachable}
     ran |= set() if entry is None else {entry.name}
     steps_after = _steps_after(plan)
@@ -122,13 +122,13 @@ def _references(plan: Plan) -> list[Finding]:
         findings += (
             Finding(step.name, FindingLevel.ERROR, "expression_feature", _runs_later(name))
             for name in sorted(later)
-            if step.name not in steps_after(name)  # in a loop, an earlier pass may have run it
+            if step.name not in steps_after(name)  # in a loop, an earlier iteration may have run it
         )
     return findings
 
 
 def _steps_after(plan: Plan) -> Callable[[str], set[str]]:
-    """Returns a function of a step's name that finds the steps behind it, and searches once for each."""
+    """Returns a cached function from a step's name to the names of the steps that follow it."""
     targets = graph.targets_by_source(plan.edges)
     return lru_cache(maxsize=None)(lambda name: graph.reach_from(targets, name))
 
@@ -153,7 +153,7 @@ def _never_runs(name: str, entry: PlanTrigger | None) -> str:
 
 
 def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
-    """Returns the names of the steps that a step's expressions and its script cannot do without."""
+    """Returns the names of the steps that a step's expressions and script require."""
     referenced: set[str] = set()
     for _, template_ in templates_of(step):
         guarded = any(isinstance(part, Chunk) and "isExecuted" in part.code for part in template_.parts)
@@ -168,7 +168,7 @@ def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
 
 
 async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
-    """Compiles every expression and script without running them, and returns the findings."""
+    """Compiles every expression and script without running them and returns the findings."""
     templates, liquid, scripts = _code_in(plan)
     if not templates and not scripts and not liquid:
         return []
@@ -215,7 +215,7 @@ def _code_in(
 
 
 def _script_of(step: PlanStep, plan: Plan) -> Script | None:
-    """Returns the script of a step; None for a step that runs none."""
+    """Returns the script that a step runs, if any."""
     if step.origin is None:
         return None
     if plan.mode is DataMode.ENVIRONMENT:
@@ -227,7 +227,7 @@ def _script_of(step: PlanStep, plan: Plan) -> Script | None:
 
 def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
     level = FindingLevel(problem.level)
-    # What is no JavaScript at all fails here as there; a tolerated failure goes on as in n8n.
+    # Invalid JavaScript fails in n8n as well, so a tolerated failure is only a warning.
     if (
         problem.syntax
         and level is FindingLevel.ERROR

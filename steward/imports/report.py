@@ -1,4 +1,4 @@
-"""Orders and counts the findings of an import for people."""
+"""Sorts and counts an import's findings for people."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _ORDER = {FindingLevel.ERROR: 0, FindingLevel.WARNING: 1, FindingLevel.NOTE: 2}
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """An import's findings, worst first, and its steps counted."""
+    """The findings of an import, worst first, and its step counts."""
 
     findings: tuple[Finding, ...]
     steps: int
@@ -23,12 +23,15 @@ class ImportReport:
 
     @property
     def supported(self) -> bool:
-        """Whether nothing keeps it from running."""
+        """Whether the import can run."""
         return not any(finding.level is FindingLevel.ERROR for finding in self.findings)
 
 
 def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
-    """Returns the report of a plan: levels as they count for its trigger, worst first, then in plan order."""
+    """Returns the report of a plan, with findings worst first, then in plan order.
+
+    Errors of steps that its trigger does not reach count as warnings.
+    """
     softened = graph.softened(plan, findings)
     places = {step.name: number for number, step in enumerate(plan.steps)}
     ordered = sorted(

@@ -1,4 +1,4 @@
-"""Runs an import as an automation: a plan of its own, kept with it from then on."""
+"""Runs an import as an automation, which stores a plan of its own from then on."""
 
 from steward.automations import from_plan
 from steward.automations.from_plan import CreateWorkflowCommand
@@ -13,7 +13,7 @@ from steward.model.refusals import ValidationFailed
 async def run_as(
     tx: Tx, actor: Actor, command: CreateWorkflowCommand, *, rules: AutomationRules
 ) -> CreatedAutomation:
-    """Sets up the automation. Raises NotFound, ValidationFailed, KeyReused, NotConnected."""
+    """Creates the automation. Raises NotFound, ValidationFailed, KeyReused, NotConnected."""
     record = await imports.get(tx, actor.org, command.import_id)
     if not record.supported or record.plan is None:
         message = (

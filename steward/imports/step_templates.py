@@ -1,4 +1,4 @@
-"""The expressions of a plan's steps, each with the place of its parameter."""
+"""The expressions of a plan's steps, with the paths of their parameters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from steward.steps.workflow.expressions.template import ParameterTemplate
 
 
 def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
-    """Returns the expressions of a step, each with its parameter's path."""
+    """Returns the expressions of a step, each with the path of its parameter."""
     templates: list[tuple[str, ParameterTemplate]] = []
 
     def visit(value: Any, path: str) -> None:

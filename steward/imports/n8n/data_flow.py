@@ -1,4 +1,4 @@
-"""Traces which steps read a missing value: an unavailable answer, or a removed secret.
+"""Traces which steps read a missing value: an unavailable answer or a removed secret.
 
 It follows fields from step to step without running anything, as test runs do with items whose fields are
 unknown (`steward/steps/workflow/test_mode.py`). See docs/design/imports-verdict.md#missing-values.
@@ -30,7 +30,7 @@ _CURRENT_ITEM = (PathRoot.JSON, PathRoot.FIRST, PathRoot.LAST)
 _OTHER_STEP = (PathRoot.STEP_ITEM, PathRoot.STEP_FIRST, PathRoot.STEP_LAST, PathRoot.NODE)
 _INPUT_IN_SCRIPT = re.compile(r"\$input\b|\$json\b|\bitems?\b|\$items\b")
 _FIELD_SETTING = re.compile(r"^(?!destination|output)(?:field|.*Field)(?:Name|s|ToSplitOut|ToAggregate|\d)?$")
-# What of another step is no item: where its loop stands, its settings, whether it ran.
+# References to another step that do not read its items: its loop state, its settings, whether it ran.
 _NO_ITEM = re.compile(r"\$\(\s*(['\"`])[^'\"`]*\1\s*\)\s*\??\.\s*(?:context|isExecuted|params)\b")
 _JSON_KEY = re.compile(r"[\"']([\w .-]{1,120})[\"']\s*:")
 _WHOLE_ITEM = re.compile(r"stringify|\$json(?!\s*[\w$.\[?])|\.json(?!\s*[\w$.\[?])")
@@ -38,13 +38,13 @@ _WHOLE_ITEM = re.compile(r"stringify|\$json(?!\s*[\w$.\[?])|\.json(?!\s*[\w$.\[?
 
 @dataclass(slots=True)
 class DataFlow:
-    """The running steps of a plan, with what each of them reads and passes on."""
+    """The running steps of a plan, with the data that each reads and passes on."""
 
     plan: Plan
     steps: dict[str, PlanStep] = field(init=False)
     _disabled: dict[str, PlanStep] = field(init=False)
     _after: dict[str, list[str]] = field(init=False, default_factory=dict)
-    # A file with many removed keys asks for the same ones of the same steps again and again.
+    # Caches: a file with many removed keys leads to the same questions about the same steps.
     _templates: dict[str, list[tuple[str, ParameterTemplate]]] = field(init=False, default_factory=dict)
     _parameters: dict[str, Any] = field(init=False, default_factory=dict)
     _codes: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
@@ -92,7 +92,7 @@ class DataFlow:
         ]
 
     def changes_on_the_way(self, source: str, missing: Missing) -> bool:
-        """Returns whether a set step changes the removed keys that it reads, or adds to them."""
+        """Returns whether a set step changes the removed keys that it reads, or adds text to them."""
         names = self._passed_on(source, missing).keys() & self.steps.keys() - {source}
         return any(
             self._changes(self.steps[name], self.is_read(source, missing, name))
@@ -110,13 +110,13 @@ class DataFlow:
         return False
 
     def is_read(self, source: str, missing: Missing, reader: str) -> Callable[[str], bool]:
-        """Returns what says whether code of a step reads fields missing from the output of `source`."""
+        """Returns a predicate for code of a step that reads fields missing from the output of `source`."""
         outputs = self._passed_on(source, missing)
         arriving = self._arriving(outputs).get(reader, frozenset())
         return lambda code: _reads_chunk(Chunk(code, read_path(code)), arriving, outputs)
 
     def _arriving(self, outputs: Mapping[str, Missing]) -> dict[str, Missing]:
-        """Returns the missing fields of the items that arrive at each step."""
+        """Returns the missing fields of the items that each step receives."""
         arriving: dict[str, Missing] = {}
         for name, fields in outputs.items():
             for target in self._after.get(name, ()):
@@ -124,7 +124,7 @@ class DataFlow:
         return arriving
 
     def _passed_on(self, source: str, missing: Missing) -> dict[str, Missing]:
-        """Returns the missing fields in the output of each step."""
+        """Returns the missing fields in the output of each step that follows `source`."""
         if (source, missing) not in self._outputs:
             self._outputs[source, missing] = self._followed(source, missing)
         return self._outputs[source, missing]
@@ -156,12 +156,12 @@ class DataFlow:
             fields = reshaped(step.origin.source_type, self._parameters_of(step), arriving)
             passed = passed if fields is None else fields
         if () in passed and (step_type.kind is not StepKind.DECIDE or _is_loop(step)):
-            # Items that come back to a loop are not those of its next batch.
+            # Items that return to a loop do not make up its next batch.
             passed -= WHOLE
         return passed | self._set_fields(step, arriving, outputs)
 
     def _set_fields(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> Missing:
-        """Returns the fields that a set step fills with missing ones."""
+        """Returns the fields that a set step fills from missing ones."""
         if not _is_set(step):
             return frozenset()
         fields: set[tuple[str, ...]] = set()
@@ -203,7 +203,7 @@ class DataFlow:
 
     def _uses(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
         if _is_set(step):
-            return False  # it passes values on; who reads those is another step
+            return False  # it only passes values on; their readers are other steps
         names = self._names_read(step)
         if not arriving and names is not None and names.isdisjoint(outputs):
             return False
@@ -221,7 +221,7 @@ class DataFlow:
 
 
 def field_of_set(config: Mapping[str, Any], path: str) -> tuple[str, ...]:
-    """Returns the field that a path of a set step's parameters fills; empty for the whole item."""
+    """Returns the field that a path of a set step's parameters fills, or () for the whole item."""
     row: Any = config
     for part in path.split(".")[:-1]:
         if isinstance(row, Mapping):
@@ -237,7 +237,7 @@ def _is_set(step: PlanStep) -> bool:
 
 
 def _writes_whole_items(step: PlanStep) -> bool:
-    """Returns whether a step puts every field of its items into a file, a text or a row."""
+    """Returns whether a step writes every field of its items to a file, a text or a row."""
     source_type = step.origin.source_type if step.origin is not None else ""
     if source_type in ("convertToFile", "spreadsheetFile"):
         return True
@@ -253,7 +253,7 @@ def _writes_whole_items(step: PlanStep) -> bool:
 
 
 def _called_workflow_reads(step: PlanStep, arriving: Missing) -> bool:
-    """Returns whether a called workflow may read missing fields; one that is not in the file may."""
+    """Returns whether a called workflow may read missing fields, as any that is not in the file may."""
     if step.origin is None or step.origin.source_type != "executeWorkflow":
         return False
     parameters = raw_parameters(step.config)
@@ -268,7 +268,7 @@ def _is_loop(step: PlanStep) -> bool:
 
 
 def _names_a_field(parameters: JsonValue) -> bool:
-    """Returns whether settings name a field by which the step sorts, splits, groups or joins."""
+    """Returns whether the settings name a field that the step sorts, splits, groups or joins by."""
     stack: list[JsonValue] = [parameters]
     while stack:
         value = stack.pop()
@@ -287,7 +287,7 @@ def _is_disabled(step: PlanStep) -> bool:
 
 
 def _key_before(text: str) -> tuple[str, ...]:
-    """Returns the key of JSON written as text whose value begins after this text; empty without one."""
+    """Returns the JSON key whose value begins after this text, or () without one."""
     keys = _JSON_KEY.findall(text)
     return (keys[-1],) if keys else ()
 
@@ -303,7 +303,7 @@ def _reads_chunk(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing]
 
 
 def _reads_path(path: Path, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
-    keys = tuple(key for key in path.keys if not key.isdigit())  # places in lists have no names
+    keys = tuple(key for key in path.keys if not key.isdigit())  # without list indexes
     if path.root in _CURRENT_ITEM:
         return overlap(keys, arriving)
     return path.root in _OTHER_STEP and overlap(keys, outputs.get(path.step or "", frozenset()))
@@ -322,7 +322,7 @@ def _reads_code(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing])
 
 
 def _is_among(path: tuple[str, ...], fields: Collection[str], code: str) -> bool:
-    """Returns whether code that reads these fields of an item reads the one at a path."""
+    """Returns whether code that reads these fields of an item reads the field at a path."""
     if path[:1] == (ANYWHERE,):
         return words_in(code, frozenset((path,)))
     return not path or path[0] in fields

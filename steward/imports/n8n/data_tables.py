@@ -1,4 +1,4 @@
-"""Steps that work on data tables: what is in them here, and which steps mean the same one.
+"""Steps that use data tables: which tables stay empty here, and which steps share one.
 
 See docs/design/static-data.md#data-tables.
 """
@@ -30,7 +30,7 @@ _STARTS_EMPTY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A running step that works on a table."""
+    """A running step that uses a table."""
 
     node: Node
 
@@ -44,7 +44,7 @@ class _Use:
 
     @property
     def label(self) -> str | None:
-        """The name of a table that is named by its id; None if the file does not hold it."""
+        """The name of a table that is referenced by id, or None if the file does not contain it."""
         locator = self.node.parameters.get("dataTableId")
         return str(locator.get("cachedResultName") or "") or None if isinstance(locator, dict) else None
 
@@ -53,13 +53,15 @@ class _Use:
         return self.node.parameters.get("operation", "insert") in FILLING
 
     def may_mean(self, other: "_Use") -> bool:
-        """Returns whether both work on one table here, or may do so: an expression may name any."""
+        """Returns whether both use, or may use, the same table here; an expression may name any."""
         if is_expression(self.name) or is_expression(other.name):
             return True
         return (self.mode, self.name) == (other.mode, other.name)
 
     def is_named_differently(self, other: "_Use") -> bool:
-        """Returns whether both may be one table in n8n but not here: one has its name, one its id."""
+        """Returns whether both may use the same table in n8n but not here, since one uses its name, one its
+        id.
+        """
         if self.mode == other.mode:
             return False
         by_name, by_id = (self, other) if self.mode == "name" else (other, self)
@@ -67,7 +69,7 @@ class _Use:
 
 
 def table_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each running step whose table stays empty here, or one warning for all steps."""
+    """Returns an error for each running step whose table stays empty here, or one warning for all."""
     running = {step.name for step in plan.running()}
     uses = [_Use(node) for node in nodes if node.type == "dataTable" and node.name in running]
     findings = [

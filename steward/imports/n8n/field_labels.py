@@ -1,4 +1,4 @@
-"""The fields of n8n's steps as n8n labels them."""
+"""Labels fields of steps as n8n does."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def label_of(parameters: Mapping[str, Any], path: str) -> str:
-    """Returns a label for the field at a path of a node, such as “The field “Api Key””."""
+    """Returns the label of the field at a path of a node, such as “The field “Api Key””."""
     first, _, below = path.partition(".")
     if first != "parameters":
         return "A part of the step"
@@ -50,13 +50,13 @@ def label_of(parameters: Mapping[str, Any], path: str) -> str:
 
 
 def words_of(name: str) -> str:
-    """Returns a parameter's or type's name as a label: `sendQuery` is “Send Query”."""
+    """Returns the label for a parameter or type name: `sendQuery` becomes “Send Query”."""
     words = _HUMP.sub(" ", name.rpartition(".")[2])
     return words[:1].upper() + words[1:]
 
 
 def _name_of_row(parameters: Mapping[str, Any], parts: list[str]) -> str | None:
-    """Returns the name in the row of a list that the path leads into."""
+    """Returns the name in the list row that the path leads into."""
     value: Any = parameters
     name = None
     for part in parts:

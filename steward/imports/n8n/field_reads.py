@@ -1,4 +1,4 @@
-"""Finds the fields of a step's items that other steps' expressions and scripts read by name."""
+"""Finds the fields of a step's items that expressions and scripts of other steps read by name."""
 
 import re
 from collections.abc import Container, Iterator
@@ -14,7 +14,7 @@ from steward.steps.workflow.expressions.template import Chunk
 from steward.steps.workflow.step_types import FieldUse
 
 SCRIPTS: Final = frozenset(("code", "function", "functionItem"))
-_JOINING: Final = frozenset(("merge", "compareDatasets"))  # whose items come from several steps
+_JOINING: Final = frozenset(("merge", "compareDatasets"))  # types whose items come from several steps
 _QUOTED = r"""'[^'\\\n]*'|"[^"\\\n]*\""""
 _KEYS = (
     rf"""(?P<keys>(?:\s*\??\.\s*[A-Za-z_$][\w$]*|\s*(?:\?\.)?\[\s*(?:\d+|{_QUOTED})\s*\])*)(?P<call>\s*\()?"""
@@ -37,10 +37,10 @@ _OF_LISTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FieldRead:
-    """A read of a field: its keys up to a list or a method.
+    """A read of a field, with its keys up to a list or a method.
 
-    `is_list`: the field is a list, of which more than the length is read; `element` is the field of its
-    element that is read, if it is named there.
+    `is_list` marks a list of which more than the length is read; `element` is the field read from its
+    element, if named.
     """
 
     keys: tuple[str, ...]
@@ -49,10 +49,10 @@ class FieldRead:
 
 
 def receiving(plan: Plan, source: str, *, joined: bool = True, extended: bool = True) -> set[str]:
-    """Returns the steps whose items have the fields that `source` hands on.
+    """Returns the steps whose items have the fields that `source` outputs.
 
-    Without `joined` those whose items may come from another step too are left out, without `extended` those
-    to whose items other steps have added fields.
+    Without `joined`, it leaves out steps whose items may also come from another step; without `extended`,
+    steps whose items got further fields from other steps.
     """
     steps = {step.name: step for step in plan.steps}
     targets: dict[str, list[str]] = {}
@@ -81,14 +81,14 @@ def _passes(step: PlanStep, *, joined: bool, extended: bool) -> bool:
 
 
 def handing_on(plan: Plan, source: str) -> set[str]:
-    """Returns `source` and the steps that hand on its items as they came."""
+    """Returns `source` and the steps that pass its items on unchanged."""
     same = receiving(plan, source, joined=False, extended=False)
     steps = [step for step in plan.steps if step.name in same]
     return {source, *(step.name for step in steps if _passes(step, joined=False, extended=False))}
 
 
 def codes_of(step: PlanStep) -> Iterator[str]:
-    """Yields the expressions of a step and its script."""
+    """Yields the code of a step's expressions and of its script."""
     for _, template in templates_of(step):
         yield from (part.code for part in template.parts if isinstance(part, Chunk))
     source_type = step.origin.source_type if step.origin is not None else ""
@@ -98,19 +98,19 @@ def codes_of(step: PlanStep) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class StepReads:
-    """The fields that a step's code reads, in order; the name is None for its own items."""
+    """The fields that a step's code reads, in order; the step name is None for its own items."""
 
     by_name: tuple[tuple[str | None, FieldRead], ...]
 
     def of(self, sources: Container[str], *, receives: bool) -> Iterator[FieldRead]:
-        """Yields what is read of the items of `sources`; `receives`: its own items are such."""
+        """Yields the reads from items of `sources`; with `receives`, its own items count among them."""
         for name, read in self.by_name:
             if receives if name is None else name in sources:
                 yield read
 
 
 def reads_of(step: PlanStep) -> StepReads:
-    """Returns what a step reads, each reading once."""
+    """Returns the distinct reads of a step."""
     return StepReads(tuple(dict.fromkeys(read for code in codes_of(step) for read in _reads_in(code))))
 
 
@@ -140,7 +140,7 @@ def _field_read(match: re.Match[str]) -> FieldRead:
 
 
 def _element(key: re.Match[str], below: list[re.Match[str]]) -> str | None:
-    """Returns the field of a list's element that is read after the element's number."""
+    """Returns the field read from a list's element after the element's index."""
     return _name_of(below[0]) or None if key["number"] is not None and below else None
 
 

@@ -1,4 +1,4 @@
-"""The fields that a form trigger asks for."""
+"""The fields of a form trigger."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _TYPES = MappingProxyType(
 
 
 def form_fields(parameters: JsonObject) -> tuple[StartField, ...]:
-    """Returns the fields of the form that a start can fill; pieces of HTML are left out."""
+    """Returns the form fields that a start can fill; leaves out HTML elements."""
     fields: dict[str, StartField] = {}
     for row in _rows(parameters):
         field = _field(row)
@@ -62,7 +62,7 @@ def _field(row: Mapping[str, Any]) -> StartField | None:
 
 
 def _file_field(row: Mapping[str, Any], name: str) -> StartField:
-    """Returns the field of a file, under the name that n8n gives the file of the item."""
+    """Returns the field for a file, under n8n's name for that file of the item."""
     is_single = row.get("multipleFiles") is False
     field_type = StartFieldType.FILE if is_single else StartFieldType.FILES
     return StartField((_NO_WORD.sub("_", name),), name, field_type, row.get("requiredField") is True)
@@ -74,5 +74,5 @@ def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
     rows = values if isinstance(values, list) else []
     options = (value.get("option") for value in rows if isinstance(value, Mapping))
     texts = [text for text in options if isinstance(text, str) and text]
-    # A text that begins with "=" is computed in n8n for each visitor: any value may be one of them.
+    # n8n computes a text that begins with "=" for each visitor, so any value may be valid.
     return () if any(text.startswith("=") for text in texts) else tuple(dict.fromkeys(texts))

@@ -1,4 +1,4 @@
-"""Further pages of a form: what they ask for is asked at the start of a run, with the first page.
+"""Further pages of a form, whose fields are asked for on the first page, at the start of a run.
 
 See docs/design/imports-n8n.md#triggers-and-schedules.
 """
@@ -14,16 +14,16 @@ from steward.steps.n8n.nodes.forms import START_FIELDS
 
 _TRIGGER, _PAGE = "formTrigger", "form"
 _OF_EACH_FORM = ("submittedAt", "formMode")
-# What can be written into an expression as it is, in single and in double quotes.
+# Texts that need no escaping inside single and double quotes of an expression.
 _START, _FIELD = re.compile(r"[^'\\{}\n]+"), re.compile(r"[^=\"\\{}\n][^\"\\{}\n]*")
 _ASKS_NOTHING = frozenset(("html",))
 
 
 def with_pages(nodes: Sequence[Node]) -> list[Node]:
-    """Returns the nodes in which the one form trigger asks for the fields of all further pages.
+    """Returns the nodes with the fields of all further pages added to the only form trigger.
 
-    Each page reads its values from the trigger. A page whose fields cannot be asked for beforehand stays as
-    it is, and so do all where none or several forms start the workflow.
+    Each page reads its values from the trigger. A page whose fields cannot be asked for in advance stays
+    unchanged, and so do all pages unless exactly one form starts the workflow.
     """
     starts = [node for node in nodes if node.type == _TRIGGER and not node.disabled]
     if len(starts) != 1 or not _START.fullmatch(starts[0].name):
@@ -32,7 +32,7 @@ def with_pages(nodes: Sequence[Node]) -> list[Node]:
     changed: dict[str, Node] = {}
     for node in nodes:
         rows = _rows(node) if node.type == _PAGE and _is_page(node) else []
-        # A file of a later page would come to that page alone.
+        # a file of a later page would belong only to that page
         fields = [field for field in form_fields(node.parameters) if not field.is_file]
         if not rows or len(fields) != len([row for row in rows if _kind(row) not in _ASKS_NOTHING]):
             continue
@@ -41,7 +41,7 @@ def with_pages(nodes: Sequence[Node]) -> list[Node]:
             continue
         read = [{"name": name, "value": _reading(starts[0].name, name)} for name in names]
         changed[node.name] = replace(node, parameters={**node.parameters, START_FIELDS: read})
-        later_fields += [{**row, "requiredField": False} for row in rows]  # a run may not come to that page
+        later_fields += [{**row, "requiredField": False} for row in rows]  # may not be reached
     if changed:
         start = starts[0]
         values = [*_rows(start), *later_fields]

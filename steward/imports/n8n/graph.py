@@ -1,4 +1,4 @@
-"""The shape of a plan: what a run can reach, in which order, where it turns in circles."""
+"""The shape of a plan: which steps a run reaches, in which order, and where it loops."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +14,10 @@ LOOP = "splitInBatches"
 
 
 def arranged(plan: Plan, *, by_port: bool = False, start: str | None = None) -> Plan:
-    """Returns the plan with its steps in run order; those that the start does not reach come last.
+    """Returns the plan with its steps in run order; steps that the start does not reach come last.
 
-    `by_port`: what one output leads to comes before what the next does, wherever it stands. `start` names the
-    trigger that a run begins at; without it the one that reaches most steps is proposed.
+    With `by_port`, the steps after one output come before those after the next, whatever their position.
+    `start` names the trigger that a run begins at; by default it is the one that reaches most steps.
     """
     plan = replace(plan, triggers=tuple(_ranked_triggers(plan, start)))
     entry = plan.entry()
@@ -36,10 +36,10 @@ _PREFERENCE = {"schedule": 0, "event": 1, "manual": 2}
 
 
 def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
-    """Returns the triggers, the proposed one first.
+    """Returns the triggers, best one first.
 
-    It is `start`, else the one that reaches most steps; of equal ones that to which the steps refer by name,
-    then a schedule, then a store event.
+    The best is `start`, else the one that reaches most steps; ties go to a trigger that steps refer to by
+    name, then to a schedule, then to a store event.
     """
     if len(plan.triggers) < 2:
         return list(plan.triggers)
@@ -75,7 +75,7 @@ def _names_referenced(plan: Plan) -> set[str]:
 
 
 def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
-    """Returns the reached steps depth first from the trigger, topmost first."""
+    """Returns the steps reached from the trigger, depth first and from top to bottom."""
     positions = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
     after = _ranked_targets(plan, by_port=by_port)
     ordered: list[str] = []
@@ -101,7 +101,7 @@ def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
 
 
 def _ranked_targets(plan: Plan, *, by_port: bool) -> dict[str, list[tuple[int, str]]]:
-    """Returns the steps each step leads to, with the rank of the port; all ranks are 0 unless `by_port`."""
+    """Returns the targets of each step, ranked by port; all ranks are 0 unless `by_port`."""
     ports = {step.name: step.origin.ports for step in plan.steps if step.origin is not None and by_port}
     after: dict[str, list[tuple[int, str]]] = {}
     for edge in plan.edges:
@@ -112,9 +112,10 @@ def _ranked_targets(plan: Plan, *, by_port: bool) -> dict[str, list[tuple[int, s
 
 
 def first_step(steps: Sequence[PlanStep], edges: Iterable[PlanEdge]) -> str | None:
-    """Returns the step that a workflow without a trigger begins at, or None if all are switched off.
+    """Returns the step that a workflow without a trigger begins at, or None if all are disabled.
 
-    Of the steps that no other leads to, it is the one that reaches most, then the topmost, then the leftmost.
+    Among the steps without a predecessor it is the one that reaches most steps, then the topmost, then the
+    leftmost.
     """
     edges = list(edges)
     after, targets = targets_by_source(edges), {edge.target for edge in edges}
@@ -129,7 +130,7 @@ def first_step(steps: Sequence[PlanStep], edges: Iterable[PlanEdge]) -> str | No
 
 
 def findings(plan: Plan) -> list[Finding]:
-    """Circles without a loop step, and reads beside changes whose field they read."""
+    """Returns warnings of cycles without a loop step, and notes on reads beside changes."""
     cycles = [
         Finding(
             name,
@@ -144,7 +145,7 @@ def findings(plan: Plan) -> list[Finding]:
 
 
 def _circles(plan: Plan) -> list[str]:
-    """Returns the first step of every cycle that no loop step closes."""
+    """Returns the first step of every cycle that contains no loop step."""
     loops = {step.name for step in plan.steps if step.origin and step.origin.source_type == LOOP}
     all_cycles = cycles(
         targets_by_source(
@@ -166,7 +167,7 @@ def targets_by_source(edges: Iterable[PlanEdge]) -> dict[str, list[str]]:
 
 
 def reach_from(after: dict[str, list[str]], start: str) -> set[str]:
-    """Returns the names of all steps behind `start`, by what `targets_by_source` returned."""
+    """Returns the names of all steps that follow `start`, given the result of `targets_by_source`."""
     seen: set[str] = set()
     stack = list(after.get(start, ()))
     while stack:
@@ -178,7 +179,7 @@ def reach_from(after: dict[str, list[str]], start: str) -> set[str]:
 
 
 def reads_beside(plan: Plan) -> list[Finding]:
-    """Reads in another branch than a change of the same kind of object."""
+    """Returns notes on reads in another branch than a change of the same kind of object."""
     after = targets_by_source(plan.edges)
     changes = [step for step in plan.steps if step.kind is StepKind.CHANGE]
     reach = lru_cache(maxsize=None)(lambda name: reach_from(after, name))
@@ -205,14 +206,14 @@ def _same_object(change: PlanStep, read: PlanStep) -> bool:
 
 
 def order_shows(plan: Plan) -> bool:
-    """Returns whether the order of branches can be seen: a join, or more than one step with an effect."""
+    """Returns whether the order of branches matters: the plan has a join or several steps with effects."""
     effects = sum(step.kind in (StepKind.CHANGE, StepKind.SEND) for step in plan.steps)
     joins = any(step.origin is not None and step.origin.inputs > 1 for step in plan.steps)
     return joins or effects > 1
 
 
 def softened(plan: Plan, findings_: Iterable[Finding]) -> list[Finding]:
-    """Returns the findings; an error of a step that is disabled or not reached becomes a warning."""
+    """Returns the findings with errors of disabled or unreached steps turned into warnings."""
     idle = {
         step.name
         for step in plan.steps

@@ -1,7 +1,7 @@
-"""Steps that read a field which n8n hands on and which is not there here.
+"""Finds steps that read a field which n8n outputs but which is missing here.
 
-A store's event holds little of its object, and a read of a Shopify store the most common fields alone; a step
-that reads another would go on with nothing. See docs/design/imports-verdict.md#missing-values.
+A store event contains little of its object, and a read of a Shopify store only the most common fields; a step
+that reads another field would continue without a value. See docs/design/imports-verdict.md#missing-values.
 """
 
 import re
@@ -33,9 +33,9 @@ _STEP = "Read the object with an HTTP Request step and the store's credential in
 
 
 def unknown_field_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each running step that reads fields which its source does not hand on here.
+    """Returns an error for each running step that reads fields which its source does not output here.
 
-    It names the fields and the source.
+    The error names the fields and the source.
     """
     sources = list(_sources(plan, nodes))
     if not sources:
@@ -50,7 +50,7 @@ def unknown_field_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A running step, what it reads by name, and the properties that its script reads of any variable."""
+    """A running step, its reads by name, and the properties that its script reads of any variable."""
 
     step: PlanStep
     reads: StepReads
@@ -102,7 +102,7 @@ def _lacking_reads(
         reads = [
             read
             for read in reader.reads.of(names, receives=name in same | extended)
-            # Where other steps added fields, what the store's objects never have is one of theirs.
+            # after other steps added fields, only reads of fields that store objects lack are certain
             if name not in extended or (read.keys and read.keys[0] in LACKING_FIELDS)
         ]
         fields = [field for read in reads if (field := _lacking(read, known))]
@@ -113,7 +113,7 @@ def _lacking_reads(
 
 
 def _lacking(read: FieldRead, known: KnownFields) -> str | None:
-    """Returns the field that a read asks for and items lack, as a person would write it; None for none."""
+    """Returns the field that a read requests and items lack, as written in code; None if none is missing."""
     if not read.keys:
         return None
     first, *below = read.keys

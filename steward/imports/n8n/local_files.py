@@ -1,4 +1,4 @@
-"""Steps that read files of the machine: only those that an earlier step of the run wrote are there.
+"""Steps that read files from disk: only files that an earlier step of the run wrote exist.
 
 See docs/design/files.md#files-of-the-machine.
 """
@@ -24,7 +24,7 @@ _SELECTORS: Final = {
 
 
 def unwritten_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each running step that reads a file which no step before it writes."""
+    """Returns an error for each running step that reads a file which no earlier step writes."""
     by_name = {node.name: node for node in nodes}
     sources: dict[str, list[str]] = {}
     for edge in plan.edges:

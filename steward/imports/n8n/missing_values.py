@@ -1,4 +1,4 @@
-"""Finds values that are missing at run time: removed secrets, and answers that cannot be had."""
+"""Finds values that are missing at run time: removed secrets and unavailable answers."""
 
 import json
 import re
@@ -24,8 +24,8 @@ from steward.steps.workflow.expressions.marked_texts import KeyReads, is_fixed, 
 from steward.steps.workflow.http_keys import IN_REQUEST, has_too_many_path_keys
 from steward.steps.workflow.step_types import NodeDefinition
 
-MAX_FOLLOWED = 100  # removed secrets of a workflow whose use is looked for
-# The keys of JSON written as text whose value is empty or marked as removed.
+MAX_FOLLOWED = 100  # removed secrets of a workflow whose use is traced
+# Keys in JSON text whose value is empty or holds a marker of a removed secret.
 _EMPTY_IN_JSON = re.compile(
     r"""["']([\w .-]{1,120})["']\s*:\s*["'](?:[^"'\n]{0,40}__removed_secret_\d+__|["'])"""
 )
@@ -34,7 +34,7 @@ _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RemovedSecret:
-    """The place of a removed secret: the step, and the path of the parameter below the node."""
+    """The place of a removed secret: its step and the parameter's path within the node."""
 
     step: str | None
     path: str
@@ -42,7 +42,7 @@ class RemovedSecret:
 
 @dataclass(frozen=True, slots=True)
 class MissingSecrets:
-    """The findings on removed secrets, and the requests whose key an account puts back."""
+    """The findings on removed secrets, and the requests whose keys an account restores."""
 
     findings: tuple[Finding, ...]
     reads: Mapping[str, list[KeyReads]]
@@ -58,7 +58,7 @@ def missing_secrets(flow: DataFlow, removed: Iterable[RemovedSecret]) -> Missing
 
 
 def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
-    """Returns the finding of a secret whose uses are not traced: it counts as used where its step runs."""
+    """Returns the finding of a secret that is not traced; it counts as used if its step runs."""
     label = _label(flow, secret)
     if secret.step not in flow.steps:
         return _unused(secret, label)
@@ -114,7 +114,7 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
 
 
 def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool:
-    """Returns whether a set step, or a later one, changes the key, so that no account can hold it."""
+    """Returns whether a set step, or a later one, changes the key, so that no account can supply it."""
     value: Any = raw_parameters(step.config)
     for part in path.split(".")[1:]:
         value = value[int(part)] if isinstance(value, list) else value.get(part, "")
@@ -124,7 +124,7 @@ def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool
 
 
 def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
-    """Returns whether the account that a person binds to the step supplies the parameter's key."""
+    """Returns whether the account bound to the step supplies the parameter's key."""
     if origin.needs == ACCOUNT and parameter in IN_REQUEST:
         return puts_back_keys(raw_parameters(step.config), origin.account or {})
     kind = BY_TYPE.get(origin.source_type)
@@ -132,7 +132,7 @@ def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
 
 
 def _cannot_run(step: PlanStep) -> bool:
-    """Returns whether the step's type is not supported, which its own finding reports."""
+    """Returns whether the step's type is unsupported, which has a finding of its own."""
     return step.operation == UNSUPPORTED
 
 
@@ -160,7 +160,7 @@ def _label(flow: DataFlow, secret: RemovedSecret) -> str:
 
 
 def _fields_of_set(parameters: Mapping[str, Any], path: str) -> Missing:
-    """Returns the fields of a set step's output that hold what was removed."""
+    """Returns the fields of a set step's output that contained the removed value."""
     below = path.partition(".")[2]
     field = field_of_set(parameters, below)
     if field:
@@ -169,7 +169,7 @@ def _fields_of_set(parameters: Mapping[str, Any], path: str) -> Missing:
     try:
         value = json.loads(_EXPRESSION.sub("0", text.removeprefix("=")))
     except (ValueError, RecursionError):
-        # Which fields cannot be told where expressions make members of it; by name as far as they show.
+        # Expressions that create members hide the fields' names; those visible in the text are used.
         keys = _EMPTY_IN_JSON.findall(text)
         return frozenset((key,) for key in keys) or WHOLE
     return frozenset(_marked_fields(value, ())) or WHOLE

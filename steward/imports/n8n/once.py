@@ -1,4 +1,4 @@
-"""Reports each thing once: one finding for an AI step, one for all reads that send the run's data."""
+"""Removes repeated findings: one for each AI step, one for all reads that send the run's data."""
 
 from collections.abc import Iterable, Sequence, Set
 

@@ -1,4 +1,4 @@
-"""Which fields of a step's output hold a missing value where the step gives its items another shape.
+"""The output fields that hold a missing value after a step has reshaped its items.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -12,14 +12,14 @@ from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.n8n.nodes.summarize import SUMMARY_NAMES
 from steward.steps.workflow.step_types import NodeDefinition
 
-Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty path is the whole item
+Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty path stands for the whole item
 WHOLE: Final[Missing] = frozenset(((),))
 SCRIPTS: Final = frozenset(("code", "function", "functionItem"))
-ANYWHERE: Final = "*"  # begins the path of a field that may lie at any depth
+ANYWHERE: Final = "*"  # first element of a path to a field at any depth
 
 
 def overlap(keys: tuple[str, ...], missing: Missing) -> bool:
-    """Returns whether a path of keys leads to a missing field, into one, or to what holds one."""
+    """Returns whether a path of keys leads to a missing field, into one, or to an object with one."""
     return any(_meets(keys, path) for path in missing)
 
 
@@ -30,12 +30,12 @@ def _meets(keys: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 
 def words_in(text: str, missing: Missing) -> bool:
-    """Returns whether code holds the name of a missing field."""
+    """Returns whether code contains the name of a missing field."""
     return any(path and re.search(rf"(?<![\w$]){re.escape(path[-1])}(?![\w$])", text) for path in missing)
 
 
 def reshaped(source_type: str, parameters: JsonObject, arriving: Missing) -> Missing | None:
-    """Returns the missing fields of a step's output; None for a step that leaves its items' shape alone."""
+    """Returns the missing fields of a step's output, or None if the step keeps its items' shape."""
     node = NodeDefinition("", 1, parameters, ())
     if source_type in ("aggregate", "itemLists") and not _keeps_lists(node, source_type):
         return _aggregated(node, arriving)
@@ -48,7 +48,7 @@ def _keeps_lists(node: NodeDefinition, source_type: str) -> bool:
 
 
 def _aggregated(node: NodeDefinition, arriving: Missing) -> Missing:
-    """Returns the missing fields of the one item that an aggregate step makes of all."""
+    """Returns the missing fields of the single item that an aggregate step outputs."""
     if node.get("aggregate") == "aggregateAllItemData":
         name = str(node.get("destinationFieldName") or "data")
         return frozenset((name, *path) for path in arriving if path)
@@ -79,7 +79,7 @@ def _split(node: NodeDefinition, arriving: Missing) -> Missing:
 
 
 def _moved(arriving: Missing, renames: Iterable[tuple[JsonValue, JsonValue]]) -> Missing:
-    """Returns the missing fields below each old name, moved below the new one."""
+    """Returns the missing fields below each old name, moved to the new name."""
     moved: set[tuple[str, ...]] = set()
     for old, new in renames:
         before = tuple(str(old).split("."))

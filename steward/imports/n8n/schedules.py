@@ -1,4 +1,4 @@
-"""Schedules of n8n's triggers as Steward's cadences; pure."""
+"""Converts the schedules of n8n's triggers to Steward's cadences."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,9 +11,9 @@ _NUMBER = re.compile(r"\s*(?:=\s*(?:\{\{)?)?\s*([0-9]{1,6})\s*(?:\}\})?\s*")
 
 @dataclass(frozen=True, slots=True)
 class ScheduleReading:
-    """The cadence that a trigger's schedule corresponds to.
+    """The cadence that corresponds to a trigger's schedule.
 
-    `schedule` is the proposed cadence, or None if none is near enough; `difference` says how it differs from
+    `schedule` is the proposed cadence, or None if none is close enough; `difference` says how it differs from
     the file's schedule; `nearest` names a cadence in words. An empty schedule never starts in n8n.
     """
 
@@ -23,7 +23,7 @@ class ScheduleReading:
     is_empty: bool = False
 
     def words(self) -> str:
-        """Says what is different and what to choose."""
+        """Returns what differs and what to choose."""
         if self.is_empty:
             return "Its schedule is empty, so it never starts in n8n. Choose a schedule when you set it up."
         if self.difference:
@@ -42,7 +42,7 @@ _EVERY_12_HOURS = ScheduleReading(
 
 
 def _every_7_days(run_at: str, day_of_week: int = 1) -> ScheduleReading:
-    """Returns a weekly schedule for a start every seven days, counted from activation."""
+    """Returns a weekly schedule for a start every seven days counted from activation."""
     return ScheduleReading(
         {"cadence": "weekly", "run_at": run_at, "day_of_week": day_of_week},
         difference="It starts every seventh day; weekly on Monday is proposed here. "
@@ -81,7 +81,7 @@ def _rows(value: Any, name: str) -> list[Fields]:
 
 
 def _with_numbers(value: Any) -> Any:
-    """Returns a setting with its numbers as such, also those that are written as text or as an expression."""
+    """Returns a setting with its numbers as numbers, including those written as text or expressions."""
     if isinstance(value, Mapping):
         return {name: _with_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -106,7 +106,7 @@ _DAYS = (("hours", 24), ("minutes", 1440), ("days", 1))
 
 
 def _since_activation(unit: Any, count: Any) -> ScheduleReading:
-    """Returns a schedule that counts from when the workflow was switched on."""
+    """Returns the cadence for a schedule that counts from the workflow's activation."""
     every = (str(unit), count if isinstance(count, int) else 0)
     if every in _HOURS:
         return _on_the_hour(_HOURS[every])
@@ -124,7 +124,7 @@ def _on_the_hour(hours: int) -> ScheduleReading:
 
 
 def _time_of_day(row: Fields, hour: str, minute: str) -> str | None:
-    """Returns the time as HH:MM; None when it is an expression or no valid time."""
+    """Returns the time as HH:MM, or None for an expression or an invalid time."""
     hours, minutes = row.get(hour, 0), row.get(minute, 0)
     if not _is_count(hours, 0, 23) or not _is_count(minutes, 0, 59):
         return None
@@ -256,7 +256,7 @@ def _cron_sets(
     months: frozenset[int],
     weekdays: frozenset[int],
 ) -> ScheduleReading:
-    """Returns the cadence of the minutes, hours and days that a cron expression stands for."""
+    """Returns the cadence for the minutes, hours and days of a cron expression."""
     week = frozenset(number or 7 for number in weekdays)
     if not days or len(months) < 12:
         return ScheduleReading(nearest="monthly")
@@ -269,13 +269,13 @@ def _cron_sets(
 
 
 def _cron_fields(expression: str) -> list[str]:
-    """Returns the fields without the optional seconds, which are ignored when 0."""
+    """Returns the fields without the optional seconds if these are 0."""
     fields = expression.split()
     return fields[1:] if len(fields) == 6 and fields[0] in ("0", "00") else fields
 
 
 def _cron_values(text: str, first: int, last: int) -> frozenset[int]:
-    """Returns the numbers that a field of a cron expression stands for; none when it cannot be read."""
+    """Returns the numbers that a field of a cron expression stands for; none if it is invalid."""
     numbers: set[int] = set()
     for part in text.split(","):
         bounds, slash, step = part.partition("/")
@@ -294,7 +294,7 @@ def _cron_number(text: str) -> int | None:
 
 
 def _cron_hours(minute: int, hours: frozenset[int]) -> ScheduleReading | None:
-    """Returns the cadence of an expression that runs at the same minute of several hours."""
+    """Returns the cadence of an expression for the same minute of several hours, or None."""
     if minute == 0 and hours in (_ALL_HOURS, _EVERY_6_HOURS):
         return _on_the_hour(1 if hours == _ALL_HOURS else 6)
     return _EVERY_12_HOURS if hours == {0, 12} else None

@@ -1,6 +1,6 @@
-"""Whether a script may read fields of its items that it does not name.
+"""Decides whether a script may read fields of its items that it does not name.
 
-Items are followed into names, into the functions that are called with them, and along calls of lists.
+It follows items into names, into the functions that are called with them, and along method calls on lists.
 """
 
 import re
@@ -9,19 +9,19 @@ from functools import lru_cache
 
 from steward.imports.n8n.script_code import Callback, ScriptCode
 
-_METHODS = r"(?:filter|slice|sort|reverse|find|at)\("  # of a list of items, which give items
+_METHODS = r"(?:filter|slice|sort|reverse|find|at)\("  # methods of a list of items that return items
 _ITEM_PARTS = r"(?:\[[\w$]{1,40}\])?(?:\??\.json)?"
 _OF_STEP = rf"\.(?:(?:all|first|last)\(\){_ITEM_PARTS}|item(?:\??\.json)?)"
 _OWN_ITEM = rf"\$json|(?<![\w$])json|(?<![\w$.])items?{_ITEM_PARTS}|\$input{_OF_STEP}"
 _NAMED_ITEM = rf"\$\(''\){_OF_STEP}|\$node\[''\]\.json|\$items\(''\){_ITEM_PARTS}"
-# Neither one of the fields of an item nor a parameter of a function.
+# Neither a single field of an item nor a parameter of a function.
 _AS_A_WHOLE = (
     rf"(?![\w$]|\s{{0,5}}(?:\??\.(?!{_METHODS})|[\[(:]|=>|\)\s{{0,5}}=>|,[^()]{{0,60}}\)\s{{0,5}}=>))"
 )
 _WHOLE_ITEM = re.compile(f"(?:{_OWN_ITEM}){_AS_A_WHOLE}")
 _WHOLE_NAMED_ITEM = re.compile(f"(?:{_NAMED_ITEM}){_AS_A_WHOLE}")
-# What assigns an item to a name, or adds it to what the name holds: `d = …`, `d.all[k] ??= …`,
-# `const { id, ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.get(k).push(…)`, `Object.assign(d, …)`.
+# Code that assigns an item to a name, or adds it to the name's value: `d = …`, `d.all[k] ??= …`, `const { id,
+# ...d } = …`, `for (const d of …)`, `d.push(…)`, `d.get(k).push(…)`, `Object.assign(d, …)`.
 _FIELDS = r"(?:\.[\w$]{1,60}){0,4}"
 _PART = r"(?:\??\.[\w$]{1,60}|\[(?:[^\[\]\n]|\[[^\[\]\n]{0,80}+\]){1,80}+\]){0,5}"
 _GET = r"(?:\??\.get\((?:[^()\n]|\([^()\n]{0,80}+\)){1,80}+\))?"
@@ -40,13 +40,13 @@ _ALL_FIELDS_OF = re.compile(
     r"|\bfor\s{0,5}\(\s{0,5}(?:const|let|var)\s{1,5}[\w$]{1,60}\s{1,5}in\s(?!\s{0,5}items\s{0,5}\))"
 )
 _COMPUTED_FIELD = re.compile(r"\bjson\s{0,5}(?:\?\.)?\[\s{0,5}(?!['\"`\d\s])")
-# A list of items, or a name, on which a method is called.
+# A list of items, or a name, whose method is called.
 _LIST = re.compile(
     r"(?<![\w$.])(?:(?P<items>items|\$input\.all\(\))|(?P<named>\$\(''\)\.all\(\)|\$items\(''\))"
     r"|(?P<name>[\w$]{1,60}))(?=\s{0,40}\??\.\s{0,5}[\w$]{1,20}\()"
 )
 _METHOD = re.compile(r"\s{0,40}\??\.\s{0,5}(?P<method>[\w$]{1,20})(?=\()")
-# Methods whose function gets the elements of the list, with the parameter that it gets them in.
+# Methods whose function receives the list's elements, with the parameter that receives them.
 _WITH_ELEMENTS = dict.fromkeys(
     ("every", "filter", "find", "findIndex", "findLast", "flatMap", "forEach", "map", "some"), 0
 ) | {"reduce": 1, "reduceRight": 1}
@@ -54,15 +54,15 @@ _KEEPS_ELEMENTS = frozenset(
     ("concat", "filter", "flat", "reverse", "slice", "sort", "splice", "toReversed", "toSorted", "toSpliced")
 )
 _CALL = re.compile(r"(?<![\w$.])(?P<name>[\w$]{1,60})\s{0,5}(?=\()")
-_MAX_CALLS = 10  # of one list that are followed
-_MAX_PASSES = 4  # over a script, until no more names of items are found
+_MAX_CALLS = 10  # followed along one list
+_MAX_PASSES = 4  # passes over a script until no further names of items are found
 
 
 @lru_cache(maxsize=16)
 def may_read_every_field(script: str, *, of_named_steps: bool = False) -> bool:
-    """Returns whether a script goes through all fields of an item, or chooses one by an expression.
+    """Returns whether a script iterates over all fields of an item, or computes a field's name.
 
-    The items are those of its input, or with `of_named_steps` those of steps that it names.
+    The items are those of its input or, with `of_named_steps`, those of steps that it names.
     """
     code = ScriptCode(script)
     if not of_named_steps and _COMPUTED_FIELD.search(code.text):
@@ -82,7 +82,7 @@ def may_read_every_field(script: str, *, of_named_steps: bool = False) -> bool:
 
 
 class _Items:
-    """The places of code that have an item as a whole, or a name that holds one."""
+    """The positions in code of whole items and of names that hold one."""
 
     def __init__(self, code: ScriptCode, *, of_named_steps: bool) -> None:
         self._code = code
@@ -99,12 +99,12 @@ class _Items:
         self._functions = code.functions()
 
     def are_within(self, begin: int, end: int) -> bool:
-        """Returns whether the code between two places has an item, or a name that holds one."""
+        """Returns whether the code between two positions contains an item or a name that holds one."""
         index = bisect_left(self._places, begin)
         return index < len(self._places) and self._places[index] < end
 
     def follow(self) -> bool:
-        """Follows items into names and functions once; returns whether there are new names of items."""
+        """Follows items into names and functions once; returns whether it found new names of items."""
         before = len(self._item_names)
         self._follow_assignments()
         for match in _LIST.finditer(self._code.text):
@@ -126,7 +126,7 @@ class _Items:
                     self._add(".".join([name, *fields[:depth]]))
 
     def _follow_list(self, place: int) -> None:
-        """Follows the elements of a list into the functions that its methods are given."""
+        """Follows the elements of a list into the functions passed to its methods."""
         for _ in range(_MAX_CALLS):
             match = _METHOD.match(self._code.text, place)
             if match is None:
@@ -140,7 +140,7 @@ class _Items:
             place += 1
 
     def _follow_elements(self, callback: Callback, position: int, opening: int) -> None:
-        """Follows elements into a parameter of the function that a call is given."""
+        """Follows elements into a parameter of the function that a call receives."""
         if callback.function:
             for name in _at(self._functions.get(callback.function, ()), position):
                 self._add(name)
@@ -148,7 +148,7 @@ class _Items:
             self._add(name, opening, self._code.end_of_call(opening))
 
     def _follow_call(self, function: str, opening: int) -> None:
-        """Follows the arguments of a call that have an item into the function's parameters."""
+        """Follows the arguments of a call that contain an item into the function's parameters."""
         parameters = self._functions[function]
         for position, (begin, end) in enumerate(self._code.arguments(opening)):
             if self.are_within(begin, end):
@@ -156,7 +156,7 @@ class _Items:
                     self._add(name)
 
     def _add(self, name: str, begin: int = 0, end: int | None = None) -> None:
-        """Adds the places of a name that holds an item, all or those between two places."""
+        """Adds the positions of a name that holds an item, all or those in a range."""
         if (name, begin) not in self._item_names:
             self._item_names.add((name, begin))
             places = self._places_of.get(name, [])

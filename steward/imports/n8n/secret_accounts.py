@@ -1,4 +1,4 @@
-"""Keys that a set step held and requests read: an account that a person binds takes their place.
+"""Binds an account in place of a key that a set step held and requests read.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -23,7 +23,7 @@ def key_reads(
 ) -> KeyReads | None:
     """Returns which code of a request reads the key in these fields of a set step.
 
-    None if an account cannot put it back, beside the keys that `others` read.
+    Returns None if an account cannot restore it together with the keys that `others` read.
     """
     step = flow.steps[reader]
     origin = step.origin
@@ -58,7 +58,7 @@ def _any_of(all_reads: Sequence[KeyReads]) -> KeyReads:
 
 
 def with_accounts(plan: Plan, reads: Mapping[str, Sequence[KeyReads]]) -> Plan:
-    """Returns the plan in which each of these requests needs an account, with the sign-in it would take."""
+    """Returns the plan with an account, and the sign-in it would use, required by each of these requests."""
     steps = tuple(
         _with_account(step, reads[step.name]) if step.name in reads else step for step in plan.steps
     )

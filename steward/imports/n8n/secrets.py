@@ -1,4 +1,4 @@
-"""Removes the secrets from an n8n export before it is stored, naming where they were."""
+"""Removes the secrets from an n8n export before it is stored, and records where they were."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ _PATHS: Final = ("path", "webhookId")
 
 
 def without_secrets(value: Any) -> tuple[Any, list[str]]:
-    """Returns the export with a marker in place of every secret, and the paths where one was."""
+    """Returns the export with a marker in place of every secret, and the paths of the secrets."""
     removal = SecretRemoval()
     removal.start_after(_markers(value))
     prepared = value
@@ -38,7 +38,7 @@ def _markers(value: Any) -> str:
 
 
 def _node(removal: SecretRemoval, node: Any, index: int) -> Any:
-    """Returns a node without the data of its credentials and the secret parts of its webhook's path."""
+    """Returns a node without its credential data and the secret parts of its webhook path."""
     if not isinstance(node, Mapping):
         return node
     changed: dict[str, Any] = {}

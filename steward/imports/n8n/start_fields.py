@@ -1,4 +1,4 @@
-"""The values that a run started by hand can be given: those of a form, and those later steps read.
+"""The values that a person can give a run at its start: form fields, and fields that steps read.
 
 See docs/design/api/runs.md#run-now.
 """
@@ -12,7 +12,7 @@ from steward.model.finding import Finding
 from steward.model.plan import CALL_PARTS, DataMode, Plan, PlanTrigger, StartField, StartFieldType
 
 _MAX_FIELDS: Final = 100
-_NAMED_FIELDS: Final = 8  # in one finding
+_NAMED_FIELDS: Final = 8  # per finding
 _KEPT_FIELDS: Final = {
     "formTrigger": frozenset(("submittedAt", "formMode")),
     "chatTrigger": frozenset(("sessionId", "action")),
@@ -21,18 +21,18 @@ _KEPT_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StartForm:
-    """The form of a manual start: its fields in order; none if only JSON is accepted."""
+    """The form of a manual start with its fields in order; without fields, only JSON is accepted."""
 
     fields: tuple[StartField, ...]
 
 
 def start_form(plan: Plan) -> StartForm | None:
-    """Returns the form of the values that a run can be started with; None when the start takes none."""
+    """Returns the form of the values a run can start with, or None if the start takes none."""
     entry = plan.entry()
     if entry is None or plan.mode is not DataMode.ITEMS or entry.kind == "schedule":
         return None
     trigger = (entry.replaced or "").rpartition(".")[2]
-    # A file stands beside the payload, so a value may have its name; a form has it in the field of its label.
+    # Files are not part of the payload, so a value may have the same name as a file.
     fields = {(field.path, field.is_file): field for field in entry.fields}
     if trigger == "chatTrigger":
         path: tuple[str, ...] = ("chatInput",)
@@ -48,7 +48,7 @@ def start_form(plan: Plan) -> StartForm | None:
 
 
 def with_fields(plan: Plan, finding: Finding) -> Finding:
-    """Returns the finding of a start by another program, with the fields that steps read of it."""
+    """Returns the finding of a foreign trigger, extended by the fields that steps read from it."""
     form = start_form(plan) if finding.code == "foreign_trigger" else None
     fields = form.fields if form is not None else ()
     names = [field.name for field in fields if not field.is_file]
@@ -63,7 +63,7 @@ def with_fields(plan: Plan, finding: Finding) -> Finding:
 
 
 def _listed(noun: str, names: Sequence[str]) -> str:
-    """Returns the names as words: the field “a”, or the fields “a”, “b” and 3 more."""
+    """Lists names in words: the field “a”, or the fields “a”, “b” and 3 more."""
     quoted_names = [f"“{name[:60]}”" for name in names[:_NAMED_FIELDS]]
     listed = ", ".join(quoted_names) + (
         f" and {len(names) - len(quoted_names)} more" if len(names) > len(quoted_names) else ""
@@ -76,9 +76,9 @@ def _it(names: Sequence[str]) -> str:
 
 
 def with_call_fields(plan: Plan) -> Plan:
-    """Returns the plan with the fields of a webhook's call that steps read at the trigger.
+    """Returns the plan with the parts of a webhook call that steps read added to the trigger's fields.
 
-    A payload has them under `query`, `params` and `headers`; everything else of it is the body.
+    A payload has them under `query`, `params` and `headers`; everything else in it is the body.
     """
     entry = plan.entry()
     if entry is None or (entry.replaced or "").rpartition(".")[2] != "webhook":
@@ -91,7 +91,7 @@ def with_call_fields(plan: Plan) -> Plan:
 
 
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:
-    """Returns the fields of the start that running steps read, each with its type, in plan order."""
+    """Returns the start's fields that running steps read, with their types, in plan order."""
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
     receivers = receiving(plan, entry.name)
     for step in plan.running():
@@ -111,6 +111,6 @@ def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[
 def _without_parents(
     types_by_path: dict[tuple[str, ...], StartFieldType],
 ) -> dict[tuple[str, ...], StartFieldType]:
-    """Leaves out a field of which other steps read members: the members are asked for."""
+    """Removes fields of which other steps read members, since the members are asked for."""
     parents = {path[:length] for path in types_by_path for length in range(1, len(path))}
     return {path: field_type for path, field_type in types_by_path.items() if path not in parents}

@@ -1,7 +1,7 @@
-"""Steps that work on a file of the start, which a run is given with its payload.
+"""Steps that use a file of the start, which a run gets with its payload.
 
-In n8n a webhook, a form or a mail brings files; here the request that starts the run does.
-See docs/design/imports-verdict.md#missing-values.
+In n8n, webhooks, forms and mail bring files; here the request that starts the run does. See
+docs/design/imports-verdict.md#missing-values.
 """
 
 import re
@@ -16,7 +16,7 @@ from steward.model.plan import Plan, PlanStep, PlanTrigger, StartField, StartFie
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.step_types import NodeDefinition, is_expression
 
-# Steps of which no item has a file that did not come to them.
+# Node types that never add a file to their items.
 _NO_FILES: Final = frozenset(
     re.findall(
         r"\w+",
@@ -30,14 +30,14 @@ _NO_FILES: Final = frozenset(
 _FILE_IN_CODE = re.compile(
     r"\$binary\s*(?:\.\s*(?P<dotted>[A-Za-z_]\w*)|\[\s*['\"](?P<quoted>[^'\"]+)['\"]|\[)"
 )
-# Messages have attachments or none, so that an expression may name none.
+# Messages may have no attachments, so an expression may name none.
 _MAILS: Final = ("emailSend", "gmail", "microsoftOutlook")
 _FORM: Final = "formTrigger"
 _MAX_FILES: Final = 20
 
 
 def start_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each running step whose file could only come from a start that brings none."""
+    """Returns an error for each running step that needs a file which the start cannot bring."""
     entry = plan.entry()
     by_name = {node.name: node for node in nodes}
     words = None if entry is None or entry.name not in by_name else _no_file_words(entry, by_name[entry.name])
@@ -52,7 +52,7 @@ def start_file_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
 
 
 def _no_file_words(entry: PlanTrigger, node: Node) -> str | None:
-    """Returns why a run starts without files; None where it can start with some."""
+    """Returns why a run starts without files, or None if it can start with some."""
     if _is_called(node):
         return None
     if entry.replaced is None:
@@ -65,9 +65,9 @@ def _no_file_words(entry: PlanTrigger, node: Node) -> str | None:
 
 
 def with_start_files(plan: Plan, nodes: Iterable[Node]) -> Plan:
-    """Returns the plan with the files that steps read of a start by another program, such as a webhook.
+    """Returns the plan with the files that steps read from a foreign start, such as a webhook.
 
-    A form declares its own.
+    A form declares its files itself.
     """
     entry = plan.entry()
     by_name = {node.name: node for node in nodes}
@@ -83,7 +83,7 @@ def with_start_files(plan: Plan, nodes: Iterable[Node]) -> Plan:
 
 
 def _literal_names(step: PlanStep, node: Node | None) -> Iterator[str]:
-    """Yields the names of the files that a step reads, as far as no expression decides them."""
+    """Yields the names of the files that a step reads, except those that expressions decide."""
     for name in _file_names(node):
         if not is_expression(name):
             yield name
@@ -95,7 +95,7 @@ def _literal_names(step: PlanStep, node: Node | None) -> Iterator[str]:
 
 
 def _needs_file(step: PlanStep, node: Node | None) -> bool:
-    """Returns whether a step that can run works on a file."""
+    """Returns whether a supported step needs a file."""
     if step.origin is None or not step.origin.supported:
         return False
     names = _file_names(node)
@@ -109,7 +109,7 @@ def _is_called(node: Node) -> bool:
 
 
 def _file_names(node: Node | None) -> Sequence[str]:
-    """Returns the names of the files of its items that a node works on; an expression is its own text."""
+    """Returns the names of the item files that a node uses; an expression stands for itself."""
     step_type = BY_TYPE.get(node.type) if node is not None else None
     if node is None or step_type is None:
         return ()
@@ -117,7 +117,7 @@ def _file_names(node: Node | None) -> Sequence[str]:
 
 
 def _without_files(plan: Plan, start: str, nodes: dict[str, Node]) -> set[str]:
-    """Returns the steps to which no step hands on a file."""
+    """Returns the steps that receive no file from any other step."""
     steps = {step.name for step in plan.steps}
     pending = [step.name for step in plan.steps if _may_bring_file(step, nodes.get(step.name))]
     reached: set[str] = set()
@@ -131,9 +131,9 @@ def _without_files(plan: Plan, start: str, nodes: dict[str, Node]) -> set[str]:
 
 
 def _may_bring_file(step: PlanStep, node: Node | None) -> bool:
-    """Returns whether an item of a step may have a file that did not come to the step."""
+    """Returns whether a step may add a file to its items."""
     if node is None:
         return True
-    # A send keeps no file of its response: decision 0313.
+    # a send stores no file from its response, see decision 0313
     is_send = step.kind is StepKind.SEND and node.type in ("httpRequest", "graphql")
     return not is_send and node.type not in _NO_FILES

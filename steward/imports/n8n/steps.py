@@ -1,4 +1,4 @@
-"""Converts a node into a step of the plan: type, version, settings, and what cannot run."""
+"""Converts a node to a step of the plan, with its type, version and settings, and what cannot run."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _MAX_TEXT = 512 * 1024
 _MAX_EXPRESSION = 64 * 1024
 UNSUPPORTED = "unsupported"
 
-# What speaks a protocol of its own; only addresses of the web are called, through the guarded client.
+# Nodes with protocols of their own; only web addresses are called, through the guarded client.
 _DATABASES = frozenset(
     [
         "crateDb",
@@ -40,7 +40,7 @@ _FILES_AT_WORK = frozenset(("editImage", "iCal"))
 
 
 def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
-    """Returns the step a node becomes, and what was found."""
+    """Returns the step that a node becomes, with its findings."""
     kind = BY_TYPE.get(node.type)
     if kind is None or node.type == EVENT_TYPE:
         return _unsupported(node, _why(node))
@@ -54,7 +54,7 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
 
 
 def _unknown_major(kind: StepType, version: float) -> str:
-    """Returns the words on a version whose behavior is not known at all."""
+    """Returns the message about a major version whose behavior is unknown."""
     if version < min(kind.versions):
         return (
             f"Version {version:g} of this step is older than those that run here."
@@ -127,12 +127,12 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     return step, step_findings.findings
 
 
-# Whose kind is no name that people know.
+# kinds whose name means nothing to people
 _SERVICES = {"http_api": "a web service", "smtp": "a mail server (SMTP)", "cloud_s3": "S3 storage"}
 
 
 def account_words(needs: str, account: JsonObject | None) -> str:
-    """Returns the words for the account that a person binds to the step."""
+    """Returns the description of the account that a person binds to the step."""
     hosts = (account or {}).get("hosts")
     host_text = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
     service = _SERVICES.get(needs) or needs.replace("_", " ").title()
@@ -159,7 +159,7 @@ def _title(words: str, node: Node) -> str:
 
 
 def _why(node: Node) -> tuple[str, str]:
-    """Returns the finding's code and words for a type that cannot run here."""
+    """Returns the code and message of the finding for an unsupported type."""
     todo = "Remove the step."
     if node.type.startswith(AI):
         return "ai_node", f"AI steps cannot run here. {todo}"
@@ -206,7 +206,7 @@ def _label(parameters: JsonObject, path: str) -> str:
 
 
 class _StepFindings:
-    """Findings of one step, each reported once."""
+    """The findings of one step, each only once."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -220,7 +220,7 @@ class _StepFindings:
         self._findings[Finding(self.node.name, level, code, message)] = None
 
     def unlisted_version(self, kind: StepType) -> None:
-        """Adds a finding that an unlisted minor version runs as the nearest older one."""
+        """Adds a finding that an unlisted minor version runs like the nearest older one."""
         if self.node.version not in kind.versions:
             message = (
                 f"Version {self.node.version:g} is not known. It runs like the version before it;"
@@ -248,7 +248,7 @@ class _StepFindings:
                 )
 
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Parameters the type does not name: what they would change is not known."""
+        """Adds an error for each parameter or option that the type does not know."""
         for name, value in definition.parameters.items():
             if name not in kind.parameters and not _is_harmless(name) and value not in ({}, []):
                 message = (
@@ -264,7 +264,7 @@ class _StepFindings:
                 self.add(FindingLevel.ERROR, "parameter", message)
 
     def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Choices that are none of those the type has."""
+        """Adds an error for each choice that the type does not support."""
         for path, allowed in kind.choices.items():
             choice = definition.literal(path)
             if choice not in (None, "") and choice not in allowed:
@@ -273,13 +273,13 @@ class _StepFindings:
                 self.add(FindingLevel.ERROR, "parameter", message)
 
 
-# Remains of n8n's editor that change nothing.
+# parameters of n8n's editor without any effect
 _HARMLESS = frozenset(("options", "infoBox", "note", "notes"))
 _HARMLESS_END = re.compile(r"(?:notice|warning|callout|infobox)\Z", re.IGNORECASE)
 
 
 def _is_harmless(name: str) -> bool:
-    """Returns whether a parameter concerns the editor alone, such as a notice."""
+    """Returns whether a parameter only concerns the editor, such as a notice."""
     return name in _HARMLESS or _HARMLESS_END.search(name) is not None
 
 
@@ -317,7 +317,10 @@ def _retry(node: Node) -> Retry | None:
 
 
 def _renamed(parameters: JsonObject, node: Node, targets: Mapping[str, str]) -> JsonObject:
-    """References to renamed steps follow them; those of a name given twice go to the first."""
+    """Returns the parameters with references updated to renamed steps.
+
+    References to a name that several nodes have lead to the first of them.
+    """
     changed = {old_name: new_name for old_name, new_name in targets.items() if old_name != new_name}
     if not changed:
         return parameters

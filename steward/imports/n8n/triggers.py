@@ -22,7 +22,7 @@ _UNMARKED = frozenset(
 _TRIGGER_END = ("Trigger", "trigger")
 _SHOPIFY_TOPIC = re.compile(r"[a-z_]+/[a-z_]+\Z")
 
-# Topics that a connected store can send, by n8n's names of events.
+# Topics that a connected store can send, by n8n's event names.
 _WOO_EVENTS = {
     f"{noun}.{verb}": f"{noun}.{verb}"
     for noun in ("order", "product", "customer", "coupon")
@@ -31,14 +31,14 @@ _WOO_EVENTS = {
 
 
 def is_trigger(node: Node) -> bool:
-    """Returns whether the node starts workflows and is no step."""
+    """Returns whether the node is a trigger and not a step."""
     if node.type in _BY_HAND or node.type in SCHEDULED or node.type in _UNMARKED:
         return True
     return node.type.rpartition(".")[2].endswith(_TRIGGER_END)
 
 
 def called_by(nodes: Iterable[Node]) -> str | None:
-    """Returns the trigger for a workflow that another workflow calls."""
+    """Returns the trigger used when another workflow calls this one."""
     for node in nodes:
         if node.type == "executeWorkflowTrigger" and not node.disabled:
             return node.name
@@ -46,7 +46,7 @@ def called_by(nodes: Iterable[Node]) -> str | None:
 
 
 def by_hand(names: Container[str]) -> PlanTrigger:
-    """Returns a manual start for a workflow without a trigger, under a name that no step has."""
+    """Returns a manual start for a workflow without a trigger, named unlike any step."""
     name, number = "Start by hand", 2
     while name in names:
         name, number = f"Start by hand ({number})", number + 1
@@ -62,7 +62,7 @@ class ProposedTrigger:
 
 
 def proposed(node: Node) -> ProposedTrigger:
-    """Returns the start that a trigger node becomes."""
+    """Returns the start that a trigger node becomes, with its findings."""
     if node.type in _BY_HAND:
         trigger = PlanTrigger(node.name, "manual", place=node.position, picks=_picks(node))
         proposal = ProposedTrigger(trigger)
@@ -81,7 +81,7 @@ def proposed(node: Node) -> ProposedTrigger:
 
 
 def _picks(node: Node) -> tuple[str, ...] | None:
-    """Returns the fields that a called workflow accepts; None for all, as before version 1.1."""
+    """Returns the fields that a called workflow accepts, or None for all, as before version 1.1."""
     if node.type != "executeWorkflowTrigger" or node.version < 1.1:
         return None
     source = node.parameters.get("inputSource", "workflowInputs")

@@ -1,4 +1,4 @@
-"""Finds the workflow in what was sent, and its nodes under names of their own."""
+"""Extracts the workflow from what was sent, and gives its nodes unique names."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ MAX_EDGES = 10_000
 MAX_NAME = 120
 MAX_TITLE = 200
 _STICKY = "stickyNote"
-_TOO_LARGE = 1e15  # of a version or a position; JSON also holds numbers that no float does
+_TOO_LARGE = 1e15  # for versions and positions; JSON can hold numbers beyond any float
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _CORE = "n8n-nodes-base."
 AI = "@n8n/n8n-nodes-langchain."
@@ -20,7 +20,7 @@ AI = "@n8n/n8n-nodes-langchain."
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the file. `type` is without the core prefix; of other packages it is whole."""
+    """A node of the file. `type` has no core prefix; types of other packages keep theirs."""
 
     name: str
     original_name: str
@@ -36,7 +36,7 @@ class Node:
 
 @dataclass(slots=True)
 class Workflow:
-    """The workflow as found. `targets` maps names of the file to the names steps have here."""
+    """The extracted workflow. `targets` maps names in the file to the names of the steps."""
 
     name: str
     nodes: list[Node]
@@ -48,7 +48,7 @@ class Workflow:
 
 
 def unwrapped(value: JsonValue) -> Mapping[str, Any]:
-    """Returns the workflow object, out of a list of one or a `workflow` member. Raises Unreadable."""
+    """Extracts the workflow from a one-element list or a `workflow` member. Raises Unreadable."""
     if isinstance(value, list):
         if len(value) > 1:
             raise Unreadable(f"This holds {len(value)} workflows; import them one by one.")
@@ -63,7 +63,7 @@ def unwrapped(value: JsonValue) -> Mapping[str, Any]:
 
 
 def workflow_of(raw_workflow: Mapping[str, Any]) -> Workflow:
-    """Returns the nodes and their connections. Raises Unreadable without steps or with too many."""
+    """Returns the nodes and their connections. Raises Unreadable for no steps or too many."""
     settings = raw_workflow.get("settings")
     pins = raw_workflow.get("pinData")
     workflow = Workflow(
@@ -95,7 +95,7 @@ def _step_nodes(raw_workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def is_step_node(node: JsonValue) -> bool:
-    """Returns whether an entry of the file's nodes is a node other than a sticky note."""
+    """Returns whether an entry of the file's nodes is a node, not a sticky note."""
     return isinstance(node, Mapping) and bare(str(node.get("type", ""))) != _STICKY
 
 

@@ -1,4 +1,4 @@
-"""Steps that read a whole list which n8n hands on as one item, and which comes element by element here.
+"""Steps that read a list which n8n outputs as one item but which becomes an item per element here.
 
 See docs/design/imports-verdict.md#missing-values.
 """
@@ -20,7 +20,7 @@ _ADVICE: Final = (
 
 
 def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
-    """Returns an error for each running step that takes the item of an older HTTP Request step for a list."""
+    """Returns an error for each running step that reads an older HTTP Request step's item as a list."""
     running = {step.name: step for step in plan.running()}
     sources = [node.name for node in nodes if node.name in running and _hands_on_whole_lists(node)]
     if not sources:
@@ -45,5 +45,5 @@ def _hands_on_whole_lists(node: Node) -> bool:
 
 
 def _list_reads(step: PlanStep) -> set[str | None]:
-    """Returns the steps whose items a step treats as lists; None stands for its own items."""
+    """Returns the steps whose items a step reads as lists; None stands for its own items."""
     return {name for name, read in reads_of(step).by_name if read.is_list and not read.keys}

@@ -1,4 +1,4 @@
-"""Judges by its words whether a field, header, parameter or variable holds a secret."""
+"""Judges by its words whether the name of a field, header, parameter or variable implies a secret."""
 
 import re
 from enum import IntEnum
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class NameWeight(IntEnum):
-    """The evidence of a name: nothing, that a random value is a secret, or that any value is one."""
+    """What a name implies: nothing, that a random value is a secret, or that any value is one."""
 
     NONE = 0
     WEAK = 1
@@ -21,7 +21,7 @@ def word_set(text: str) -> frozenset[str]:
 
 _BORDERS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS: Final = re.compile(r"[\W_]+")
-# A part of every word below that gives a name weight, in lower case.
+# Lower-case fragments, one of which is in every word below that gives a name weight.
 STEM: Final = re.compile(
     r"pass|pwd|pw|psk|kennw|secret|geheim|zugang|token|key|schl|auth|cook|bear|jwt|sig|hmac|cred|sess|sid|salt"
     r"|seed|mnem|pat|sas|dsn|pin|code|licen|webhookid"
@@ -34,7 +34,7 @@ _STRONG: Final = word_set(
     zugangsdaten xapikey hapikey pat psk sas
     """
 )
-# Words that are one with another before them, as in `dbpassword` or `authtoken`.
+# Endings that count as words, as in `dbpassword` or `authtoken`.
 _STRONG_ENDS: Final = (
     *("password", "passwort", "kennwort", "passwd", "passphrase", "secret", "token", "apikey", "authkey"),
     *("privatekey", "secretkey", "accesskey", "clientkey", "geheimnis"),
@@ -48,7 +48,7 @@ _WEAK: Final = word_set(
 _KEYS: Final = frozenset(("key", "keys", "schlüssel", "schluessel"))
 _SIGNATURES: Final = frozenset(("signature", "sig", "hmac"))
 _SIGNED: Final = word_set("x amz aws goog hub hmac webhook request api shopify hash secret")
-# What makes a key a secret one.
+# Words that make a key a secret one.
 _SECRET_KEYS: Final = word_set(
     """
     api access private secret signing encryption decryption consumer app application auth authentication
@@ -60,7 +60,7 @@ _SECRET_KEYS: Final = word_set(
     api_ x cryptographic pre sas
     """
 )
-# A name that ends so says something about a secret.
+# Last words of names that describe a secret but do not hold it.
 _ABOUT: Final = word_set(
     """
     type types url uri urls name names field fields header headers count limit limits expires expiry
@@ -86,7 +86,7 @@ _PAGES: Final = word_set(
 
 @lru_cache(maxsize=65_536)
 def weight_of(name: str) -> NameWeight:
-    """Returns how likely a field or variable of this name holds a secret."""
+    """Returns how likely a field or variable with this name holds a secret."""
     if not name or len(name) > _MAX_NAME or not STEM.search(name.lower()):
         return NameWeight.NONE
     words = words_of(name)
@@ -102,6 +102,6 @@ def weight_of(name: str) -> NameWeight:
 
 
 def words_of(name: str) -> list[str]:
-    """Returns the words of a name in lower case: at changes of case, dashes, underscores and dots."""
+    """Splits a name into lower-case words at case changes, dashes, underscores and dots."""
     parted = _SEPARATORS.split(_BORDERS.sub(" ", name))
     return [word for part in parted if (word := part.lower().rstrip("0123456789"))]

@@ -1,7 +1,7 @@
 """Finds secrets inside texts: scripts, notes, addresses, headers, connection strings, expressions.
 
-Every search is linear: google-re2 finds the candidates, and what stands beside one is looked at within
-bounds. See docs/design/imports-secrets.md.
+Every search is linear: google-re2 finds candidates, whose surroundings are then examined within limits. See
+docs/design/imports-secrets.md.
 """
 
 import re
@@ -20,7 +20,7 @@ _MAX_NAME: Final = 60
 _MAX_TEXT: Final = 10_000
 _PRECEDING_WORD: Final = re.compile(r"([A-Za-zÄÖÜäöüß-]{1,20})[ \t]$")
 _ABOUT_WORD: Final = re.compile(r"[ \t](?:id|hash)\b", re.IGNORECASE)
-# What can stand between a name and a quoted text.
+# What may separate a name from a quoted text.
 _TO_QUOTE: Final = re.compile(
     r"(?P<end>\\{0,7}[\"'`]{0,3}\s{0,20}[\])]?)\s{0,20}"
     r"(?P<to>:=|=>|->|→|\|\||\?\?|[:=](?![=~])|,|\bor\b|\bis\b|\bist\b|\blautet\b)\s{0,40}"
@@ -29,7 +29,7 @@ _TO_QUOTE: Final = re.compile(
     r"(?:[rbfuRBFU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))"
 )
 _JOINED: Final = re.compile(r"\s{0,40}[+.]\s{0,40}(?P<quote>[\"'`])")
-# What can stand between a name and a text without quotes.
+# What may separate a name from an unquoted text.
 _TO_WORD: Final = re.compile(
     r"[\"'`*_]{0,4}(?:\s{0,3}\([^()\n]{0,40}\))?\*{0,3}[ \t]{0,20}"
     r"(?P<to>:=|=>|->|→|[:=|](?![=~|])|\bis(?= )|\bist(?= )|\blautet(?= )|(?=[ \t]))"
@@ -37,7 +37,7 @@ _TO_WORD: Final = re.compile(
     r"(?P<scheme>(?i:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?"
     r"(?P<value>[^\s\"'`,;<>|&{}()\[\]\\]{4,})"
 )
-# A lower-case word after a name, and one after a name and a sign, if no quoted text follows.
+# A lower-case word after a name, and one after a name and a sign if no quoted text follows.
 _PLAIN_WORD: Final = re.compile(
     r"[ \t]{1,20}(?!(?:is|ist|or|lautet)\b)(?:(?:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?+"
     r"[a-z]{1,40}[.,:!?*_]{0,3}(?=[\s,;])"
@@ -68,9 +68,9 @@ _COOKIE_LINE: Final = re.compile(r"(?i)(?:set-)?cookie\s{0,3}[:=]\s{0,3}([^\r\n\
 
 
 def secrets_in(text: str, *, holds_ids: bool = False) -> list[Span]:
-    """Returns the spans of a text that are secrets, in order and without overlaps.
+    """Returns the spans of secrets in a text, in order and without overlaps.
 
-    `holds_ids` says that the field's own name makes runs of random characters ids or hashes.
+    With `holds_ids`, the field's name says that runs of random characters are ids or hashes.
     """
     has_long_run = _LONG_RUN.search(text) is not None
     spans = [*_named(text)]
@@ -138,14 +138,14 @@ def _users(text: str) -> Iterator[Span]:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Returns whether random-looking characters are outside an address and within the length limit."""
+    """Returns whether random-looking characters are not part of an address and not too long."""
     if (start and text[start - 1] in ".&?#%@:") or (end < len(text) and text[end] in "@%"):
         return False
     return end - start < 400 and values.is_random_text(text[start:end])
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:
-    """Yields the words of a text with a part that gives a name weight."""
+    """Yields the words of a text that contain a fragment giving a name weight."""
     lower = text.lower()
     if len(lower) != len(text):
         yield from _NAME.finditer(text)
@@ -164,7 +164,7 @@ def _names(text: str) -> Iterator[re.Match[str]]:
 
 
 def _named(text: str) -> Iterator[Span]:
-    """Yields the secrets that follow a telling name."""
+    """Yields the secrets that follow a name with weight."""
     passed = 0
     for hit in _names(text):
         name = hit[0]
@@ -182,7 +182,7 @@ def _named(text: str) -> Iterator[Span]:
 
 
 def _is_before_plain_word(text: str, left: int, right: int) -> bool:
-    """Returns whether a lower-case word follows the name, which is no secret there."""
+    """Returns whether a plain lower-case word follows the name, which then holds no secret."""
     if _PLAIN_WORD.match(text, right):
         return True
     hit = _PLAIN_VALUE.match(text, right)
@@ -192,13 +192,13 @@ def _is_before_plain_word(text: str, left: int, right: int) -> bool:
 
 
 def _weight(text: str, left: int, name: str) -> NameWeight:
-    """Returns the weight of a name together with the word before it: `API key`."""
+    """Returns the weight of a name combined with the word before it, as in `API key`."""
     preceding = _PRECEDING_WORD.search(text, max(0, left - 22), left)
     return max(NameWeight.WEAK, weight_of(f"{preceding[1]} {name}")) if preceding else NameWeight.WEAK
 
 
 def _behind(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
-    """Returns the secret that follows a name."""
+    """Returns the spans of the secret that follows a name."""
     if weight is NameWeight.NONE:
         return []
     if text[left:right].lower().endswith("cookie") and (line := _COOKIE_LINE.match(text, left)):
@@ -212,7 +212,7 @@ def _behind(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
 
 
 def _quoted(text: str, hit: re.Match[str], weight: NameWeight) -> list[Span] | None:
-    """Returns quoted parts of a text, joined by `+` or not; None if the quotes are not closed."""
+    """Returns the secret in a quoted text, in parts if joined; None if its quotes are not closed."""
     start, quote = hit.end(), hit["quote"]
     if hit["to"] == "," and not hit["end"].strip("\\ )]"):
         return None
@@ -248,7 +248,7 @@ def _without_scheme(text: str, parts: list[Span]) -> list[Span]:
 
 
 def _closing(text: str, start: int, quote: str) -> int | None:
-    """Returns where a quoted text ends; None if it does not end within bounds and its line."""
+    """Returns the end of a quoted text, or None if it does not end within its line and the limit."""
     limit = min(len(text), start + _MAX_TEXT)
     is_long = len(quote) > 1 and quote[0] != "\\"
     position = start
@@ -286,7 +286,7 @@ def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span
 
 
 def _is_parameter(text: str, left: int) -> bool:
-    """Returns whether a name starts a parameter of an address or form, or a part of a connection string."""
+    """Returns whether a name starts a parameter in an address, a form or a connection string."""
     if left == 0 or text[left - 1] in "?&":
         return True
     is_upper = text[left].isupper()
@@ -294,7 +294,7 @@ def _is_parameter(text: str, left: int) -> bool:
 
 
 def _merged(text: str, spans: list[Span]) -> list[Span]:
-    """Returns the spans in order, with overlapping ones merged and without blanks at their ends."""
+    """Returns the spans in order, with overlapping ones merged and surrounding white space removed."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if end <= start:

@@ -1,4 +1,4 @@
-"""Replaces the secrets of an export by markers."""
+"""Replaces the secrets in an export with markers."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from steward.model.removed_secrets import MARKER, marker
 
 _PAIR_NAMES: Final = ("name", "key", "field", "fieldName", "fieldId", "header", "parameter", "id")
 _PAIR_VALUES: Final = frozenset(("value", "fieldValue", "stringValue", "text", "default", "defaultValue"))
-# An expression that is nothing but texts, joined or not.
+# An expression that consists only of texts, joined or not.
 _TEXT: Final = r"(?:'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"|`(?:[^`\\$]|\\.)*+`)"
 _FIXED: Final = re.compile(r"\{\{\s*+" + _TEXT + r"(?:\s*+\+\s*+" + _TEXT + r")*+\s*+\}\}")
 _FIXED_PARAMETER: Final = re.compile(r"[?&]([\w.-]{1,60})=(" + _FIXED.pattern + ")")
-# Names of fields whose values are ids, hashes or files.
+# Names of fields that hold ids, hashes or files.
 _IDS: Final = word_set(
     """
     id ids gid gids guid uuid uuids hash hashes checksum digest etag sha md5 cursor image images img
@@ -34,18 +34,18 @@ _LARGE: Final = 9999
 
 @dataclass(slots=True)
 class SecretRemoval:
-    """A pass over an export: the values taken so far, each with its number, and where they were."""
+    """A pass over an export: the removed values with their numbers, and their paths."""
 
     paths: list[str] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
     _next: int = 1
 
     def start_after(self, export_text: str) -> None:
-        """Numbers new markers above those an earlier pass left in the export."""
+        """Numbers new markers above those that an earlier pass left in the export."""
         self._next = 1 + max((int(hit[1]) for hit in MARKER.finditer(export_text)), default=0)
 
     def marker_of(self, value: str) -> str:
-        """Returns the marker of a value; equal values have equal numbers."""
+        """Returns the marker for a value; equal values share a number."""
         number = self._numbers.get(value)
         if number is None:
             number = self._numbers[value] = self._next
@@ -53,7 +53,7 @@ class SecretRemoval:
         return marker(number)
 
     def clean(self, value: JsonValue, path: str = "", name: str = "") -> JsonValue:
-        """Returns a value without its secrets; `name` is the field it stands in."""
+        """Returns a value without its secrets; `name` is the field that holds it."""
         if isinstance(value, Mapping):
             return {
                 member_name: self._member(value, str(member_name), member, path, name)
@@ -92,7 +92,7 @@ class SecretRemoval:
         return self.named(value, inner_path, weight, effective)
 
     def named(self, value: JsonValue, path: str, weight: NameWeight, name: str) -> JsonValue:
-        """Returns a value under a name of this weight, with its secrets replaced by markers."""
+        """Returns the value of a name with this weight, with secrets replaced by markers."""
         if isinstance(value, str):
             is_secret = _is_literal(value) and values.is_secret(value, weight)
             if is_secret and (values.is_placeholder(value) or not values.is_name(value)):
@@ -110,7 +110,7 @@ class SecretRemoval:
         return value[:scheme] + self.marker_of(value[scheme:].strip())
 
     def everything(self, value: JsonValue, path: str) -> JsonValue:
-        """Replaces a value of stored credentials, all of which is secret."""
+        """Replaces every text of a stored credential's value, since all of it is secret."""
         if isinstance(value, Mapping):
             return {name: self.everything(member, f"{path}.{name}") for name, member in value.items()}
         if isinstance(value, list):
@@ -126,7 +126,7 @@ class SecretRemoval:
         return self.marker_of(value)
 
     def text(self, text: str, path: str, name: str = "") -> str:
-        """Returns a text without the secrets in it."""
+        """Returns a text with its secrets replaced by markers."""
         if len(text) < 8:
             return text
         inside = self._inside(text, path)
@@ -153,7 +153,7 @@ class SecretRemoval:
         return "".join([*parts, text[position:]])
 
     def _inside(self, text: str, path: str) -> str | None:
-        """Returns the cleaned text of a whole JSON (a body, headers, a workflow); None for other texts."""
+        """Returns a text that is JSON (a body, headers, a workflow) cleaned; None for any other text."""
         mark = "=" if text.startswith("=") else ""
         bare = text.removeprefix("=")
         if bare.lstrip()[:1] not in ("{", "[") or (mark and "{{" in bare):
@@ -175,14 +175,14 @@ def _is_expression(value: str) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    """Returns whether a text holds something itself: no expression, and no variable to be filled in."""
+    """Returns whether a text is a value itself: no expression and no variable."""
     return not _is_expression(value) and not value.lstrip("=").strip().startswith(
         ("${", "$json", "$node", "$(")
     )
 
 
 def _of_parent(name: str) -> NameWeight:
-    """Returns the weight of members of a list or an object of this name: `tokens`, `secrets`."""
+    """Returns the weight that a list or object of this name, such as `tokens`, gives to its members."""
     if name in _NO_PARENT or not _PLAIN_NAME.fullmatch(name):
         return NameWeight.NONE
     is_several = name.endswith("s")

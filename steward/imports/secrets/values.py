@@ -1,4 +1,4 @@
-"""Judges by its look whether a value is a secret: known prefixes, length, and how random it is."""
+"""Judges by its form whether a value is a secret: known prefixes, length and randomness."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ import re2
 from steward.imports.secrets.names import NameWeight, weight_of, word_set, words_of
 from steward.model.removed_secrets import MARKER
 
-# What issuers begin or build their keys with. Where a group stands, the secret is the group.
+# Formats of keys by issuer. If a pattern has a group, the group is the secret.
 _BEFORE: Final = r"(?:^|[^A-Za-z0-9])"
 _SHAPE_LIST: Final = (
     _BEFORE + r"((?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin|prod)[-_][A-Za-z0-9_-]{12,})",
@@ -51,7 +51,7 @@ SIGN_IN: Final = re2.compile(
     r"(?i)\b(basic|bearer|bot|token|apikey|negotiate)[ \t:]{1,3}([A-Za-z0-9._~+/=-]{8,})"
 )
 PRIVATE: Final = re2.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-# Prefixes of the list above that ids and words have as well count with a random rest only.
+# Prefixes above that ids and words share; they count only if the rest is random.
 _COMMON_PREFIX: Final = re.compile(
     r"(?:re|key|live|test|secret|rpa|pul|ops|aio|rnd|fc|jina|voyage|hf|r8|dapi|phc|phx|nfp)[-_.]"
 )
@@ -118,7 +118,7 @@ _SENTENCE: Final = word_set(
 )
 _ASKING: Final = word_set("your my insert replace enter here put dein deine ihr ihre add paste")
 _CLASSES: Final = tuple(map(frozenset, (string.ascii_lowercase, string.ascii_uppercase, string.digits)))
-# Each character of ASCII as its class; those of none are left out.
+# Maps each ASCII character to its class; others without a class are left out.
 _TO_CLASS: Final = {
     code: "d" if one.isdigit() else "u" if one.isupper() else "l" if one.isalnum() else None
     for code, one in enumerate(map(chr, range(128)))
@@ -129,18 +129,18 @@ _LONGEST: Final = 8192
 
 
 def is_removed(text: str) -> bool:
-    """Returns whether the text contains the marker of a removed secret."""
+    """Returns whether the text contains a marker of a removed secret."""
     return MARKER.search(text) is not None
 
 
 def scheme_length(value: str) -> int:
-    """Returns the length of a credential's scheme (`Bearer `); 0 when it has none."""
+    """Returns the length of a credential's scheme (`Bearer `), or 0 without one."""
     hit = _SCHEME.match(value)
     return hit.end() if hit else 0
 
 
 def is_secret(value: str, weight: NameWeight) -> bool:
-    """Returns whether a text under a name of this weight is a secret."""
+    """Returns whether the value of a name with this weight is a secret."""
     if weight is NameWeight.NONE:
         return False
     bare = value.strip()
@@ -167,7 +167,7 @@ def _is_plausible(bare: str) -> bool:
 
 
 def _is_phrase(bare: str) -> bool:
-    """Returns whether words are a passphrase rather than a sentence about one."""
+    """Returns whether words form a passphrase and not a sentence."""
     words = bare.split()
     return (
         4 <= len(words) <= 12
@@ -187,7 +187,7 @@ def _is_date(text: str) -> bool:
 
 
 def is_name(value: str) -> bool:
-    """Returns whether a text is the name of a secret, or a word, rather than one."""
+    """Returns whether a text is the name of a secret, or a plain word, instead of a secret."""
     return (
         value.replace("_", "").replace("-", "").replace(" ", "").isalpha()
         and weight_of(value) is not NameWeight.NONE
@@ -195,12 +195,12 @@ def is_name(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Returns whether a text asks for a secret to be filled in (`YOUR_API_KEY`)."""
+    """Returns whether a text is a placeholder for a secret (`YOUR_API_KEY`)."""
     return not _ASKING.isdisjoint(words_of(value))
 
 
 def is_loose_secret(value: str) -> bool:
-    """Returns whether a word after a name in a text is a secret: no plain word, short number or date."""
+    """Returns whether a word after a name is a secret and not a plain word, a short number or a date."""
     if len(value) < 6 or is_removed(value) or _NUMERIC.fullmatch(value) or value.lower() in _NO_VALUES:
         return len(value) >= 6 and value.isdecimal()
     if "://" in value or value.startswith(("$", "{{", "<", "@")):
@@ -222,7 +222,7 @@ def _changes_case(value: str) -> bool:
 
 
 def is_random_text(value: str) -> bool:
-    """Returns whether a text is a secret by its look alone, with no name beside it."""
+    """Returns whether a text looks like a secret even without a name."""
     if not 24 <= len(value) <= 400 or is_removed(value) or value.startswith(_TEXT_START):
         return False
     if "/" in value or _classes(value) < 3 or _changes(value) < 0.38:
@@ -233,20 +233,20 @@ def is_random_text(value: str) -> bool:
 
 
 def is_shared_path(segment: str) -> bool:
-    """Returns whether a part of a webhook's path is a key that only its callers know."""
+    """Returns whether a segment of a webhook's path is a key that only its callers know."""
     if len(segment) < 12 or _UUID.fullmatch(segment) or is_removed(segment):
         return False
     return _is_opaque(segment)
 
 
 def has_common_prefix(value: str) -> bool:
-    """Returns whether a key's prefix is one that other values have too, and the rest is not random."""
+    """Returns whether a key has a prefix that other values share and a rest that is not random."""
     hit = _COMMON_PREFIX.match(value)
     return hit is not None and not _is_opaque(value[hit.end() :])
 
 
 def _is_opaque(value: str) -> bool:
-    """Returns whether a text looks random: hexadecimal, or often changing classes of characters."""
+    """Returns whether a text looks random: hexadecimal, or with frequent changes of character class."""
     if _UUID.fullmatch(value) or value.isdecimal() or _is_date(value):
         return False
     if len(value) >= 20 and _HEX.fullmatch(value) and not value.isalpha():
@@ -261,7 +261,7 @@ def _classes(value: str) -> int:
 
 
 def _changes(value: str) -> float:
-    """Returns the share of neighboring characters that are of different classes, from 0 to 1."""
+    """Returns the share of neighboring characters of different classes, from 0 to 1."""
     bare = value[:400].translate(_TO_CLASS)
     if not bare.isascii():
         bare = "".join(
@@ -274,7 +274,7 @@ def _changes(value: str) -> float:
 
 @lru_cache(maxsize=4096)
 def _is_readable(value: str) -> bool:
-    """Returns whether it is base64 of plain text."""
+    """Returns whether a text is base64 of readable text."""
     try:
         text = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True).decode(
             "utf-8"
@@ -285,7 +285,7 @@ def _is_readable(value: str) -> bool:
 
 
 def is_basic(credential: str) -> bool:
-    """Returns whether it is a user and a password as an Authorization header has them."""
+    """Returns whether a credential is a user and password in the form of an Authorization header."""
     try:
         return b":" in base64.b64decode(credential + "=" * (-len(credential) % 4), validate=True)
     except (binascii.Error, ValueError):
@@ -293,7 +293,7 @@ def is_basic(credential: str) -> bool:
 
 
 def is_bearer(credential: str) -> bool:
-    """Returns whether what follows the word `Bearer` is a credential, not a word of a sentence."""
+    """Returns whether the text after the word `Bearer` is a credential and not a word of a sentence."""
     has_digit = any(character.isdigit() for character in credential)
     is_long = len(credential) >= (10 if has_digit else 24)
     return (

@@ -1,8 +1,8 @@
-"""Reads a flow's condition, in either of its two spellings, into one tree; pure.
+"""Parses a flow's condition, in either of its two syntaxes, into one tree.
 
-The tree, as a plan keeps it: `{"and": [TREE…]}`, `{"or": [TREE…]}`, `{"path", "operator", "value", "type"}`
-(with `value_path` in place of `value` where the right side is a path) and
-`{"each": list path, "item": name, "operator": any|all|none, "holds": TREE}`.
+The tree in a plan: `{"and": [TREE…]}`, `{"or": [TREE…]}`, `{"path", "operator", "value", "type"}` (with
+`value_path` in place of `value` if the right side is a path) and `{"each": list path, "item": name,
+"operator": any|all|none, "holds": TREE}`.
 """
 
 import re
@@ -24,7 +24,7 @@ PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z
 
 
 class UnreadableCondition(Exception):
-    """The condition is none that is known here; the message says what of it."""
+    """Raised for an unknown or invalid condition; the message says what is wrong."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class UnreadableCondition(Exception):
 
 
 def read_condition(text: str) -> JsonObject:
-    """Returns the tree of a condition. Raises UnreadableCondition."""
+    """Parses a condition into a tree. Raises UnreadableCondition."""
     parsed = inner(text)
     if isinstance(parsed, Mapping):
         return _Tree().of(parsed)
@@ -42,7 +42,7 @@ def read_condition(text: str) -> JsonObject:
 
 
 def paths_in(tree: JsonObject) -> list[str]:
-    """Returns the paths that a tree reads; items of lists are spelled as members of their list."""
+    """Returns the paths that a tree reads, with loop items expressed as members of their list."""
     paths: list[str] = []
     stack: list[tuple[JsonObject, dict[str, str]]] = [(tree, {})]
     while stack:
@@ -70,7 +70,7 @@ def _spelled(path: str, items: Mapping[str, str]) -> str:
 
 
 def _joined(word: str, parts: list[JsonObject]) -> JsonObject:
-    """Parts under one word, those of the same word spelled on its level."""
+    """Joins parts with `and` or `or`, flattening parts that are joined the same way."""
     flat: list[JsonValue] = []
     for part in parts:
         below = part.get(word)
@@ -93,13 +93,13 @@ def _comparison(path: str, operator: str, value: JsonValue, type_: str | None) -
 
 
 class _Tree:
-    """The JSON spelling."""
+    """Parses the JSON syntax."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def of(self, node: Any, depth: int = 0, items: frozenset[str] = frozenset()) -> JsonObject:
-        """Returns the tree of a part; `items` are the names of the lists' items around it."""
+        """Returns the tree of a part; `items` are the item names of the enclosing lists."""
         self._count += 1
         if depth > _MAX_DEPTH or self._count > _MAX_PARTS:
             raise UnreadableCondition("It is nested too deeply or has too many parts.")
@@ -157,7 +157,7 @@ class _Tree:
 
 
 def _environment(node: Any, items: frozenset[str]) -> Any:
-    """Returns the path of a part; one that begins at a list's item is the item's, not the list's."""
+    """Returns the path of a part, which may begin at the item of a list."""
     if isinstance(node, str):
         return node
     if not isinstance(node, Mapping) or node.get("comparison_value_type") not in ("EnvironmentValue", None):
@@ -182,7 +182,10 @@ _END = ("end", "")
 
 
 class _Text:
-    """The text spelling: `(order.lineItems any? |x| (x.quantity > 2)) && …`; `&&` and `||` are not mixed."""
+    """Parses the text syntax: `(order.lineItems any? |x| (x.quantity > 2)) && …`.
+
+    It never mixes `&&` and `||` in one group.
+    """
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Finds the flow in what was sent: its checksum, its tasks and links as they stand."""
+"""Extracts the flow from what was sent: its checksum, tasks and links."""
 
 import hashlib
 import json
@@ -12,8 +12,8 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched
 
 _MAX_LINKS = 10_000
-_MAX_DEPTH = 150  # of JSON within a text
-VERSION = 0.1  # the only one seen, of files and of tasks
+_MAX_DEPTH = 150  # for JSON inside a text
+VERSION = 0.1  # the only version seen, of files and of tasks
 TRIGGER = "TRIGGER"
 _PREFIX = re.compile(r"\ufeff?\s*([0-9A-Fa-f]{64}):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A step of the file. `fields` are its config values as texts; `wrong` says what of it cannot be read."""
+    """A step of the file. `fields` holds its config values as texts; `wrong` says what is unreadable."""
 
     id: str
     task: str
@@ -36,7 +36,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskLink:
-    """A link from a task's port to another task; a port the file does not name is ''."""
+    """A link from a task's port to another task; the port is '' if the file names none."""
 
     source: str
     port: str
@@ -46,7 +46,7 @@ class TaskLink:
 
 @dataclass(slots=True)
 class Flow:
-    """The flow as found: one trigger and the tasks, in the order of the file."""
+    """The extracted flow: its trigger and its tasks, in file order."""
 
     name: str
     version: float
@@ -54,13 +54,13 @@ class Flow:
     tasks: list[Task]
     links: list[TaskLink]
     patched: list[Patched]
-    strange: list[str] = field(default_factory=list)  # parts of the file that were left out, in words
+    strange: list[str] = field(default_factory=list)  # descriptions of the parts that were left out
 
 
 def split(text: str) -> tuple[str, bool | None]:
-    """Returns the JSON of an export, and whether its checksum fits it; None without a checksum.
+    """Returns the JSON of an export, and whether its checksum matches, or None without a checksum.
 
-    The digits are the SHA-256 of the exact bytes after the colon, but for a line break at the end.
+    The checksum is the SHA-256 of the bytes after the colon, with or without a final line break.
     """
     prefix = _PREFIX.match(text)
     if prefix is None:
@@ -73,7 +73,7 @@ def split(text: str) -> tuple[str, bool | None]:
 
 
 def root_of(value: JsonValue) -> Mapping[str, Any]:
-    """Returns the `root` of an export. Raises Unreadable when the JSON has none with steps."""
+    """Returns the `root` of an export. Raises Unreadable if it has no list of steps."""
     root = value.get("root") if isinstance(value, Mapping) else None
     if not isinstance(root, Mapping) or not isinstance(root.get("steps"), list):
         raise Unreadable("This is not an export of the store's automation product: it has no list of steps.")
@@ -83,7 +83,7 @@ def root_of(value: JsonValue) -> Mapping[str, Any]:
 def flow_of(value: Mapping[str, Any]) -> Flow:
     """Returns the tasks and their links.
 
-    Raises Unreadable: no step, too many, not exactly one trigger.
+    Raises Unreadable for no step, too many steps, or not exactly one trigger.
     """
     root = root_of(value)
     raw = [row for row in root["steps"] if isinstance(row, Mapping)]
@@ -107,7 +107,7 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
 
 
 def _trigger_and_tasks(steps: list[Task]) -> tuple[Task, list[Task]]:
-    """Returns the trigger and the tasks. Raises Unreadable without exactly one trigger or any known task."""
+    """Returns the trigger and the tasks. Raises Unreadable without exactly one trigger and a known task."""
     triggers = [step for step in steps if step.type == TRIGGER]
     if len(triggers) != 1:
         message = "no trigger" if not triggers else f"{len(triggers)} triggers"
@@ -126,7 +126,7 @@ def plain(text: str) -> str:
 
 
 def inner(text: str) -> JsonValue:
-    """Returns the list or object that a JSON text holds; None for another text or one nested too deeply."""
+    """Returns the list or object in a JSON text; None for other texts and for JSON nested too deeply."""
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
@@ -225,7 +225,9 @@ def _patched(flow: Flow, raw: Any) -> None:
 
 
 def _type(value: Any) -> Any:
-    """Returns a type's name; some files write `DRAFT_ORDER` for DraftOrder, and `VARIANT` for a product's."""
+    """Returns the name of a type; some files write `DRAFT_ORDER` for DraftOrder, `VARIANT` for
+    ProductVariant.
+    """
     if not isinstance(value, str) or not value.isupper():
         return value
     return "ProductVariant" if value == "VARIANT" else "".join(word.capitalize() for word in value.split("_"))
@@ -246,7 +248,7 @@ def _id(value: Any) -> str:
 
 
 def _version(value: Any) -> float:
-    """Returns a version from a number or a text; 0 for anything else, and VERSION if it is absent."""
+    """Returns a version from a number or text: 0 if it is neither, VERSION if it is absent."""
     if value is None:
         return VERSION
     try:

@@ -1,7 +1,7 @@
-"""The paths a Liquid text asks for, names it gives itself followed back; pure.
+"""Finds the paths that a Liquid text reads, resolving names that it assigns.
 
-Read here and not by the library, which parses foreign texts in its own process alone. What this
-reader does not know it takes for something asked for, so that nothing is left out of what is read.
+The text is parsed here, because the Liquid library only runs on foreign texts in its own process. Whatever
+this parser does not know counts as a read, so that no read is missed.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Final
 
 Path = tuple[str, ...]
 
-_MAX_PATHS: Final = 32  # that one name of a text may stand for
-_MAX_STEPS: Final = 10_000  # of following names back, in one text
+_MAX_PATHS: Final = 32  # per assigned name
+_MAX_STEPS: Final = 10_000  # for resolving names, per text
 _DEEPEST: Final = 20
 _MARK = re.compile(
     r"\{\{-?(?P<out>.*?)(?:-?\}\}|\Z)|\{%-?\s*(?P<tag>#|\w*)(?P<rest>.*?)(?:-?%\}|\Z)", re.DOTALL
@@ -33,33 +33,33 @@ _WORDS = frozenset(
      "with", "as", "forloop", "tablerowloop", "limit", "offset", "cols")
 )  # fmt: skip
 _SKIPPED = {"raw": "endraw", "comment": "endcomment", "doc": "enddoc"}
-# Members of a list itself, not of its elements.
+# members of the list itself
 OF_LIST: Final = frozenset(("first", "last", "size"))
-# Filters that give elements, or the list, they were given.
+# Filters that return elements of their input, or the list itself.
 _KEEPING = frozenset(
     ("first", "last", "where", "reject", "find", "sort", "sort_natural", "reverse", "compact", "uniq",
      "concat", "slice", "default")
 )  # fmt: skip
-# Filters whose first argument names a member of the elements.
+# filters whose first argument names a member of the elements
 _BY_MEMBER = frozenset(
     ("map", "where", "reject", "find", "has", "find_index", "sort", "sort_natural", "sum", "uniq", "compact")
 )
 
 
 class TooManyMeanings(Exception):
-    """A text gives its names more meanings than can be followed."""
+    """Raised for a text whose names have more meanings than can be resolved."""
 
 
 @dataclass(slots=True)
 class LiquidPaths:
-    """The paths that a text reads, and those with a member that is only computed at run time."""
+    """The paths that a text reads, and those with a member whose name is computed."""
 
     paths: list[Path] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
 
 
 def paths_of(text: str, roots: Iterable[str]) -> LiquidPaths:
-    """Returns the paths of a Liquid text. `roots` are the names it may use without assigning them.
+    """Returns the paths of a Liquid text; `roots` are the names defined outside of it.
 
     Raises TooManyMeanings.
     """
@@ -67,7 +67,7 @@ def paths_of(text: str, roots: Iterable[str]) -> LiquidPaths:
     first.read(text)
     if not first.names:
         return first.result
-    # A loop may use what it gave a name at its end; a name used before it is given anything is empty.
+    # a loop may read a name that it assigns later in its body; before any assignment the name is empty
     later = {
         name: {path for path in meanings if path[0] in first.roots or path[0] not in first.names}
         for name, meanings in first.names.items()
@@ -88,7 +88,7 @@ class _LiquidReader:
     _steps: int = 0
 
     def read(self, text: str) -> None:
-        """Reads every output and tag, in order."""
+        """Reads all outputs and tags in order."""
         skipped = ""
         for markup in _MARK.finditer(text):
             tag = markup["tag"]
@@ -129,7 +129,7 @@ class _LiquidReader:
         self.names[name] = meanings
 
     def _end_loop(self) -> None:
-        """Gives the loop's name the meaning it had before the loop."""
+        """Restores the meaning that the loop's name had before the loop."""
         if not self.loops:
             return
         name, before = self.loops.pop()
@@ -141,7 +141,7 @@ class _LiquidReader:
             self.names[name] = set()
 
     def _value(self, text: str, *, list_: bool = False) -> set[Path]:
-        """Returns the paths an expression with filters may stand for; records everything that it reads."""
+        """Returns the paths that an expression with filters may stand for, and records its reads."""
         head, *filters = _split(text, "|")
         meanings = self._terms(head, first=list_)
         for filter_ in filters:
@@ -161,7 +161,7 @@ class _LiquidReader:
         return meanings
 
     def _members(self, meanings: set[Path], filter_name: str, arguments: str) -> set[Path] | None:
-        """Returns the member that a filter names of each of `meanings`, or None; records the reads."""
+        """Returns the paths of the member that a filter names, or None; records them as read."""
         member = re.match(r"\s*(?:'([\w.-]+)'|\"([\w.-]+)\")", arguments)
         if filter_name not in _BY_MEMBER or member is None:
             return None
@@ -171,7 +171,7 @@ class _LiquidReader:
         return below
 
     def _terms(self, text: str, *, first: bool = False) -> set[Path]:
-        """Returns everything that an expression without filters refers to, and records it as read."""
+        """Returns the paths in an expression without filters, and records them as read."""
         meanings: set[Path] = set()
         for term in _TERM.finditer(text):
             if term["name"] is None or term["name"] in _WORDS or (term["argument"] and not term["more"]):
@@ -182,7 +182,7 @@ class _LiquidReader:
         return meanings
 
     def _named_path(self, term: re.Match[str]) -> Path:
-        """Returns a term's path up to a computed member, which makes it unclear."""
+        """Returns a term's path, cut at a computed member, which makes it unclear."""
         path = [term["name"]]
         for dotted, single, double, number, worked_out in _MORE.findall(term["more"]):
             if worked_out:
@@ -195,7 +195,7 @@ class _LiquidReader:
         return tuple(path)
 
     def _followed(self, path: Path) -> Iterator[Path]:
-        """Yields what a path stands for: its first name is replaced by each path assigned to it."""
+        """Yields the paths that a path stands for, replacing its first name by its assigned paths."""
         head, rest = path[0], path[1:]
         meanings = self.names.get(head)
         if meanings is None:
@@ -218,10 +218,10 @@ class _LiquidReader:
 
 
 def _of_elements(path: Path) -> Path:
-    """Returns a path without a list's own members: `order.lineItems.first.title` reads the items' titles."""
+    """Returns a path without members of lists themselves: `lineItems.first.title` reads the items' titles."""
     return (path[0], *(member for member in path[1:] if member not in OF_LIST))
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Parts of a text between signs that stand outside quotes."""
+    """Splits a text at a sign outside quotes."""
     return re.findall(rf"(?:[^{sign}'\"]|'[^']*'|\"[^\"]*\"|['\"])+", text) or [""]

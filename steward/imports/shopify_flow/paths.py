@@ -1,4 +1,4 @@
-"""Collects the paths a flow uses, by the object they are read from, and those that cannot be read."""
+"""Collects the paths that a flow reads, by the object they belong to, and those it cannot read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from steward.steps.shopify_flow import selection
 
 _SECRETS: Final = "secrets"
 _FETCH: Final = "::fetch::"
-_MAX_FINDINGS_OF_STEP: Final = 20  # findings of paths, of one step
+_MAX_FINDINGS_OF_STEP: Final = 20  # findings on paths, per step
 
 
 @dataclass(slots=True)
 class UsedPaths:
-    """The paths of a flow: `read` by root, `fetched` by the alias that fetches; each with its users."""
+    """The paths that a flow reads, with their steps: `read` by root, `fetched` by alias of the fetch."""
 
     read: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     fetched: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class UsedPaths:
     reported: set[Finding] = field(default_factory=set)
 
     def error(self, step: str, words: str, code: str = "parameter") -> None:
-        """Adds an error for a path that cannot be resolved, once for each step."""
+        """Adds an error for a path that cannot be read, once per step."""
         finding = Finding(step, FindingLevel.ERROR, code, words)
         if finding not in self.reported:
             self.reported.add(finding)
@@ -38,7 +38,7 @@ class UsedPaths:
 
 @dataclass(frozen=True, slots=True)
 class FlowInputs:
-    """The names a flow starts with: its trigger's objects, those of Shopify Flow, and those of a run."""
+    """The names that a flow starts with: objects of its trigger, lost values, and values of a run."""
 
     roots: tuple[str, ...]
     lost: tuple[str, ...]
@@ -46,7 +46,7 @@ class FlowInputs:
 
 
 def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedPaths:
-    """Returns every path of every step, and the findings of those that cannot be read."""
+    """Returns the paths that all steps read, and findings on those that cannot be read."""
     used_paths = UsedPaths()
     roots = {SHOP, *inputs.roots}
     loops = {str(step.config["item"]) for step in steps if isinstance(step.config.get("item"), str)}
@@ -60,7 +60,7 @@ def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedP
 
 
 def _asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPaths) -> list[str]:
-    """Returns the paths that a step reads, in the names it uses; reports those that are not clear."""
+    """Returns the paths that a step reads, under its own names; reports those that are unclear."""
     config, paths = step.config, list[str]()
     tree = config.get("condition")
     if isinstance(tree, Mapping):
@@ -72,7 +72,7 @@ def _asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedP
         try:
             paths += selection.read_selection(str(config.get("input") or "")).paths()
         except selection.UnreadableSelection:
-            return paths  # its own check says so
+            return paths  # reported by the step's own check
     names = roots | set(scopes.variables) | set(scopes.of[step.name].items) | {_SECRETS}
     for text in dict.fromkeys(templates_in(config)):
         try:
@@ -98,7 +98,7 @@ def _assign_path(
     loops: set[str],
     inputs: FlowInputs,
 ) -> None:
-    """Puts a path where it is read from, or says why it cannot be."""
+    """Records a path under the object it is read from, or reports why it cannot be read."""
     whole = scopes.spelled(step, path)
     head, _, rest = whole.partition(".")
     if head in roots:
@@ -145,21 +145,21 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scope
 
 
 def _gives(step: PlanStep, rest: str) -> bool:
-    """Returns whether a step's output may have a path; typed output of code has only its typed paths."""
+    """Returns whether a step's output may have a path; code with output types has only typed paths."""
     text = str(step.config.get("output_schema") or "") if step.operation == "code" else ""
     try:
         schema = selection.read_schema(text) if text.strip() else None
     except selection.UnreadableSelection:
-        return True  # its own check says so
+        return True  # reported by the step's own check
     return schema is None or schema.has([name for name in rest.split(".") if name not in OF_LIST and name])
 
 
 def variables(
     used_paths: UsedPaths, steps: Sequence[PlanStep], patched: tuple[Patched, ...]
 ) -> list[Variable]:
-    """Returns the query read at the start, and that of each step whose objects later steps look at.
+    """Returns the queries for the start's objects and for each step that fetches objects.
 
-    What cannot be read becomes findings of the steps that ask for it.
+    Paths that cannot be read become findings of the steps that use them.
     """
     plan_variables = [
         Variable(root, tuple(sorted(paths)), _compiled(used_paths, root, root, paths, patched), patched)
@@ -181,7 +181,7 @@ def _compiled(
     paths: Mapping[str, Sequence[str]],
     patched: tuple[Patched, ...],
 ) -> str:
-    """Returns the query of what a flow calls `name`; its problems become findings."""
+    """Returns the query for the object that a flow calls `name`; its problems become findings."""
     compiled = compile_read(root, sorted(root + path.removeprefix(name) for path in paths), patched)
     wrong: set[str] = set()
     for schema_path, words in compiled.problems:
@@ -203,7 +203,7 @@ def _compiled(
 
 
 def _first_user(listed: str, paths: Mapping[str, Sequence[str]], wrong: set[str]) -> str | None:
-    """Returns the first step that uses a list or a path below it which can be read."""
+    """Returns the first step that uses a list, or a readable path below it."""
     for path, steps in paths.items():
         if path not in wrong and (path == listed or path.startswith(f"{listed}.")):
             return steps[0]

@@ -1,4 +1,4 @@
-"""Reads an export of Shopify Flow into a Plan and findings; pure."""
+"""Reads an export of Shopify Flow into a Plan and findings."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def read(content: Content, name: str | None = None) -> ReadExport:
-    """Returns the plan of an export. Raises Unreadable for a file that is no export or cannot be stored."""
+    """Returns the plan of an export. Raises Unreadable if it is no export or cannot be stored."""
     text, fits = file.split(content.text)
     export = read_value(parsed(text), content.sha256, name)
     if fits is not True:
@@ -38,7 +38,7 @@ def read(content: Content, name: str | None = None) -> ReadExport:
 
 
 def read_value(value: Any, sha256: str | None = None, name: str | None = None) -> ReadExport:
-    """Like `read`, for the JSON behind the checksum."""
+    """Like `read`, for the JSON after the checksum."""
     file.root_of(value)
     cleaned, secrets = without_secrets(value)
     flow = file.flow_of(cleaned)
@@ -78,21 +78,21 @@ class _FlowReader:
     flow: Flow
     findings: list[Finding] = field(default_factory=list)
     names: StepNames = field(default_factory=StepNames)
-    steps_by_id: dict[str, PlanStep] = field(default_factory=dict)  # by the id of the file
+    steps_by_id: dict[str, PlanStep] = field(default_factory=dict)  # by id in the file
     roots: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     run_values: tuple[str, ...] = ()
     same: Mapping[str, str] = field(default_factory=dict)
     timezone: str | None = None
     trigger_name: str = ""
-    order: list[str] = field(default_factory=list)  # names of the steps, as the file has them
+    order: list[str] = field(default_factory=list)  # names of the steps in the file
 
     def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """Adds a finding."""
         self.findings.append(Finding(step, level, code, message))
 
     def about_file(self) -> None:
-        """Adds findings for the file's version and for parts that were left out."""
+        """Adds findings on the file's version and on parts that were left out."""
         if self.flow.version != file.VERSION:
             words = (
                 f"The file is of version {self.flow.version:g}; {file.VERSION:g} is known. Check every step."
@@ -102,7 +102,7 @@ class _FlowReader:
             self.find(None, FindingLevel.WARNING, "parameter", f"{words} Look whether anything needs it.")
 
     def start(self) -> PlanTrigger:
-        """Returns the plan's trigger for the flow's trigger, and adds its findings."""
+        """Returns the plan's start for the flow's trigger, and adds its findings."""
         task = self.flow.trigger
         if task.task == SCHEDULED:
             return self._scheduled(task)
@@ -120,7 +120,7 @@ class _FlowReader:
         return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.position)
 
     def _strict(self, task: Task, started: FlowTrigger) -> None:
-        """Adds findings for what differs at a trigger: settings, version, a topic that is sent more often."""
+        """Adds findings on differences of a trigger: its settings, its version, and a broader topic."""
         if started.wider:
             message = f"No event of the store is the same. {started.wider} Look whether that is right."
             self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", message)
@@ -149,7 +149,7 @@ class _FlowReader:
         return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.position)
 
     def steps(self) -> list[PlanStep]:
-        """Returns the step of every task, and adds their findings."""
+        """Returns the steps of all tasks and adds their findings."""
         ports: dict[str, list[str]] = {}
         for link in self.flow.links:
             ports.setdefault(link.source, []).append(link.port)
@@ -170,7 +170,7 @@ class _FlowReader:
         return steps_
 
     def _numbered(self, step: PlanStep) -> None:
-        """Adds a finding for a variable that several steps of a kind share."""
+        """Adds a finding for a variable shared by several steps of the same kind."""
         alias = step.origin.alias if step.origin is not None else None
         if alias in self.names.numbered and alias in self.names.used:
             message = (
@@ -180,7 +180,7 @@ class _FlowReader:
             self.find(step.name, FindingLevel.WARNING, "parameter", message)
 
     def edges(self, trigger: str) -> list[PlanEdge]:
-        """Returns the links; reports and leaves out those that lead nowhere."""
+        """Returns the links; leaves out and reports those that lead nowhere."""
         edges: list[PlanEdge] = []
         for link in self.flow.links:
             target = self.steps_by_id.get(link.target)
@@ -219,7 +219,7 @@ class _FlowReader:
         return edges
 
     def secrets(self, cleaned: Mapping[str, Any], places: list[tuple[int | None, str]]) -> None:
-        """Adds a finding for each place that held a credential value, by step and field."""
+        """Adds a finding for each place that held a credential, by step and field."""
         by_place = self._by_place(cleaned)
         for index, where in places:
             step = by_place.get(index) if index is not None else None
@@ -233,7 +233,7 @@ class _FlowReader:
                 self.find(step, FindingLevel.ERROR, "credential", message)
 
     def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
-        """Names by place in the file's own list."""
+        """Returns the steps' names by position in the file's list."""
         names = iter(self.order)
         rows = cleaned["root"]["steps"]
         return {
@@ -243,14 +243,14 @@ class _FlowReader:
         }
 
     def circles(self, scopes: scope.Scopes) -> None:
-        """Steps that lead back to themselves, which no flow of the product does."""
+        """Adds findings for steps that lead back to themselves, which Shopify Flow does not allow."""
         for name in scopes.circles:
             message = "What follows it leads back to it, which a flow cannot. Export it again."
             self.find(name, FindingLevel.ERROR, "parameter", message)
 
 
 def _words(flow: Flow) -> frozenset[str]:
-    """Returns every word of the settings, in which the variables of steps are named."""
+    """Returns all words in the settings, some of which name variables of steps."""
     return frozenset(
         word for task in flow.tasks for text in task.fields.values() for word in _WORD.findall(text)
     )

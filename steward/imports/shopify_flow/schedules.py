@@ -1,4 +1,4 @@
-"""A flow's recurrence rule as a schedule, where a cadence equals it; pure."""
+"""Converts a flow's recurrence rule to a schedule if a cadence equals it."""
 
 import re
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _NEAREST: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """The schedule that equals a recurrence, or None and the nearest cadence in words."""
+    """The schedule that equals a recurrence, or None with the nearest cadence in words."""
 
     schedule: JsonObject | None
     nearest: str
@@ -47,7 +47,7 @@ class _Start:
 
 
 def read_recurrence(text: str) -> Recurrence:
-    """Returns the schedule of a `recurrence` field, a list of rules; only a single rule can be a cadence."""
+    """Parses a `recurrence` field, a list of rules; only a single rule can be a cadence."""
     rules = _rules_in(text)
     if not rules:
         return Recurrence(None, "daily", None)
@@ -74,7 +74,7 @@ def _start_in(lines: list[str]) -> _Start | None:
 
 
 def _rule_parts(lines: list[str]) -> dict[str, str] | None:
-    """Returns the parts of the one RRULE among the lines; None: there is none, or more than one."""
+    """Returns the parts of the only RRULE among the lines, or None if there is not exactly one."""
     rrules = [line.removeprefix("RRULE:") for line in lines if line.startswith("RRULE:")]
     if len(rrules) != 1:
         return None
@@ -82,7 +82,7 @@ def _rule_parts(lines: list[str]) -> dict[str, str] | None:
 
 
 def _start(line: str) -> _Start | None:
-    """Returns the first run; later runs have its day and time where the rule does not state them."""
+    """Returns the first run; later runs take from it the day and time that the rule omits."""
     match = _START.match(line)
     if match is None:
         return None
@@ -99,7 +99,7 @@ def _start(line: str) -> _Start | None:
 
 
 def _schedule(parts: Mapping[str, str], start: _Start) -> JsonObject | None:
-    """Returns the cadence equal to the rule; None: there is none."""
+    """Returns the cadence equal to the rule, or None."""
     if not parts.keys() <= _SUPPORTED_PARTS:
         return None
     frequency, every = parts.get("FREQ"), parts.get("INTERVAL", "1")
@@ -142,7 +142,7 @@ def _hourly(parts: Mapping[str, str], start: _Start, every: str) -> JsonObject |
 
 
 def _time_of_day(parts: Mapping[str, str], start: _Start) -> str | None:
-    """Returns the time of every run as HH:MM; None when a rule has several times a day."""
+    """Returns the time of every run as HH:MM, or None for a rule with several times a day."""
     hour, minute = parts.get("BYHOUR", str(start.hour)), parts.get("BYMINUTE", str(start.minute))
     if not re.fullmatch(r"\d{1,2}", hour) or not re.fullmatch(r"\d{1,2}", minute):
         return None
@@ -156,7 +156,7 @@ def _on_day_of_month(parts: Mapping[str, str], start: _Start, time_of_day: str) 
         return None
     number = parts.get("BYMONTHDAY", str(start.day))
     if number == "-1":
-        # here a short month's last day runs
+        # Steward would run on a short month's last day
         return wire(cadence="monthly", run_at=time_of_day, day_of_month=31)
     if re.fullmatch(r"\d{1,2}", number) and 1 <= int(number) <= 28:
         return wire(cadence="monthly", run_at=time_of_day, day_of_month=int(number))

@@ -1,4 +1,4 @@
-"""Computes which names each step of a flow can use: earlier outputs, and items of loops; pure."""
+"""Computes which names each step of a flow can use: earlier outputs and loop items."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +8,15 @@ from steward.model.plan import PlanEdge, PlanStep
 from steward.steps.workflow.repeats import cycles
 
 _LOOP_BODY: Final = "loop_body"
-_LISTED: Final = frozenset(("count", "sum"))  # what is gone after a wait, beside what was fetched
+_LISTED: Final = frozenset(("count", "sum"))  # with fetched objects, the outputs that expire at a wait
 
 
 @dataclass(slots=True)
 class StepScope:
-    """The names that a step can use. `items` are loop items with their list, as Shopify Flow spells it."""
+    """The names that a step can use. `items` maps loop items to their lists, in Shopify Flow's syntax.
+
+    `earlier` and `lasting` are bit sets of earlier steps, and of those whose output is still usable.
+    """
 
     items: Mapping[str, str] = field(default_factory=dict)
     earlier: int = 0
@@ -22,31 +25,31 @@ class StepScope:
 
 @dataclass(slots=True)
 class Scopes:
-    """The scopes of a flow's steps, and the steps that stand on a circle."""
+    """The scopes of a flow's steps, and the first step of each cycle."""
 
     steps: Sequence[PlanStep]
     of: dict[str, StepScope]
     circles: list[str]
-    variables: dict[str, str]  # alias: the step's name
+    variables: dict[str, str]  # by alias: the step's name
     places: Mapping[str, int]
 
     def ran(self, step: str, other: str) -> bool:
-        """Returns whether `other` comes before `step`."""
+        """Returns whether `other` runs before `step`."""
         return bool(self.of[step].earlier >> self.places[other] & 1)
 
     def lasts(self, step: str, other: str) -> bool:
-        """Returns whether `step` can use the output of `other`, which a wait between them may end."""
+        """Returns whether `step` can use the output of `other`, which may expire at a wait between them."""
         return bool(self.of[step].lasting >> self.places[other] & 1)
 
     def spelled(self, step: str, path: str) -> str:
-        """Returns a path with the items of loops spelled as the members of their lists."""
+        """Returns a path with loop items expressed as members of their lists."""
         head, dot, rest = path.partition(".")
         listed = self.of[step].items.get(head)
         return path if listed is None else f"{listed}{dot}{rest}"
 
 
 def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
-    """Returns the scopes, each derived from those of the steps before it."""
+    """Computes the scope of each step from those of the steps before it."""
     places = {step.name: index for index, step in enumerate(steps)}
     scopes = Scopes(
         steps,
@@ -62,7 +65,7 @@ def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str
 
 
 def _circles(edges: Sequence[PlanEdge], places: Mapping[str, int]) -> list[str]:
-    """Returns the first step of every cycle, in the order of the steps."""
+    """Returns the first step of every cycle, in step order."""
     after: dict[str, list[str]] = {}
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
@@ -74,7 +77,7 @@ def _circles(edges: Sequence[PlanEdge], places: Mapping[str, int]) -> list[str]:
 
 
 def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigger: str) -> Iterator[PlanEdge]:
-    """Yields the edges, those into a step before those out of it, without those on or behind a cycle."""
+    """Yields the edges in topological order, without those on or after a cycle."""
     after: dict[str, list[PlanEdge]] = {}
     pending: dict[str, int] = dict.fromkeys(places, 0)
     for edge in edges:
@@ -95,13 +98,13 @@ def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigge
 
 
 def _is_gone_after_wait(step: PlanStep) -> bool:
-    """Returns whether a wait makes the step's output unusable."""
+    """Returns whether the step's output expires at a wait."""
     task = step.origin.source_type if step.origin is not None else ""
     return task.rpartition("::")[2] in _LISTED or "::fetch::" in task
 
 
 def _propagate(scopes: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: int) -> None:
-    """Extends the scope of a following step with a step's own scope and output."""
+    """Extends the scope of an edge's target by the scope and output of its source."""
     to = scopes.of[edge.target]
     if edge.source not in places:
         return

@@ -1,4 +1,4 @@
-"""Removes the secrets from a flow before it is stored, naming step and field."""
+"""Removes the secrets from a flow before it is stored, and records step and field."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from steward.imports.secrets.tree import SecretRemoval
 from steward.imports.shopify_flow.file import inner
 from steward.model.removed_secrets import MARKER
 
-# The key of a signature, written out in Liquid.
+# The key of a signature in Liquid.
 _SIGNING = re.compile(r"""(\|\s*+hmac_sha(?:1|256)\s*+:\s*+)(\\?["'])((?:(?!\2).)++)(\2)""", re.DOTALL)
 NO_KEY = re.compile(rf"""\|\s*+hmac_sha(?:1|256)\s*+:\s*+(?:""|''|["']{MARKER.pattern})""")
 
 
 def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int | None, str]]]:
-    """Returns the export with a marker for every secret; (place in its steps or None, field) of each."""
+    """Returns the export with markers for secrets, and their places: (index of the step or None, field)."""
     locations: list[tuple[int | None, str]] = []
     removal = SecretRemoval()
     root = dict(value["root"])
@@ -39,7 +39,7 @@ def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[t
 
 
 def _row(removal: SecretRemoval, row: Any) -> Any:
-    """Replaces the secret of a setting: one named so, a signature's key, or headers that contain one."""
+    """Replaces the secret in a setting: one named so, a signature's key, or one in headers."""
     if not isinstance(row, Mapping):
         return row
     name, text = row.get("config_field_id"), row.get("value")
@@ -56,7 +56,7 @@ def _signing_key(removal: SecretRemoval, key: str) -> str:
 
 
 def _cleaned_headers(removal: SecretRemoval, text: str) -> str | None:
-    """Returns a text of headers, a list of pairs, without secrets; None for others and without secrets."""
+    """Returns a JSON list of header pairs without secrets; None for other texts or if it has none."""
     pairs = inner(text)
     if not isinstance(pairs, list) or not all(isinstance(pair, list) for pair in pairs):
         return None
@@ -65,7 +65,7 @@ def _cleaned_headers(removal: SecretRemoval, text: str) -> str | None:
 
 
 def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:
-    """Returns the step and field of a path into the export."""
+    """Returns the step and field for a path into the export."""
     parts = path.split(".")
     is_step = parts[:2] == ["root", "steps"] and len(parts) > 3
     step = _element(value["root"]["steps"], parts[2]) if is_step else None
@@ -79,6 +79,6 @@ def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:
 
 
 def _element(rows: Any, index: str) -> Any:
-    """Returns the element that a part of a path names; None for a name, which may have digits too."""
+    """Returns the list element that a path part refers to, or None."""
     number = int(index) if isinstance(rows, list) and index.isdecimal() and len(index) < 7 else None
     return rows[number] if number is not None and number < len(rows) else None

@@ -1,4 +1,4 @@
-"""A task's settings as the plan keeps them: unwrapped, Liquid as kept templates."""
+"""A task's settings in the plan's form: unwrapped, with Liquid as stored templates."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ from steward.steps.workflow.step_types import StepProblem
 
 _MAX_TEXT: Final = 512 * 1024
 _MAX_LIQUID: Final = 64 * 1024
-# Fields that hold a text, also when it is the JSON of something.
+# Fields that stay texts even if they contain JSON.
 _TEXTS: Final = frozenset(
     ("body", "message", "subject", "note", "value", "url", "path", "target", "title", "description", "text",
      "content", "reason", "blob", "query")
@@ -29,7 +29,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]
 
 
 class TaskSettings:
-    """The settings of a task: `config` as stored, and the `problems` of what cannot be read."""
+    """The settings of a task: the stored `config`, and the `problems` of unreadable parts."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -38,21 +38,21 @@ class TaskSettings:
         self._read: set[str] = set()
 
     def error(self, words: str, code: str = "parameter") -> None:
-        """Adds a problem that keeps the step from running."""
+        """Adds a problem that prevents the step from running."""
         self.problems.append(StepProblem("error", code, words))
 
     def text(self, *names: str) -> str | None:
-        """Returns the first of the fields that is present."""
+        """Returns the first of these fields that is present."""
         self._read.update(names)
         return next((_unwrapped(self.task.fields[name]) for name in names if name in self.task.fields), None)
 
     def unread(self) -> list[str]:
-        """Fields nothing looked at."""
+        """Returns the fields that were not read."""
         return [name for name in self.task.fields if name not in self._read]
 
 
 def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
-    """Returns a task's settings; `fields` are those that a type without a reader of its own has."""
+    """Returns a task's settings; `fields` are the fields of a type without a reader of its own."""
     settings = TaskSettings(task)
     for name, text in task.fields.items():
         if len(text) > _MAX_TEXT:
@@ -70,7 +70,7 @@ def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
 
 
 def _unwrapped(text: str) -> str:
-    """Returns a value out of `{"value": …, "default_value": …}`, the path behind it where that is empty."""
+    """Unwraps `{"value": …, "default_value": …}`; an empty value is replaced by the path beside it."""
     wrapper = inner(text)
     if isinstance(wrapper, Mapping) and wrapper.keys() == _WRAPPED:
         texts = (
@@ -83,9 +83,9 @@ def _unwrapped(text: str) -> str:
 
 
 def with_resolved_names(config: JsonObject, paths_by_name: Mapping[str, str]) -> JsonObject:
-    """Returns a stored config in which values beside the start's object are read from that object.
+    """Returns a stored config that reads trigger values beside an object from that object.
 
-    In a text of Liquid the name is given its value at the start, in Shopify Flow's spelling (`High`).
+    Liquid texts assign the name its value first, in Shopify Flow's spelling (`High`).
     """
     return {name: _resolve_names(value, paths_by_name) for name, value in config.items()}
 
@@ -107,7 +107,7 @@ def _resolve_names(value: JsonValue, paths_by_name: Mapping[str, str]) -> JsonVa
 
 
 def _assignments(text: str, paths_by_name: Mapping[str, str]) -> str:
-    """Returns the Liquid that gives each name used in a text its value."""
+    """Returns Liquid that assigns a value to each of the names that a text uses."""
     used = [name for name in paths_by_name if re.search(rf"\b{name}\b", text)]
     return "".join(f"{{% assign {name} = {paths_by_name[name]} | capitalize %}}" for name in used)
 
@@ -119,12 +119,12 @@ def _plain(settings: TaskSettings, fields: frozenset[str]) -> None:
         text = settings.text(name) or ""
         parsed = inner(text) if name not in _TEXTS else None
         if (name.endswith("_id") or name == "id") and "." in text and conditions.PATH.match(text):
-            text = f"{{{{ {text} }}}}"  # older files have a bare path
+            text = f"{{{{ {text} }}}}"  # older files contain a bare path
         settings.config[name] = _stored_value(settings, name, text if parsed is None else parsed)
 
 
 def _stored_value(settings: TaskSettings, name: str, value: Any) -> JsonValue:
-    """Returns a value in which every Liquid text is a stored template."""
+    """Returns a value with every Liquid text as a stored template."""
     if isinstance(value, str):
         return _liquid(settings, name, value)
     if isinstance(value, list):
@@ -207,7 +207,7 @@ def _wait(settings: TaskSettings) -> None:
 
 
 def _seconds(text: str, unit: str | None) -> int | None:
-    """Returns a duration in seconds from ISO 8601, `3 days`, a number and its unit, or both as JSON."""
+    """Parses a duration to seconds from ISO 8601, `3 days`, a number with its unit, or JSON of both."""
     wrapper = inner(text)
     if isinstance(wrapper, Mapping):
         text = str(wrapper.get("value", wrapper.get("duration", "")))

@@ -1,4 +1,4 @@
-"""Converts a task of a flow into a step: name, variable, settings, and what cannot run."""
+"""Converts a task of a flow to a step, with its name, variable and settings, and what cannot run."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ from steward.steps.shopify_flow.task_types import ONWARD, FlowType, TaskDefiniti
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
 _UNSUPPORTED: Final = "unsupported"
-_OUTPUT: Final = "output"  # the file's name of the port of a task that has but one
+_OUTPUT: Final = "output"  # the file's name for the port of a task that has only one
 _GID = re.compile(r"gid://shopify/(\w{1,60})/\d+")
 _NUMBER = re.compile(r"\d{6,20}\Z")
 _OWN_IDS: Final = frozenset(("id", "legacyResourceId"))
@@ -25,16 +25,16 @@ _OWN_IDS: Final = frozenset(("id", "legacyResourceId"))
 
 @dataclass(slots=True)
 class StepNames:
-    """Names and variables given so far: a label's second step is “Add order tags 2”, its variable `…1`."""
+    """The names and variables in use: a second step is named “Add order tags 2”, its variable `…1`."""
 
-    used: frozenset[str] = frozenset()  # every word of the file's settings
+    used: frozenset[str] = frozenset()  # all words in the file's settings
     used_names: set[str] = field(default_factory=set)
     variables: Counter[str] = field(default_factory=Counter)
-    used_variables: set[str] = field(default_factory=set)  # variables, each of one step alone
-    numbered: set[str] = field(default_factory=set)  # those told apart by the order of the file
+    used_variables: set[str] = field(default_factory=set)  # each used by a single step
+    numbered: set[str] = field(default_factory=set)  # those distinguished only by the file's order
 
     def name(self, preferred: str) -> str:
-        """Returns the preferred name, shortened and numbered so that no other step has it."""
+        """Returns the preferred name, shortened and numbered to be unique."""
         bare = preferred if len(preferred) <= MAX_NAME else preferred[: MAX_NAME - 3] + "…"
         unique, number = bare, 2
         while unique in self.used_names:
@@ -45,10 +45,10 @@ class StepNames:
         return unique
 
     def variable(self, preferred: str | None, name: str) -> str | None:
-        """Returns the variable that later steps use for its output, numbered as Shopify Flow does.
+        """Returns the variable for a step's output, numbered as in Shopify Flow.
 
-        Of a step with a name of its own that is its name, where the file uses it so, else the label's;
-        never that of an object of the store, which it would hide from all other steps.
+        It is derived from the step's own name if the file uses that variable, else from the label. It is
+        never the name of a store object, which it would hide from other steps.
         """
         if preferred is None:
             return None
@@ -66,14 +66,14 @@ class StepNames:
 
 
 def _name_of(task: Task) -> str:
-    """Returns the name a task asks for: its own, else the label of what it does."""
+    """Returns the task's own name, else the label of its type."""
     kind = FLOW_TYPES.get(task.task)
     label = kind.label if kind is not None and kind.label else label_of(task.task)
     return task.name or label
 
 
 def step_of(task: Task, names: StepNames, ports: Iterable[str]) -> tuple[PlanStep, list[Finding]]:
-    """Returns the step of a task and what was found; `ports` are those its links leave from."""
+    """Returns the step of a task with its findings; `ports` are the ports that its links start from."""
     name = names.name(_name_of(task))
     kind = FLOW_TYPES.get(task.task)
     if task.wrong is not None:
@@ -152,7 +152,7 @@ def _unsupported(
 
 
 def _why(task: Task) -> tuple[str, str]:
-    """Returns the finding's code and words for a task that cannot run here."""
+    """Returns the code and message of the finding for an unsupported task."""
     if is_message(task.task):
         message = (
             "It sends a message, and no kind of connection here does that. Replace it by an internal email, "
@@ -171,7 +171,7 @@ def _title(words: str, task: Task) -> str:
 
 
 def port_of(step: PlanStep, port: str) -> str | None:
-    """Returns the port of a step a link leaves from; None: it has none of that name."""
+    """Returns the port of a step that a link starts from, or None if it has no such port."""
     ports = step.origin.ports if step.origin is not None else ()
     if port in ("", _OUTPUT) and ports == (ONWARD,):
         return ONWARD
@@ -179,7 +179,7 @@ def port_of(step: PlanStep, port: str) -> str | None:
 
 
 def _store_specific(settings: TaskSettings) -> list[str]:
-    """Ids of objects of one store, written out in a step."""
+    """Returns hints about ids of a single store's objects that are written out in a step."""
     hints: list[str] = []
     open_: list[tuple[str, Any]] = list(settings.config.items())
     while open_:
@@ -202,7 +202,7 @@ def _compared_id_hints(condition: Mapping[str, Any]) -> list[str]:
 
 
 def _ids_in(field_name: str, text: str) -> list[str]:
-    """Returns the ids of a store's objects in a text; with them the text itself if it is a field's number."""
+    """Returns the ids of store objects in a text, including the whole text of a numeric id field."""
     ids = [hit[0] for hit in _GID.finditer(text)]
     if field_name.endswith("_id") and _NUMBER.match(text):
         ids.append(text)

@@ -1,4 +1,4 @@
-"""Triggers of flows with their objects and the store's topics; names of other tasks."""
+"""The triggers of flows with their objects and store topics, and the labels of other tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from typing import Final
 _ADMIN: Final = "shopify::admin::"
 FLOW: Final = "shopify::flow::"
 SCHEDULED: Final = "shopify::flow::scheduled_time"
-SHOP: Final = "shop"  # the root every flow has
+SHOP: Final = "shop"  # the root object that every flow has
 
 
 @dataclass(frozen=True, slots=True)
 class FlowTrigger:
-    """A trigger: what Shopify Flow calls it, the objects it brings, the topics that equal it.
+    """A trigger: Shopify Flow's label, its objects, and the store topics that correspond to it.
 
-    `wider` says what else starts it where no topic is quite the same. Of the values Shopify Flow hands over
-    beside its objects, `paths_by_value` has those found at a path of the objects, `lost` those that no store
-    event carries.
+    `wider` says what else starts it if no topic corresponds exactly. Among the values that Shopify Flow
+    provides beside the objects, `paths_by_value` maps those found in the objects to their paths, and `lost`
+    lists those that no store event contains.
     """
 
     label: str
@@ -31,7 +31,7 @@ _STATUS = "It starts whenever a product changes, whatever changed; its condition
 _RISK = "It starts whenever an order changes; its conditions are checked each time."
 _ORDER, _PRODUCT, _CUSTOMER = ("order",), ("product",), ("customer",)
 
-# Names of tasks on the left, as in files behind `shopify::admin::`.
+# By task id without the prefix `shopify::admin::`.
 TRIGGERS: Final[Mapping[str, FlowTrigger]] = {
     "order_created": FlowTrigger("Order created", _ORDER, ("orders/create",)),
     "order_paid": FlowTrigger("Order paid", _ORDER, ("orders/paid",)),
@@ -74,24 +74,24 @@ TRIGGERS: Final[Mapping[str, FlowTrigger]] = {
 
 
 def started_by(task: str) -> FlowTrigger | None:
-    """Returns the trigger of an id; None: it has no counterpart here."""
+    """Returns the trigger for a task id, or None if it has no counterpart here."""
     return TRIGGERS.get(task.removeprefix(_ADMIN)) if task.startswith(_ADMIN) else None
 
 
 def is_message(task: str) -> bool:
-    """Returns whether the name of an unsupported task says that it sends a message."""
+    """Returns whether an unsupported task sends a message, judged by its name."""
     name = task.rpartition("::")[2]
     words = ("mail", "message", "sms", "slack", "notification", "alert")
     return name.startswith(("send_", "post_")) and any(word in name for word in words)
 
 
 def label_of(task: str) -> str:
-    """Returns a label made of an id: `shopify::admin::add_order_tags` is “Add order tags”."""
+    """Derives a label from an id: `shopify::admin::add_order_tags` becomes “Add order tags”."""
     words = task.rpartition("::")[2].replace("_", " ").strip()
     return (words[:1].upper() + words[1:]) or "Step"
 
 
 def camel(name: str) -> str:
-    """Returns the variable of a name: “Get order data” is getOrderData."""
+    """Derives a variable from a name: “Get order data” becomes getOrderData."""
     words = "".join(sign if sign.isalnum() else " " for sign in name).split()
     return "".join(word.capitalize() if index else word.lower() for index, word in enumerate(words))

@@ -1,4 +1,4 @@
-"""Finds what a wait delays here and not in Shopify Flow: parallel branches, further elements; pure."""
+"""Finds waits that delay more here than in Shopify Flow: parallel branches, and later loop elements."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _IN_LOOP = (
 
 
 def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
-    """Warnings of the waits that do not stand alone on their way."""
+    """Returns a warning for each wait that holds up other steps."""
     warnings: list[Finding] = []
     for step in scopes.steps:
         if step.kind is not StepKind.WAIT:
@@ -30,7 +30,7 @@ def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
 
 
 def _beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:
-    """Returns whether an output on the way to the wait leads somewhere else as well."""
+    """Returns whether an output on the way to the wait also leads elsewhere."""
     leads: dict[tuple[str, str], set[bool]] = {}
     for edge in edges:
         to_wait = edge.target == wait or scopes.ran(wait, edge.target)
