@@ -1,4 +1,4 @@
-"""BLAKE3 of a few bytes, after its published specification; Liquid texts may ask for it."""
+"""BLAKE3 for short inputs, after its published specification; a Liquid filter uses it."""
 
 import struct
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _WORD: Final = 0xFFFFFFFF
 
 
 def blake3(message: bytes) -> bytes:
-    """Returns the 32 bytes of the plain hash."""
+    """Returns the 32-byte hash, without a key."""
     chunks = [message[offset : offset + _CHUNK] for offset in range(0, len(message), _CHUNK)] or [b""]
     if len(chunks) == 1:
         return struct.pack("<8I", *_chunk(chunks[0], 0, _ROOT))

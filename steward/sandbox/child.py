@@ -1,6 +1,7 @@
-"""The process that runs foreign code: limits first, then one message after another.
+"""The process that runs foreign code: it sets its limits, then serves messages one by one.
 
-Started as `python -I -S child.py <kind> <folder>…` with an empty environment: pipes, no secret, no file.
+It is started as `python -I -S child.py <kind> <folder>…` with an empty environment: it has two pipes, no
+secrets and no files.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 Operation = Callable[[dict[str, Any], str], Iterator[object]]
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# How deeply values may be nested; the parent, which reads the answers, has a deeper stack.
+# Maximum nesting of values; the parent, which parses the answers, has a deeper stack.
 _DEEPEST = 700
 
 
@@ -59,7 +60,7 @@ def _operations(kind: str) -> dict[str, Operation]:
         from steward.sandbox.files.operations import FileFormats
 
         operations = FileFormats().operations
-        # A file may name a codec that is not loaded: it is then unknown, and opens nothing to be looked for.
+        # A file may name a codec that is not loaded; it then counts as unknown instead of opening its module.
         sys.meta_path.clear()
         return operations
     from pathlib import Path
@@ -73,7 +74,7 @@ def _operations(kind: str) -> dict[str, Operation]:
 
 
 def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
-    """Answers each message until the pipe ends; reports every failure instead of raising it."""
+    """Answers each message until the pipe ends; reports failures as answers instead of raising them."""
     from steward.sandbox.protocol import CRASHED, MEMORY, RESULT, STOPPED, SandboxStopped, frame
 
     reader = _Frames()
@@ -86,7 +87,7 @@ def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
             answer = frame(nonce, STOPPED, end.code.encode())
         except MemoryError:
             answer = frame(nonce, STOPPED, MEMORY.encode())
-        except Exception:  # a fault of ours must not look into files that are closed to it
+        except Exception:  # a traceback of our own code must not try to read source files
             answer = frame(nonce, STOPPED, CRASHED.encode())
         _write(answer)
 
@@ -98,7 +99,10 @@ def _encoded_answer(
     payload: bytes,
     answer_bytes: int,
 ) -> bytes:
-    """Returns an answer's parts as one JSON list; sends a PROGRESS frame for each. Raises SandboxStopped."""
+    """Encodes an answer's parts as one JSON list and sends a PROGRESS frame for each.
+
+    Raises SandboxStopped.
+    """
     from steward.sandbox.protocol import MEMORY, PROGRESS, frame, stopped
 
     request = json.loads(encoded_request)
@@ -114,7 +118,7 @@ def _encoded_answer(
 
 
 def _encoded(value: object) -> bytes:
-    """Encodes a value as JSON in UTF-8; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    """Encodes a value as JSON in UTF-8, with lone surrogates replaced by U+FFFD."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -123,13 +127,13 @@ def _encoded(value: object) -> bytes:
 
 
 class _Frames:
-    """Frames of the first descriptor."""
+    """Reads frames from standard input."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def next(self) -> tuple[bytes, bytes]:
-        """Returns the next frame's nonce and body; ends the process where the pipe ends."""
+        """Returns the next frame's nonce and body; ends the process when the pipe ends."""
         from steward.sandbox.protocol import HEADER
 
         nonce, _, length = HEADER.unpack(self._exactly(HEADER.size))

@@ -1,4 +1,4 @@
-"""A sandbox process and its two pipes; it always ends, also when its start is cancelled."""
+"""A sandbox process with its two pipes, which always ends, even if its start is cancelled."""
 
 import asyncio
 import contextlib
@@ -12,46 +12,46 @@ from typing import IO, Final, NamedTuple, SupportsIndex, cast
 from steward.sandbox.protocol import FRAME_BYTES, HEADER
 
 _NICE: Final = 10
-_CLOCK_OF_PROCESS: Final = 2  # Linux: the clock of process p is number ~p << 3 | 2
+_CLOCK_OF_PROCESS: Final = 2  # Linux: the CPU clock of process p has the number ~p << 3 | 2.
 
 
 class BadFrame(Exception):
-    """A child wrote something other than an answer to its message, and cannot be trusted again."""
+    """Raised if a child wrote anything but an answer to its message and can no longer be trusted."""
 
 
 class Frame(NamedTuple):
-    """A frame from a child: a kind of protocol.py and its body."""
+    """A frame from a child: its kind, as in protocol.py, and its body."""
 
     kind: bytes
     body: bytes
 
 
 class _CountingReader(asyncio.StreamReader):
-    """A stream reader that counts the bytes nobody has read yet."""
+    """A stream reader that counts the bytes not read yet."""
 
     def __init__(self, frame_bytes: int) -> None:
         super().__init__(limit=frame_bytes)
         self.unread = 0
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
-        """Receives what the pipe brings."""
+        """Receives data from the pipe."""
         received = bytes(data)
         self.unread += len(received)
         super().feed_data(received)
 
     async def read_counted(self, count: int) -> bytes:
-        """Returns the next `count` bytes. Raises IncompleteReadError if the stream ends before."""
+        """Returns the next `count` bytes. Raises IncompleteReadError if the stream ends first."""
         data = await self.readexactly(count)
         self.unread -= count
         return data
 
 
 class PipeEnd:
-    """This process's end of a pipe, whose descriptor is closed once.
+    """The service's end of a pipe, whose descriptor is closed exactly once.
 
-    libuv closes the descriptor of a transport, and uvloop then closes the file that it was given as well.
-    Between the two another thread may have opened a file of its own under the same number, which would then
-    be closed under it. asyncio's own loop closes the file alone.
+    libuv closes a transport's descriptor, and uvloop then also closes the file object it was given. Between
+    the two, another thread may have opened a file with the same number, which would then be closed by
+    mistake. asyncio's own loop closes only the file.
     """
 
     def __init__(self, file: IO[bytes] | None) -> None:
@@ -62,23 +62,26 @@ class PipeEnd:
         file.close()
 
     def fileno(self) -> int:
-        """Returns the number of the descriptor."""
+        """Returns the descriptor."""
         return self._descriptor
 
     def hand_to(self, loop: asyncio.AbstractEventLoop) -> IO[bytes]:
-        """Returns itself for a transport of the loop; from then on one of the two closes the descriptor."""
+        """Returns this object as the file of a loop's transport.
+
+        From then on either the loop or `close` closes the descriptor.
+        """
         self._is_open = isinstance(loop, asyncio.BaseEventLoop)
         return cast("IO[bytes]", self)
 
     def close(self) -> None:
-        """Closes the descriptor, unless it is closed or the loop does it."""
+        """Closes the descriptor unless it is closed already or the loop closes it."""
         if self._is_open:
             self._is_open = False
             os.close(self._descriptor)
 
 
 class ChildProcess:
-    """A process that answers frames. asyncio's own ones hang when their start is cancelled halfway."""
+    """A process that answers frames. asyncio's own subprocesses hang if their start is cancelled midway."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], reader: _CountingReader, frame_bytes: int = FRAME_BYTES
@@ -96,7 +99,7 @@ class ChildProcess:
     async def start(
         cls, command: Sequence[str], folder: str, frame_bytes: int = FRAME_BYTES
     ) -> "ChildProcess":
-        """Starts a process without environment, in its own group, with two pipes and no other open file."""
+        """Starts a process with an empty environment, its own process group, two pipes and no other files."""
         loop = asyncio.get_running_loop()
         process = _open_process(command, folder)
         child = cls(process, _CountingReader(frame_bytes), frame_bytes)
@@ -115,17 +118,17 @@ class ChildProcess:
         return child
 
     def cpu(self) -> float | None:
-        """Returns the seconds of CPU it has used so far; None if the machine does not report them."""
+        """Returns the CPU seconds used so far, or None if the system does not report them."""
         with contextlib.suppress(OSError):
             return time.clock_gettime(~self.pid << 3 | _CLOCK_OF_PROCESS)
         return None
 
     def lower_priority(self) -> None:
-        """Gives every other process of this machine priority over this one, permanently.
+        """Gives every other process on this machine priority over this one, permanently.
 
-        On Linux the scheduling policy does this: with a low weight alone, a process that wakes would have to
-        wait. Weights count within one session, which the kernel may weigh as a whole, so a child stays in the
-        service's session.
+        On Linux it uses the scheduling policy, because a low weight alone would still delay processes that
+        wake up. Weights apply within a session, and the kernel may weigh sessions as a whole, so a child
+        stays in the service's session.
         """
         if self._has_low_priority:
             return
@@ -138,14 +141,14 @@ class ChildProcess:
 
     @property
     def unread(self) -> bool:
-        """Whether the process has written something that nobody has read."""
+        """Whether the process has written anything that has not been read."""
         return self._reader.unread > 0
 
     async def frame(self, nonce: bytes) -> Frame:
-        """Reads and returns the next frame.
+        """Returns the next frame.
 
-        Raises BadFrame where the process has ended, the frame answers another message, is too long or has a
-        line break in it.
+        Raises BadFrame if the process has ended, or if the frame answers another message, is too long or
+        contains a line break.
         """
         try:
             echoed, kind, length = HEADER.unpack(await self._reader.read_counted(HEADER.size))
@@ -159,7 +162,7 @@ class ChildProcess:
         return Frame(kind, body)
 
     async def send(self, message: bytes) -> None:
-        """Writes a message; a process that has ended is noticed because it does not answer."""
+        """Writes a message; if the process has ended, reading its answer fails."""
         if self._writer is None:
             return
         with contextlib.suppress(ConnectionError):
@@ -167,7 +170,7 @@ class ChildProcess:
             await self._writer.drain()
 
     async def end(self) -> None:
-        """Kills the process and waits for its end, which closes its side of the pipe."""
+        """Kills the process and waits for its end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         try:
@@ -178,7 +181,7 @@ class ChildProcess:
             self.kill()
 
     def kill(self) -> None:
-        """Kills the process at once, for callers that cannot await."""
+        """Kills the process without awaiting anything."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
@@ -200,6 +203,6 @@ def _open_process(command: Sequence[str], folder: str) -> subprocess.Popen[bytes
         cwd=folder,
         env={},
         close_fds=True,
-        process_group=0,  # a signal from the terminal is the service's; its session: yield_to_others
+        process_group=0,  # keeps it from terminal signals; for the session see lower_priority
         bufsize=0,
     )

@@ -1,4 +1,4 @@
-"""JavaScript of imported workflows on QuickJS, with dates, Intl in English and zones."""
+"""Runs JavaScript of imported workflows on QuickJS, with dates, English Intl and time zones."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import _quickjs as quickjs  # the package around it starts a thread, which a child may not have
+import _quickjs as quickjs  # the package around it starts a thread, which a child may not do
 
 from steward.sandbox.protocol import CRASHED, MEMORY, MIB, TIMEOUT, SandboxStopped, stopped
 from steward.sandbox.zones import Zones
@@ -16,21 +16,21 @@ _STACK_BYTES: Final = MIB
 _EXPRESSION_SECONDS: Final = 1
 _SCRIPT_SECONDS: Final = 10
 _BLOCK_ITEMS: Final = 100
-_FILES_BEFORE_LUXON: Final = 8  # files that come before the date library, which finds Intl there
+_FILES_BEFORE_LUXON: Final = 8  # files before the date library, which expects Intl to be defined
 _MAX_JOBS: Final = 1_000_000
-_LINE_PADDING: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
+_LINE_PADDING: Final = "\n" * 100_000  # moves script lines beyond our own line numbers (js/11_scripts.js)
 
-_RETURNED: Final = {"flow": "value", "order": "order"}  # what a script of a mode returns; else items
+_RETURNED: Final = {"flow": "value", "order": "order"}  # by mode: what a script returns instead of items
 
 _FOLDER = Path(__file__).parent
 _MODULE_FILES: Final = frozenset(("11_addresses.js", "11_modules.js"))
 _MODULE_NAMES = ("require", "Buffer", "crypto", "URL", "TextEncoder", "TextDecoder", "btoa", "atob")
-_STATIC_DATA: Final = "etWorkflowStaticData"  # the name with and without $ has it in common
+_STATIC_DATA: Final = "etWorkflowStaticData"  # the shared part of its names with and without $
 _DATES = ("DateTime", "Duration", "Interval", "$now", "$today", "luxon")
 
 
 class Sources:
-    """The engine's own JavaScript, read once; without `dates` or `modules` that part is left out."""
+    """The engine's own JavaScript files, read once."""
 
     def __init__(self) -> None:
         files = sorted((_FOLDER / "js").glob("*.js"))
@@ -63,12 +63,12 @@ class Sources:
         return _LINE_PADDING + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
 
     def text(self, dates: bool, modules: bool) -> str:
-        """Returns the sources as one script, with or without dates and modules."""
+        """Returns the files as one script, optionally without dates and modules."""
         return self._texts[dates, modules]
 
 
 class JavaScriptEngine:
-    """An engine: the frozen one for expressions, or a fresh one for a single script."""
+    """A JavaScript engine: the frozen one for expressions, or a fresh one for a single script."""
 
     def __init__(
         self,
@@ -95,11 +95,11 @@ class JavaScriptEngine:
             self._functions["freezeAll"]()
 
     def limit(self, seconds: float) -> None:
-        """Limits the CPU seconds of each further call."""
+        """Limits the CPU seconds of each following call."""
         self._context.set_time_limit(seconds)
 
     def call(self, name: str, *arguments: str | int) -> str:
-        """Returns the answer of one of our own functions. Raises SandboxStopped."""
+        """Calls one of our own functions and returns its answer. Raises SandboxStopped."""
         try:
             return str(self._functions[name](*arguments))
         except quickjs.StackOverflow as end:
@@ -110,7 +110,10 @@ class JavaScriptEngine:
             raise stopped(MEMORY) from end
 
     def with_time_zones(self, action: Callable[[], str]) -> str:
-        """Does something again until it asks for no time zone it has not been given; there are some 600."""
+        """Repeats an action, loading the time zones it asks for, until none is missing.
+
+        There are about 600 zones, so they are not all loaded in advance.
+        """
         while True:
             answer = action()
             missing_zones = set(str(_parsed(self.call("zonesWanted"))).split("\n")) & self._missing
@@ -141,7 +144,7 @@ def _stop_reason(error: Exception) -> SandboxStopped:
 
 
 def _parsed(answer: str) -> Any:
-    """Returns an engine's JSON decoded. Raises SandboxStopped if it is invalid, changed by a script."""
+    """Decodes an engine's JSON. Raises SandboxStopped if it is invalid, which a script may have caused."""
     try:
         return json.loads(answer, parse_constant=_refuse)
     except (ValueError, RecursionError) as end:
@@ -149,13 +152,13 @@ def _parsed(answer: str) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(constant)  # NaN and the infinities are no JSON
+    raise ValueError(constant)  # NaN and the infinities are not JSON
 
 
 class JavaScript:
-    """The operations a child offers on JavaScript: each takes its data as JSON text and gives values.
+    """The JavaScript operations of a child process; each takes JSON text and yields values.
 
-    What an engine answers is parsed here and encoded again by child.py, so no text a script had a hand in
+    Answers of an engine are parsed here and encoded again by child.py, so that no text influenced by a script
     reaches the pipe.
     """
 
@@ -171,7 +174,7 @@ class JavaScript:
         }
 
     def _evaluate(self, request: dict[str, Any], payload: str) -> Iterator[object]:
-        """Blocks of items; between two of them the clock restarts."""
+        """Yields blocks of items; the clock restarts after each."""
         engine = self._expressions
         engine.limit(_SCRIPT_SECONDS)
         engine.call("begin", payload)
@@ -181,7 +184,7 @@ class JavaScript:
             yield _parsed(engine.with_time_zones(partial(engine.call, "evaluateBlock", start, end)))
 
     def _script(self, request: dict[str, Any], payload: str) -> Iterator[object]:
-        # Half a character, which no engine takes, is written as a question mark.
+        # Lone surrogates, which engines reject, become question marks.
         text, mode = str(request["text"]).encode("utf-8", "replace").decode(), str(request["mode"])
         engine = JavaScriptEngine(
             self._sources,

@@ -30,9 +30,9 @@ _CLEAR_AMBIENT: Final = 4
 _CAPABILITIES_3: Final = 0x20080522
 _KILL_OTHERS: Final = 5
 _NOBODY: Final = 65_534
-_FIRST_OWN_USER: Final = 1_879_048_192  # beyond those that systems give out; a process number is added
+_FIRST_OWN_USER: Final = 1_879_048_192  # above the ids that systems assign; the process id is added
 
-# Reading, writing, memory, clocks, locks, signals and the end; by architecture (the kernel's own numbers).
+# For reading, writing, memory, clocks, locks, signals and exit: kernel numbers by architecture.
 _CALLS: Final = {
     "x86_64": (
         0xC000003E,
@@ -65,7 +65,7 @@ _X32_BIT: Final = 0x40000000
 
 
 def set_resource_limits() -> None:
-    """Sets the resource limits; a limit that is lower already stays."""
+    """Sets the resource limits; keeps limits that are already lower."""
     for kind, value in _LIMITS:
         _, hard = resource.getrlimit(kind)
         allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -73,10 +73,10 @@ def set_resource_limits() -> None:
 
 
 def leave_network_and_root() -> tuple[bool, bool]:
-    """Leaves the network and gives up root's user and group and every capability.
+    """Leaves the network, and gives up root's user and group and all capabilities.
 
-    Returns whether the process has a network namespace of its own, with nothing in it, and whether it is
-    neither root nor has a capability.
+    Returns whether the process has an empty network namespace of its own, and whether it is neither root nor
+    has any capability.
     """
     if not sys.platform.startswith("linux"):
         return False, os.getuid() != 0
@@ -84,19 +84,19 @@ def leave_network_and_root() -> tuple[bool, bool]:
     has_own_network = libc.unshare(_NEW_NETWORK) == 0
     if os.getuid() == 0 and _permitted_capabilities(libc) >> _KILL_OTHERS & 1:
         _drop_root(libc)
-    # A user namespace comes last: within it root could not give up its user, and would not look like root.
+    # The user namespace comes last: inside it root could not change its user and would not appear as root.
     is_root = os.getuid() == 0
     has_own_network = has_own_network or libc.unshare(_NEW_USER | _NEW_NETWORK) == 0
-    _drop_bounding_set(libc)  # those of a namespace are its own
+    _drop_bounding_set(libc)  # the namespace comes with capabilities of its own
     libc.capset(_capability_header(), struct.pack("6I", 0, 0, 0, 0, 0, 0))
     return has_own_network, not is_root and _permitted_capabilities(libc) == 0
 
 
 def _drop_root(libc: ctypes.CDLL) -> None:
-    """Switches to a user and group that nobody else has, so that children cannot reach each other.
+    """Switches to a user and group that no other process has, so that children cannot reach each other.
 
-    Where the machine does not know them, as in a container with few users, takes those called nobody. Root
-    that may not signal others must keep its user, because it could not end the child.
+    Where the system does not map such ids, as in containers with few users, it becomes nobody. Without the
+    right to signal other users, root stays root, since it could not end the child otherwise.
     """
     _drop_bounding_set(libc)
     for user in (_FIRST_OWN_USER + os.getpid(), _NOBODY):
@@ -108,7 +108,7 @@ def _drop_root(libc: ctypes.CDLL) -> None:
 
 
 def _drop_bounding_set(libc: ctypes.CDLL) -> None:
-    """Ensures that no program started later regains a capability; needs a right that root still has."""
+    """Prevents programs started later from regaining capabilities; requires a capability of root."""
     libc.prctl(_AMBIENT, _CLEAR_AMBIENT, 0, 0, 0)
     for capability in range(64):
         if libc.prctl(_DROP_BOUND, capability, 0, 0, 0) != 0:
@@ -116,7 +116,7 @@ def _drop_bounding_set(libc: ctypes.CDLL) -> None:
 
 
 def _permitted_capabilities(libc: ctypes.CDLL) -> int:
-    """Returns the capabilities this process may use, as bits."""
+    """Returns the process's permitted capabilities as bits."""
     data = ctypes.create_string_buffer(24)
     if libc.capget(_capability_header(), data) != 0:
         return 0
@@ -129,7 +129,7 @@ def _capability_header() -> ctypes.Array[ctypes.c_char]:
 
 
 def filter_system_calls() -> bool:
-    """Kills the process at any system call but the listed ones. Returns whether the filter is installed."""
+    """Installs a filter that kills the process at unlisted system calls. Returns whether it succeeded."""
     machine = os.uname().machine
     if not sys.platform.startswith("linux") or machine not in _CALLS:
         return False
@@ -143,7 +143,7 @@ def filter_system_calls() -> bool:
 
 
 def _filter_program(architecture: int, calls: dict[str, int]) -> list[bytes]:
-    """Returns the filter: it passes listed system calls of the right architecture and kills on all else."""
+    """Returns a filter that allows the listed system calls of this architecture and kills at others."""
     numbers = sorted(calls.values())
     instructions = [
         _instruction(_LOAD, 0, 0, 4),

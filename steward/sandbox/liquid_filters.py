@@ -1,4 +1,4 @@
-"""Liquid filters that Shopify Flow adds, dates, hashes and money, and rounding as Ruby rounds."""
+"""Liquid filters that Shopify Flow adds: dates, hashes, money, and rounding as in Ruby."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ _SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "CAD": "$", "AUD": "$"
 
 
 def as_text(value: Any) -> Any:
-    """Returns truth values and nil as Ruby writes them, and every other value as it is."""
+    """Returns booleans and nil in Ruby's notation, and any other value unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else value
@@ -32,7 +32,7 @@ def _quoted(value: object) -> str:
 
 
 def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
-    """Returns the filters `date`, `date_plus` and `date_minus` by the run's clock."""
+    """Returns the filters `date`, `date_plus` and `date_minus`, using the run's clock."""
 
     def moment(value: object) -> datetime:
         if value in ("now", "today"):
@@ -59,7 +59,7 @@ def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
 
 _DAYS: Final = ("%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y", "%d %B %Y", "%d %b %Y", "%Y/%m/%d")
 _TIMES: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %H:%M %z", " %H:%M:%S %z")
-# The day comes first, as in the dates of mails: Tue, 10 Mar 2026 12:34:56 +0000.
+# Also with the weekday first, as in mail: Tue, 10 Mar 2026 12:34:56 +0000.
 _FORMS: Final = tuple(
     day + clock
     for day in (*_DAYS, *(f"%a, {day}" for day in _DAYS), *(f"%A, {day}" for day in _DAYS), "%Y-%m-%d")
@@ -68,7 +68,7 @@ _FORMS: Final = tuple(
 
 
 def _parsed(value: object) -> datetime:
-    """Returns the date of seconds since 1970, of an ISO text, or of one with the month's English name."""
+    """Parses a date from seconds since 1970, ISO text, or text with an English month name."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _since_1970(value)
     text = " ".join(str(as_text(value)).split())
@@ -101,14 +101,14 @@ def _parsed_by_form(text: str) -> datetime:
     )
 
 
-# Parts that Ruby writes, whose Liquid Shopify uses, and the C library does not or by the machine's zone.
+# Format parts that Ruby, on which Shopify's Liquid runs, has and C lacks or takes from the local zone.
 _RUBY_PART: Final = re.compile(
     r"%(?:%|(?P<width>\d{0,2})(?P<fraction>[LN])|(?P<colons>:{1,2})z|(?P<part>[sZv]))"
 )
 
 
 def _formatted(moment: datetime, form: str) -> str:
-    """Returns the date by a form of `strftime`, as Ruby writes it."""
+    """Formats a date by a `strftime` format as Ruby does."""
 
     def part_of(match: re.Match[str]) -> str:
         if match["fraction"]:
@@ -127,12 +127,12 @@ def _formatted(moment: datetime, form: str) -> str:
 
 
 _DIGITS: Final = 300
-# Wide enough for every number and rounding within the limit; the default context has 28 digits.
+# Precise enough for every number and rounding within the limit; the default is 28 digits.
 _WIDE: Final = Context(prec=2 * _DIGITS + 10)
 
 
 def round_half_up(value: object, digits: object = None) -> int | float:
-    """Rounds a number as Ruby does: a half away from zero; to tens and hundreds with negative digits."""
+    """Rounds half away from zero, as Ruby does; negative digits round to tens, hundreds and so on."""
     number, places = _decimal(value), int(_decimal(digits))
     if not -_DIGITS <= places <= _DIGITS:
         raise FilterArgumentError(f"a number is rounded to {_DIGITS} digits at most", token=None)
@@ -146,16 +146,16 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\Z")
 
 
 def _decimal(value: object) -> Decimal:
-    """Returns a number or a text that is one; anything else counts as 0, as in Liquid.
+    """Converts a number or numeric text; anything else counts as 0, as in Liquid.
 
-    Raises FilterArgumentError for numbers of more than 300 digits before the point.
+    Raises FilterArgumentError for numbers with more than 300 digits before the point.
     """
     text = "" if value is None or isinstance(value, bool) else str(value).strip()
     if not _NUMBER.match(text) and not (isinstance(value, float) and not math.isfinite(value)):
         return Decimal(0)
     try:
         number = Decimal(text)
-    except InvalidOperation:  # The exponent has more digits than a decimal can hold.
+    except InvalidOperation:  # the exponent has too many digits
         number = Decimal("Infinity")
     if not number.is_finite() or number.adjusted() >= _DIGITS:
         raise FilterArgumentError(f"a number has at most {_DIGITS} digits here", token=None)
@@ -179,7 +179,7 @@ def _shift(start: datetime, amount: int, unit: str) -> datetime:
 
 
 def hashes() -> dict[str, Callable[..., str]]:
-    """Hashes of a text's UTF-8, in hexadecimal."""
+    """Returns the hash filters, which hash a text's UTF-8 to hexadecimal."""
 
     def plain(name: str) -> Callable[[object], str]:
         return lambda value: hashlib.new(name, _bytes(value), usedforsecurity=False).hexdigest()
@@ -202,7 +202,7 @@ def _bytes(value: object) -> bytes:
 
 
 def money(value: object, currency: object = None) -> str:
-    """Formats an amount, or an object with `amount` and `currencyCode`, with the currency's sign."""
+    """Formats an amount, or an object with `amount` and `currencyCode`, with the currency sign."""
     if isinstance(value, Mapping):
         amount_object: Mapping[str, object] = value
         value, currency = amount_object.get("amount"), amount_object.get("currencyCode", currency)

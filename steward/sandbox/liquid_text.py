@@ -1,4 +1,4 @@
-"""Liquid of Shopify Flow, strict and within limits, with Shopify Flow's filters."""
+"""Liquid of Shopify Flow, strict and limited, with Shopify Flow's filters."""
 
 import json
 import re
@@ -22,12 +22,12 @@ _LOOPS: Final = 100_000
 _DEPTH: Final = 30
 _RANGE: Final = 10_000
 _TEXT_BYTES: Final = MIB
-# Tags that load other texts.
+# tags that load other templates
 _REMOVED_TAGS: Final = ("include", "render")
 
 
 class _ListMemberContext(RenderContext):
-    """Paths as Shopify Flow has them: a member of a list is that member of each of its items."""
+    """Resolves paths as Shopify Flow does: a member of a list is the list of its items' members."""
 
     def get_item(self, obj: Any, key: Any) -> Any:
         if isinstance(obj, list):
@@ -81,7 +81,7 @@ class _Echo(EchoTag):
 
 
 class _LimitedEnvironment(Environment):
-    """Liquid with every limit set, no files, no clock of its own."""
+    """A Liquid environment with every limit set, and without files or a clock of its own."""
 
     context_depth_limit = _DEPTH
     block_nesting_limit = _DEPTH
@@ -120,7 +120,7 @@ def _unless_list(value: Any) -> Any:
     return value if isinstance(value, list | tuple | range) else _scalar_as_text(value)
 
 
-# How filters that make texts see their arguments: the library would write True, None and ['a'].
+# How text filters receive their arguments; the library would write True, None and ['a'].
 _TEXT_BY_FILTER: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(
         (
@@ -147,7 +147,7 @@ def _is_amount_beside_number(text: object, number: object) -> bool:
 
 
 def _comparable(left: object, right: object) -> tuple[object, object]:
-    """Returns both sides, as exact decimals where one is a number and the other an amount as text."""
+    """Returns both operands, as exact decimals if one is a number and the other an amount as text."""
     if _is_amount_beside_number(left, right) or _is_amount_beside_number(right, left):
         return _exact(left), _exact(right)
     return left, right
@@ -169,7 +169,7 @@ def _le(left: object, right: object) -> bool:
 
 
 def _eq(left: object, right: object) -> bool:
-    """Raises LiquidTypeError for an amount as text and a number, whose equality is not documented."""
+    """Raises LiquidTypeError for an amount as text and a number, whose equality is undocumented."""
     for text, number in ((left, right), (right, left)):
         if _is_amount_beside_number(text, number):
             raise LiquidTypeError(
@@ -180,13 +180,13 @@ def _eq(left: object, right: object) -> bool:
     return _library_eq(left, right)
 
 
-# python-liquid has no setting for how values are compared. See decision 0287.
+# python-liquid has no setting for comparisons, see decision 0287.
 vars(logical).update(_lt=_lt, _le=_le, _eq=_eq)
 vars(case_tag).update(_eq=_eq)
 
 
 def _guarded(filter_function: Callable[..., Any], text_of: Callable[[Any], Any] | None) -> Callable[..., Any]:
-    """Returns the filter with limits on the ranges that it takes and the texts that it returns."""
+    """Wraps a filter with limits on the ranges it receives and the texts it returns."""
 
     def guarded(*arguments: Any, **keywords: Any) -> Any:
         if any(isinstance(value, range) and len(value) > _RANGE for value in arguments):
@@ -205,7 +205,7 @@ def _guarded(filter_function: Callable[..., Any], text_of: Callable[[Any], Any] 
 
 
 class LiquidText:
-    """The operations a child offers on Liquid; each takes its data as JSON text and gives values."""
+    """The Liquid operations of a child process; each takes JSON text and yields values."""
 
     def __init__(self) -> None:
         self._environment = _LimitedEnvironment()
@@ -216,7 +216,7 @@ class LiquidText:
         self._warm()
 
     def _warm(self) -> None:
-        """Loads what the library loads lazily: no file can be opened afterwards."""
+        """Loads what the library would load lazily, because no file can be opened later."""
         text = (
             "{% assign a = 'b,c' | split: ',' %}{% for x in a %}{{ x | upcase | escape }}{% endfor %}"
             "{{ 1.5 | times: 2 | round }}{{ 'x' | strip_html | url_encode | base64_encode | md5 | blake3 }}"
@@ -236,7 +236,7 @@ class LiquidText:
             yield self._render_text(text, message["environment"])
 
     def _render_text(self, text: str, environment: Mapping[str, object]) -> list[str | None]:
-        """Returns [text, None], or [None, what is wrong]."""
+        """Returns [text, None], or [None, message]."""
         try:
             return [self._environment.from_string(text).render(**_named(environment)), None]
         except LiquidError as error:

@@ -1,4 +1,6 @@
-"""A pool of processes that run foreign code, each for one owner. See docs/design/sandbox.md#child-processes.
+"""A pool of processes that run foreign code, each for one owner.
+
+See docs/design/sandbox.md#child-processes.
 
 A child serves one message at a time. It may serve further messages of the same owner, which is one run of one
 organization; another owner gets a fresh child.
@@ -40,32 +42,32 @@ from steward.sandbox.protocol import (
     stopped,
 )
 
-# The owner of a child: organization and run. Turns are fair between organizations.
+# The owner of a child: organization and run. Fairness is between organizations.
 Owner: TypeAlias = tuple[str, str]
 
 JAVASCRIPT: Final = "javascript"
 LIQUID: Final = "liquid"
 FILES: Final = "files"
-_BARE: Final = "bare"  # without an engine: only reports its isolation, and starts in a tenth of the time
+_BARE: Final = "bare"  # without an engine: it only reports its isolation and starts ten times as fast
 _START_SECONDS: Final = 30.0
 _MAX_REMEMBERED_TURNS: Final = 1000
-# A child's CPU time is limited for its life: one that has used this much serves nobody any more.
+# A child's total CPU time is limited; one that has used this much is not used again.
 _CPU_SECONDS: Final = 12.0
-_MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts
-# A part's time is CPU time of its child, so that a busy machine stops no innocent script; in wall time it may
-# take this many times as long.
+_MESSAGE_SECONDS: Final = 120.0  # wall time of a whole message
+# The time of a part is CPU time of its child, so that a busy machine does not stop an innocent script. Its
+# wall time may be this many times as long.
 WALL_TIME_FACTOR: Final = 6
-_YIELD_SECONDS: Final = 0.5  # a part that has used this much of a core lets everything else go first
+_YIELD_SECONDS: Final = 0.5  # after so much CPU time, a part lets all other processes go first
 _POLL_SECONDS: Final = 0.1
 _ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The isolation of a child as far as it depends on the machine.
+    """The isolation of a child, as far as it depends on the machine.
 
-    `network`: it has namespaces of its own; `system_calls`: its system calls are filtered; `unprivileged`: it
-    is neither root nor has any capability.
+    `network`: it has namespaces of its own. `system_calls`: its system calls are filtered. `unprivileged`: it
+    is not root and has no capabilities.
     """
 
     network: bool
@@ -74,15 +76,15 @@ class Isolation:
 
     @property
     def is_confined(self) -> bool:
-        """Whether foreign code is confined by more than limits from what the service's user may do."""
+        """Whether the machine confines foreign code beyond resource limits."""
         return self.network or self.system_calls
 
 
 @dataclass(slots=True)
 class SandboxTime:
-    """Seconds that messages took in their children: of CPU where the machine measures it, else wall time.
+    """The seconds that messages took in their children, in CPU time or else in wall time.
 
-    Waiting for a turn is not among them.
+    Waiting for a turn does not count.
     """
 
     seconds: float = 0.0
@@ -105,11 +107,11 @@ class _Waiter:
 
 
 class SandboxPool:
-    """At most `count` sandbox processes of this service process; a message waits for its turn.
+    """At most `count` sandbox processes of this service process; messages wait for their turn.
 
-    None is started before the first message. Then one spare, unused child of that kind is kept ready, so that
-    a new owner need not wait for a start. With `must_confine`, no foreign code runs where neither a filter of
-    system calls nor namespaces can be had.
+    The first message starts the first process. From then on a spare, unused process of that kind is kept
+    ready, so that a new owner need not wait for a start. With `must_confine`, foreign code only runs if
+    system call filters or namespaces are available.
     """
 
     def __init__(self, count: int, *, must_confine: bool = False) -> None:
@@ -125,7 +127,7 @@ class SandboxPool:
 
     @property
     def live(self) -> int:
-        """The number of processes now, including the spare one."""
+        """The number of current processes, including the spare one."""
         return len(self._live) + self._starting
 
     async def send(
@@ -137,11 +139,10 @@ class SandboxPool:
         seconds: float,
         time_used: SandboxTime | None = None,
     ) -> bytes:
-        """Returns the JSON answer to one message. The time spent is added to `time_used`.
+        """Sends a message and returns its JSON answer; adds the time spent to `time_used`.
 
         `seconds` limits the CPU time of each part of the answer, and WALL_TIME_FACTOR times as much its wall
-        time. Raises SandboxStopped when a limit is passed or the child dies; the child is then gone, and the
-        next message gets another.
+        time. Raises SandboxStopped if a limit is exceeded or the child dies; the child is then discarded.
         """
         if len(payload) > _message_bytes(kind):
             raise stopped(MEMORY)
@@ -165,7 +166,7 @@ class SandboxPool:
             self._keep_spare(kind)
 
     async def probe_isolation(self, kind: str = _BARE) -> Isolation:
-        """Starts a child and returns the isolation that it reports. Raises SandboxStopped."""
+        """Starts a child and returns the isolation it reports. Raises SandboxStopped."""
         process = await _spawn_process(kind, self._working_folder())
         try:
             return (await _await_ready(process, kind)).isolation
@@ -193,7 +194,7 @@ class SandboxPool:
                 try:
                     child = await self._start_or_replace(kind)
                 except BaseException:
-                    self._wake_waiting()  # the place that was taken for it is free again
+                    self._wake_waiting()  # the reserved place is free again
                     raise
             if child is not None:
                 child.busy, child.owner = True, owner
@@ -210,13 +211,13 @@ class SandboxPool:
     async def _end_untrusted(self) -> None:
         """Ends every idle child that wrote more than its answer.
 
-        Looks for the next one after each, because other tasks end them at the same time.
+        It searches anew after each, because other tasks end children at the same time.
         """
         while untrusted := [child for child in self._live if not child.busy and child.process.unread]:
             await self._end(untrusted[0])
 
     def _reusable_child(self, owner: Owner, kind: str) -> _Child | None:
-        """Returns an idle child of this owner, or an unused one unless others go first."""
+        """Returns an idle child of this owner, or an unused one unless other organizations go first."""
         idle = [child for child in self._live if child.kind == kind and not child.busy]
         same_owner = next((child for child in idle if child.owner == owner), None)
         if same_owner is not None or self._must_wait(owner):
@@ -224,20 +225,20 @@ class SandboxPool:
         return next((child for child in idle if child.owner is None), None)
 
     def _must_wait(self, owner: Owner) -> bool:
-        """Returns whether the organization has a busy child while another one waits for its first."""
+        """Returns whether the organization has a busy child while others wait for their first."""
         serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
         others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
         return owner[0] in serving and bool(others - serving)
 
     async def _start_or_replace(self, kind: str) -> _Child | None:
-        """Starts a child, replacing an idle one when all places are taken; returns None if all are busy."""
+        """Starts a child, replacing an idle one if all places are taken; returns None if all are busy."""
         if self.live < self._count:
             return await self._start(kind)
         idle = next((child for child in self._live if not child.busy), None)
         return None if idle is None else await self._start(kind, instead=idle)
 
     async def _start(self, kind: str, instead: _Child | None = None) -> _Child:
-        """Reserves a place before anything is awaited, then starts a process."""
+        """Reserves a place before the first await, then starts a process."""
         self._starting += 1
         try:
             if instead is not None:
@@ -268,14 +269,14 @@ class SandboxPool:
         await child.process.end()
 
     def _record_turn(self, organization: str) -> None:
-        """Records the latest turn of an organization."""
+        """Marks an organization as the last one served."""
         self._turns.pop(organization, None)
         self._turns[organization] = None
         if len(self._turns) > _MAX_REMEMBERED_TURNS:
             del self._turns[next(iter(self._turns))]
 
     def _wake_waiting(self) -> None:
-        """Wakes all waiters, the organization with the oldest turn first; each checks again."""
+        """Wakes all waiters, those least recently served first; each checks again."""
         ranks = {organization: rank for rank, organization in enumerate(self._turns)}
         for waiting in sorted(self._waiting, key=lambda waiter: ranks.get(waiter.owner[0], -1)):
             if not waiting.turn.done():
@@ -301,7 +302,7 @@ def _message_bytes(kind: str) -> int:
 
 
 async def _spawn_process(kind: str, folder: str) -> ChildProcess:
-    """Starts an interpreter that knows where the engines are and nothing of its surroundings."""
+    """Starts an interpreter that knows only the paths of the engines."""
     script = str(Path(__file__).with_name("child.py"))
     command = [sys.executable, "-I", "-S", script, kind, *_folders()]
     return await ChildProcess.start(command, folder, _message_bytes(kind) + MIB)
@@ -325,7 +326,7 @@ async def _await_ready(process: ChildProcess, kind: str) -> _Child:
 
 
 async def _exchange(process: ChildProcess, request: bytes, payload: bytes, seconds: float) -> bytes:
-    """Writes a message and returns its result, which is not trusted. Raises SandboxStopped."""
+    """Sends a message and returns its result, which is not trusted. Raises SandboxStopped."""
     nonce = secrets.token_bytes(NONCE_BYTES)
     sending = asyncio.ensure_future(
         process.send(frame(nonce, REQUEST, request) + frame(nonce, DATA, payload))
@@ -350,7 +351,7 @@ async def _exchange(process: ChildProcess, request: bytes, payload: bytes, secon
 async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Frame:
     """Returns a child's next frame. Raises TimeoutError after `seconds` of CPU time.
 
-    Wall time may be WALL_TIME_FACTOR times as long.
+    It also raises TimeoutError after WALL_TIME_FACTOR times as much wall time.
     """
     clock, reading = _Clock(process), asyncio.ensure_future(process.frame(nonce))
     try:
@@ -362,7 +363,7 @@ async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Fr
                 process.lower_priority()
         return reading.result()
     finally:
-        reading.cancel()  # and gone before anybody else reads: two may not wait at one pipe
+        reading.cancel()  # and finished before the next read, since only one may wait on a pipe
         await asyncio.gather(reading, return_exceptions=True)
 
 
@@ -374,10 +375,10 @@ class _Clock:
         self._began, self._cpu = self._loop.time(), process.cpu()
 
     def wall(self) -> float:
-        """Seconds of wall time."""
+        """Returns the seconds of wall time."""
         return self._loop.time() - self._began
 
     def spent(self) -> float:
-        """Returns seconds of the child's CPU, or of wall time where the machine does not measure CPU."""
+        """Returns the child's CPU seconds, or wall time if the system does not report them."""
         now = self._process.cpu()
         return self.wall() if now is None or self._cpu is None else now - self._cpu

@@ -1,10 +1,10 @@
-"""Frames between a sandbox child and its parent, for both sides.
+"""Frames between a sandbox child and its parent, used by both sides.
 
 A frame is a header (nonce, kind, length) and that many bytes of one JSON document without line breaks. A
-message is an ASK frame (`{"op": …}`) and a DATA frame under a nonce the parent has just made. The child
-answers under the same nonce: any number of empty PROGRESS frames (a part is done, so the clock of one
-expression begins again), then one RESULT frame, or a STOPPED frame that holds a code. A script never sees a
-nonce and never writes a frame, so nothing it returns can be read as an answer to another message.
+message is a REQUEST frame (`{"op": …}`) and a DATA frame with a nonce that the parent has just created. The
+child answers with the same nonce: any number of empty PROGRESS frames (a part is done, so the clock
+restarts), then one RESULT frame, or a STOPPED frame with a code. Scripts never see a nonce or write a frame,
+so nothing they return can be taken for an answer to another message.
 """
 
 import json
@@ -12,13 +12,13 @@ import struct
 from typing import Final
 
 MIB: Final = 1024 * 1024
-MESSAGE_BYTES: Final = 8 * MIB  # of data in one message, and of one answer
-FILE_MESSAGE_BYTES: Final = 28 * MIB  # the same for a child that reads files: 20 MiB in Base64
-FRAME_BYTES: Final = MESSAGE_BYTES + MIB  # the longest frame that is read: an answer and what joins its parts
+MESSAGE_BYTES: Final = 8 * MIB  # limit for the data of a message, and for an answer
+FILE_MESSAGE_BYTES: Final = 28 * MIB  # for a child that handles files: 20 MiB in base64
+FRAME_BYTES: Final = MESSAGE_BYTES + MIB  # the longest accepted frame: an answer and its separators
 
 HEADER: Final = struct.Struct(">16scI")
 NONCE_BYTES: Final = 16
-NO_NONCE: Final = bytes(NONCE_BYTES)  # of the READY frame, before any message
+NO_NONCE: Final = bytes(NONCE_BYTES)  # for the READY frame, which precedes any message
 READY: Final = b"!"
 REQUEST: Final = b"?"
 DATA: Final = b"d"
@@ -33,7 +33,7 @@ REFUSED: Final = "code_refused"
 
 
 class SandboxStopped(Exception):
-    """Foreign code went past a limit, its process died, or it is not run here at all."""
+    """Raised if foreign code exceeded a limit, its process died, or it is not allowed to run."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,17 +51,17 @@ STOP_MESSAGES: Final = {
 
 
 def stopped(code: str) -> SandboxStopped:
-    """Returns the error of stopped foreign code, in words a merchant can act on."""
+    """Returns the error for stopped foreign code, with a message that merchants can act on."""
     return SandboxStopped(code, STOP_MESSAGES[code])
 
 
 def compact(value: object) -> bytes:
-    """Returns a value as JSON in ASCII, without line breaks."""
+    """Encodes a value as ASCII JSON without line breaks."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
-    """Returns one frame. Raises ValueError for a body with a line break, which our JSON never has."""
+    """Encodes a frame. Raises ValueError for a body with a line break, which our JSON never has."""
     if b"\n" in body:
         raise ValueError("a line break in a frame")
     return HEADER.pack(nonce, kind, len(body)) + body

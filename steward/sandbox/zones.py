@@ -1,4 +1,4 @@
-"""Time zones as the engine takes them, from the packaged zone database; read before the door is closed."""
+"""Time zone tables for the engine, from the packaged database, read before system calls are filtered."""
 
 import io
 import json
@@ -14,7 +14,7 @@ _HEADER: Final = struct.Struct(">4sc15x6l")
 
 
 class Zones:
-    """Every zone's file in memory; a table is made when a script first asks for the zone."""
+    """All zone files in memory; a zone's table is built when a script first needs it."""
 
     def __init__(self, folder: Path) -> None:
         names = (folder / "zones").read_text("utf-8").split()
@@ -22,18 +22,18 @@ class Zones:
 
     @property
     def names(self) -> list[str]:
-        """All names, as the database spells them."""
+        """The names of all zones, as the database spells them."""
         return list(self._files)
 
     def table(self, name: str) -> str:
         """Returns a zone's JSON: `moments` (ms) of changes, `order` of `kinds` [seconds, name, summer].
 
-        `order` has one more entry than `moments`: the first is the kind before all changes.
+        `order` has one entry more than `moments`: the first is the kind before all changes.
         """
         raw = self._files[name]
         moments, order, kinds = _parse_zone_file(raw)
         if b"," not in raw[-64:].rpartition(b"\n")[0].rpartition(b"\n")[2]:
-            return _encode(moments, order, kinds)  # the zone has no rule for the years to come
+            return _encode(moments, order, kinds)  # the zone has no rule for future years
         zone = ZoneInfo.from_file(io.BytesIO(raw), name)
         start = datetime.fromtimestamp(max(moments[-1] if moments else 0, 0), UTC)
         for moment in _rule_changes(zone, start):
@@ -56,7 +56,7 @@ def _encode(moments: list[int], order: list[int], kinds: list[list[object]]) -> 
 
 
 def _parse_zone_file(raw: bytes) -> tuple[list[int], list[int], list[list[object]]]:
-    """Changes and kinds as a zone file lists them (RFC 8536): its second block, with 64-bit moments."""
+    """Returns changes and kinds from a zone file (RFC 8536): its second block, with 64-bit moments."""
     _, _, *counts = _HEADER.unpack_from(raw)
     utc, standard, leap, times, types, signs = counts
     offset = _HEADER.size + times * 5 + types * 6 + signs + leap * 8 + standard + utc
@@ -76,7 +76,7 @@ def _parse_zone_file(raw: bytes) -> tuple[list[int], list[int], list[list[object
 
 
 def _rule_changes(zone: ZoneInfo, start: datetime) -> list[datetime]:
-    """Returns the moments after `start` at which the zone's offset changes, at most one in two months."""
+    """Returns the moments after `start` at which the offset changes, assuming at most one in two months."""
     months = [
         datetime(year, month, 1, tzinfo=UTC)
         for year in range(start.year, _LAST_YEAR)

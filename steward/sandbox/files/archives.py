@@ -1,4 +1,4 @@
-"""Zip and gzip within limits: what is unpacked is counted while it is unpacked, never believed."""
+"""Zip and gzip within limits: unpacked data is counted, and declared sizes are not trusted."""
 
 import base64
 import gzip
@@ -14,7 +14,7 @@ _BLOCK: Final = MIB
 
 
 def unzip(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the files of an archive as [name, base64], folders left out, of at most `max_bytes` in all."""
+    """Returns the files of an archive as [name, base64] without folders, `max_bytes` in all at most."""
     archive = _opened(content)
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(entries) > MAX_ENTRIES:
@@ -40,7 +40,7 @@ def _opened(content: bytes) -> zipfile.ZipFile:
 
 
 def check_size(content: bytes) -> None:
-    """Raises FileProblem for a packed document that unpacks to more than 128 MiB."""
+    """Raises FileProblem for a compressed document that unpacks to more than 128 MiB."""
     archive = _opened(content)
     room = UNPACKED_BYTES
     for entry in archive.infolist():
@@ -69,7 +69,7 @@ def _too_large(max_bytes: int) -> FileProblem:
 
 
 def gunzip(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the one file of a gzip file in base64, of at most `max_bytes`."""
+    """Returns the file in a gzip archive as base64, `max_bytes` at most."""
     max_bytes, data = int(options["max_bytes"]), bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
@@ -83,7 +83,7 @@ def gunzip(content: bytes, options: dict[str, Any]) -> object:
 
 
 def zip_files(files: Any, options: dict[str, Any]) -> bytes:
-    """Packs files given as [name, base64]; a name that occurs again replaces the one before."""
+    """Packs files given as [name, base64]; of files with the same name the last one counts."""
     by_name = {str(name): base64.b64decode(data) for name, data in files}
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -93,5 +93,5 @@ def zip_files(files: Any, options: dict[str, Any]) -> bytes:
 
 
 def gzip_file(data: Any, options: dict[str, Any]) -> bytes:
-    """Packs one file given in base64; its time is left out, so that equal files stay equal."""
+    """Packs one file given in base64 without a timestamp, so that equal files give equal archives."""
     return gzip.compress(base64.b64decode(data), mtime=0)

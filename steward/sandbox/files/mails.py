@@ -1,4 +1,4 @@
-"""Reads an e-mail message into its parts, in the form in which n8n hands them on."""
+"""Parses a mail message into the form that n8n outputs."""
 
 import base64
 import html
@@ -25,7 +25,7 @@ _MESSAGE_ID: Final = re.compile(r"<[^<>\s]{1,500}>")
 
 
 def read_mail(content: bytes, options: dict[str, Any]) -> object:
-    """Returns `fields` as n8n names them, and `files` of at most `max_bytes` as [name, MIME type, base64]."""
+    """Returns n8n's `fields`, and `files` as [name, MIME type, base64], `max_bytes` in all at most."""
     try:
         return _read(BytesParser().parsebytes(content), int(options["max_bytes"]))
     except (LookupError, ValueError, TypeError, AttributeError) as error:
@@ -82,7 +82,7 @@ def _bodies(texts: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def _plain(markup: str) -> str:
-    """Returns the text of HTML: without its tags, a line for each block."""
+    """Returns the text of HTML without tags, with a line per block."""
     lines = html.unescape(_TAG.sub("", _BREAK.sub("\n", _HIDDEN.sub("", markup)))).splitlines()
     return re.sub(r"\n{3,}", "\n\n", "\n".join(" ".join(line.split()) for line in lines)).strip()
 
@@ -127,7 +127,7 @@ def _bytes_of(part: Message) -> bytes:
 
 
 def _decoded(text: str) -> str:
-    """Returns a header with its encoded words decoded (RFC 2047), on one line."""
+    """Returns a header as one line with its encoded words decoded (RFC 2047)."""
     try:
         chunks = decode_header(text)
     except HeaderParseError:

@@ -1,4 +1,4 @@
-"""Reads and writes the formats of files; runs in a child alone. See docs/design/files.md#formats."""
+"""Reads and writes file formats; runs only in a child process. See docs/design/files.md#formats."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ from steward.sandbox.files.problems import FileProblem
 
 Operation = Callable[[dict[str, Any], str], Iterator[object]]
 
-# Modules are loaded before system calls are filtered: nothing can be opened afterwards.
+# Modules to load before system calls are filtered; no file can be opened afterwards.
 _LATER_MODULES = (
     "selectolax.lexbor",
     "encodings.idna",
@@ -32,14 +32,14 @@ _OPTIONAL = ("python_calamine", "xlsxwriter", "pypdf", "pypdf.filters", "pypdf._
 
 
 class FileFormats:
-    """The operations a child offers on files.
+    """The file operations of a child process.
 
-    `read` takes a file in base64 and yields one value, `write` takes JSON and yields a file in base64. Each
-    yields one object: `value`, or `failed` with the words of a file that cannot be read or written.
+    `read` takes a file in base64 and yields a value; `write` takes JSON and yields a file in base64. Each
+    yields one object: `value`, or `failed` with a message if the file cannot be read or written.
     """
 
     def __init__(self) -> None:
-        warnings.simplefilter("ignore")  # showing one would look for a source file
+        warnings.simplefilter("ignore")  # showing a warning would open a source file
         logging.disable()
         for name in _LATER_MODULES:
             importlib.import_module(name)
@@ -47,7 +47,7 @@ class FileFormats:
             try:
                 importlib.import_module(name)
             except ImportError:
-                continue  # the extra `files` is not installed; an import says so
+                continue  # the extra `files` is not installed, which the import reports
         for name in texts.ENCODINGS.values():
             codecs.lookup(name)
         self.operations: dict[str, Operation] = {"read": self._read, "write": self._write}

@@ -3,8 +3,8 @@
 from typing import Final
 
 MIB: Final = 1024 * 1024
-UNPACKED_BYTES: Final = 128 * MIB  # of what a packed file may hold in all
+UNPACKED_BYTES: Final = 128 * MIB  # unpacked size of an archive, in all
 
 
 class FileProblem(Exception):
-    """The file cannot be read or written; its text says why and what to do."""
+    """Raised for a file that cannot be read or written; the text says why and what to do."""

@@ -1,4 +1,4 @@
-"""Rows of CSV, HTML and spreadsheet files: read and written within limits, never as formulas."""
+"""Reads and writes rows of CSV, HTML and spreadsheet files within limits, never as formulas."""
 
 import csv
 import html
@@ -16,7 +16,7 @@ from steward.sandbox.files.problems import FileProblem
 from steward.sandbox.files.texts import BOM, decoded, write_text
 
 _NO_EXTRA: Final = "Spreadsheet files need the extra “files” of this installation. Ask its operator."
-# What a spreadsheet program would run: https://owasp.org/www-community/attacks/CSV_Injection
+# Texts that spreadsheet programs would run: https://owasp.org/www-community/attacks/CSV_Injection
 _RUNS = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[\d\s().,/:-]*$")
 _DAY_ZERO = datetime(1899, 12, 30, tzinfo=UTC)
@@ -27,7 +27,7 @@ Row = list[Any]
 
 
 def read_csv(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the rows of a CSV file as lists of texts; every row has as many fields as the first."""
+    """Returns the rows of a CSV file as lists of texts; all rows have as many fields as the first."""
     text = decoded(content, options)
     if options.get("bom"):
         text = text.removeprefix(BOM)
@@ -45,7 +45,7 @@ def read_csv(content: bytes, options: dict[str, Any]) -> object:
 
 
 class _RecordLines:
-    """Lines of a file, of which those of the record that is being read are kept."""
+    """The lines of a file; it keeps those of the record being read."""
 
     def __init__(self, source: Iterable[str]) -> None:
         self._source = iter(source)
@@ -61,12 +61,12 @@ class _RecordLines:
 
 
 def _quoted_fields(delimiter: str) -> re.Pattern[str]:
-    # Possessive: nothing is kept for going back, which took 135 bytes of memory a character.
+    # Possessive quantifiers, because backtracking took 135 bytes of memory per character.
     return re.compile(rf'(?:\A|(?<={re.escape(delimiter)}))"[^"]*+(?:""[^"]*+)*+"')
 
 
 def _check_quotes(record: str, quoted: re.Pattern[str], line: int) -> None:
-    """Raises FileProblem for a record with a quote outside its quoted fields."""
+    """Raises FileProblem for a record with a quote outside quoted fields."""
     if '"' not in record:
         return
     if record.startswith(BOM + '"'):
@@ -107,7 +107,7 @@ def _rows_of(
 
 
 def read_html(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the rows of the first table of an HTML file; numbers and truth values as such."""
+    """Returns the rows of the first table of an HTML file, with numbers and booleans converted."""
     from selectolax.lexbor import LexborHTMLParser
 
     table = LexborHTMLParser(decoded(content, options)).css_first("table")
@@ -140,9 +140,9 @@ def _typed(text: str, *, as_text: bool) -> Any:
 
 
 def read_sheet(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the rows of one sheet of an XLSX, XLS or ODS file; dates as spreadsheets count them.
+    """Returns the rows of a sheet of an XLSX, XLS or ODS file; dates are spreadsheet serial numbers.
 
-    `sheet` is its name, else the first. Empty cells are None; errors such as #N/A too.
+    `sheet` is its name; the default is the first sheet. Empty cells and errors such as #N/A are None.
     """
     try:
         import python_calamine as calamine
@@ -189,12 +189,12 @@ def _number(value: float) -> int | float | None:
 
 
 def harmless(text: str) -> str:
-    """Returns a text that a spreadsheet program shows and does not run: a quote comes before a formula."""
+    """Returns a text that a spreadsheet program does not run; a formula gets a quote before it."""
     return "'" + text if _RUNS.match(text) and not _NUMBER.match(text) else text
 
 
 def write_csv(rows: Any, options: dict[str, Any]) -> bytes:
-    """Writes rows as CSV; what a spreadsheet program would run as a formula gets a quote before it."""
+    """Writes rows as CSV; texts that a spreadsheet program would run as a formula get a quote before them."""
     out = io.StringIO()
     delimiter = str(options.get("delimiter") or ",")
     if len(delimiter) != 1:
@@ -214,7 +214,7 @@ def _shown(cell: Any) -> str:
 
 
 def _number_text(value: float) -> str:
-    """Returns a number as JavaScript, which n8n runs on, writes it: 0.00005 and 1e-7."""
+    """Returns a number in JavaScript's format, like n8n: 0.00005 and 1e-7."""
     if value.is_integer() and abs(value) < 1e21:
         return str(int(value))
     if 1e-6 <= abs(value) < 1e-4:
@@ -232,7 +232,7 @@ def write_html(rows: Any, options: dict[str, Any]) -> bytes:
 
 
 def write_xlsx(rows: Any, options: dict[str, Any]) -> bytes:
-    """Writes rows as an XLSX file; a text stays a text, whatever it begins with."""
+    """Writes rows as an XLSX file; every text is stored as text, whatever it begins with."""
     try:
         import xlsxwriter
     except ImportError as error:
@@ -240,7 +240,7 @@ def write_xlsx(rows: Any, options: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     settings = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     workbook = xlsxwriter.Workbook(out, settings)
-    workbook.set_properties({"created": _DAY_ZERO.replace(year=2000)})  # equal rows give an equal file
+    workbook.set_properties({"created": _DAY_ZERO.replace(year=2000)})  # equal rows give equal files
     try:
         sheet = workbook.add_worksheet(_sheet_name(options))
     except xlsxwriter.exceptions.XlsxWriterException as error:
@@ -288,7 +288,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
 def write_ods(rows: Any, options: dict[str, Any]) -> bytes:
-    """Writes rows as an OpenDocument spreadsheet; a text stays a text."""
+    """Writes rows as an OpenDocument spreadsheet; every text is stored as text."""
     name = escape(_sheet_name(options), {'"': "&quot;"})
     lines = ("<table:table-row>" + "".join(_ods_cells(row)) + "</table:table-row>" for row in rows)
     table = f'<table:table table:name="{name}">{"".join(lines)}</table:table>'

@@ -1,4 +1,4 @@
-"""Texts in files: their encodings, JSON, PDF and RTF."""
+"""Texts in files: encodings, JSON, PDF and RTF."""
 
 import codecs
 import io
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from steward.sandbox.files.problems import FileProblem
 
-# Encodings by the names that n8n offers, in lower case without dashes, underscores and blanks.
+# Encodings by n8n's names, in lower case without dashes, underscores and spaces.
 ENCODINGS: Final = {
     "utf8": "utf-8",
     "utf16": "utf-16",
@@ -41,7 +41,7 @@ BOM: Final = "\ufeff"
 
 
 def _codec_of(options: dict[str, Any]) -> str:
-    """Returns the codec of the option `encoding`, UTF-8 without one. Raises FileProblem."""
+    """Returns the codec for the option `encoding`, by default UTF-8. Raises FileProblem."""
     name = str(options.get("encoding") or "utf8")
     codec = ENCODINGS.get(re.sub(r"[-_ ]", "", name.lower()))
     if codec is None:
@@ -50,7 +50,7 @@ def _codec_of(options: dict[str, Any]) -> str:
 
 
 def decoded(content: bytes, options: dict[str, Any]) -> str:
-    """Returns the text of a file. Raises FileProblem for bytes that are no text of its encoding."""
+    """Decodes a file. Raises FileProblem if it is not valid in its encoding."""
     codec = _codec_of(options)
     try:
         return content.decode(codec)
@@ -62,13 +62,13 @@ def decoded(content: bytes, options: dict[str, Any]) -> str:
 
 
 def read_text(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the text; with `strip_bom` without a byte-order mark."""
+    """Returns the text, with `strip_bom` without its byte-order mark."""
     text = decoded(content, options)
     return text.removeprefix(BOM) if options.get("strip_bom") else text
 
 
 def read_json(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the JSON value."""
+    """Parses a JSON file. Raises FileProblem."""
     text = decoded(content, options).removeprefix(BOM)
     try:
         return json.loads(text, parse_constant=_no_constant)
@@ -81,7 +81,7 @@ def _no_constant(name: str) -> object:
 
 
 def write_text(text: Any, options: dict[str, Any]) -> bytes:
-    """Encodes a text; with `bom` a byte-order mark comes first."""
+    """Encodes a text, with `bom` after a byte-order mark."""
     codec = _codec_of(options)
     try:
         encoded = str(text).encode(codec)
@@ -93,7 +93,7 @@ def write_text(text: Any, options: dict[str, Any]) -> bytes:
 
 
 def read_pdf(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the text and facts of a PDF file; `text` is a list of pages unless `join` is on."""
+    """Returns the text and metadata of a PDF file; `text` is a list of pages unless `join` is on."""
     import pypdf
     from pypdf.errors import PyPdfError
 
@@ -126,7 +126,7 @@ _RTF_SIGNS = {"par": "\n", "line": "\n", "row": "\n", "cell": "\t", "tab": "\t",
 
 
 def read_rtf(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the rows of a rich text: its paragraphs and table rows, cells by tabs."""
+    """Returns the lines of a rich text: its paragraphs, and its table rows with tabs between cells."""
     text = content.decode("latin-1")
     if not text.startswith("{\\rtf"):
         raise FileProblem("The file is not an RTF file.")
