@@ -1,4 +1,4 @@
-"""Parses the times of a closed period into a ClosedWhen, or into errors by field."""
+"""Parses the times of a closed period into a ClosedWhen or into errors by field."""
 
 import re
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ def read_when(
 ) -> ClosedWhen | FieldErrors:
     """Returns the times of a period of this kind, or all errors by dotted path below `when`.
 
-    `sent` holds the fields by their names in the API; null counts as not sent. Raises ValueError for a
-    freeze, which has no times.
+    `sent` holds the fields by their API names; null counts as not sent. Raises ValueError for a freeze, which
+    has no times.
     """
     if kind is ClosedKind.FREEZE:
         raise ValueError("a freeze has no times")

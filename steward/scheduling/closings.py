@@ -1,4 +1,4 @@
-"""Computes the closings of closed periods as instants, and the slots that stay open; pure.
+"""Computes the closings of closed periods as instants, and which slots stay open.
 
 The rules are numbered in docs/design/closed-periods.md#rules-of-time.
 """
@@ -18,14 +18,14 @@ from steward.model.schedule import SlotNote
 from steward.scheduling.nominal import LAST_DAY, clock_time, day_of_year
 from steward.scheduling.zones import FIRST, LAST, instant_of, zone
 
-# How many adjoining closings a search passes before it gives up and answers that there is no open time.
+# How many adjoining closings a search passes before it gives up and reports no open time.
 MAX_JUMPS = 2_000
-# How many closings a search reads before it gives up too: with more than 50 periods it passes fewer.
+# How many closings a search reads before it also gives up; with over 50 periods, it passes fewer.
 _MAX_CLOSINGS = 100_000
-# How many stretches are computed in a row, and how many others are remembered; some 2 MB.
+# How many stretches are computed in sequence, and how many distant ones are cached (about 2 MB).
 _MAX_STRETCHES = 10_000
 _MAX_REMEMBERED = 4_096
-# Going on with a stream of slots for so many costs less than beginning another one.
+# Reading on for up to so many slots costs less than starting a new stream.
 _FEW_SLOTS = 5
 
 _DAY = timedelta(days=1)
@@ -36,20 +36,20 @@ _NARROWEST_FIRST = {
     ClosedScopeKind.STORE: 1,
     ClosedScopeKind.ORGANIZATION: 2,
 }
-# A day's closing reaches at most into the next day, and clock changes shift it by at most one more.
+# A day's closing may extend into the next day, and clock changes may shift it by one day more.
 _LOOK_BACK_DAYS = 3
 
 
 def zone_of(period: ClosedPeriod) -> ZoneInfo:
-    """Returns the period's zone; UTC for one that the package no longer has (R22)."""
+    """Returns the period's zone, or UTC if the zone package no longer has it (R22)."""
     named = zone(period.timezone)
     return ZoneInfo("UTC") if named is None else named
 
 
 def closings(period: ClosedPeriod, *, since: datetime, until: datetime) -> Iterator[Closing]:
-    """Yields the stretches of one version that reach into [`since`, `until`), by rising start.
+    """Yields the closings of one version that overlap [`since`, `until`), by start.
 
-    A stretch that began before `since` is included. A version closes only while it is valid (R16).
+    This includes a closing that began before `since`. A version closes only while it is valid (R16).
     """
     begin = max(since, period.valid_from)
     end = until if period.valid_until is None else min(until, period.valid_until)
@@ -64,13 +64,13 @@ def closings(period: ClosedPeriod, *, since: datetime, until: datetime) -> Itera
 
 
 def all_closings(periods: Collection[ClosedPeriod], *, since: datetime, until: datetime) -> Iterator[Closing]:
-    """Yields the closings of all `periods` that reach into [`since`, `until`), by rising start."""
+    """Yields the closings of all `periods` that overlap [`since`, `until`), by start."""
     streams = [closings(period, since=since, until=until) for period in periods]
     return merge(*streams, key=attrgetter("start"))
 
 
 def closing_at(periods: Collection[ClosedPeriod], instant: datetime) -> Closing | None:
-    """Returns the closing that holds the instant: of several the one that is named (R19); None when open."""
+    """Returns the closing at the instant, the preferred one of several (R19); None if it is open."""
     holding = [
         closing
         for period in periods
@@ -81,9 +81,10 @@ def closing_at(periods: Collection[ClosedPeriod], instant: datetime) -> Closing 
 
 
 class ClosedStretch(NamedTuple):
-    """Closings that overlap or adjoin, as one: [`start`, `end`); `end` is None when no open time follows.
+    """Overlapping or adjoining closings as one: [`start`, `end`), without `end` if it never opens again.
 
-    A search passes it in so many `jumps` from one closing's end into the next, of all its `closings`.
+    `jumps` is the number of jumps from a closing's end into the next with which a search passes it,
+    `closings` the number of its closings.
     """
 
     start: datetime
@@ -93,10 +94,9 @@ class ClosedStretch(NamedTuple):
 
 
 class ClosedTimes:
-    """Tells when at least one of several periods closes, from an instant on.
+    """The times from an instant on at which at least one of several periods closes.
 
-    Computes stretches when they are needed and keeps them. One object serves all automations on which the
-    same periods act.
+    It computes stretches on demand and caches them. All automations with the same periods share one object.
     """
 
     def __init__(self, periods: Collection[ClosedPeriod], since: datetime) -> None:
@@ -104,17 +104,17 @@ class ClosedTimes:
         self._periods = periods
         self._since = since
         self._closings = all_closings(periods, since=since, until=LAST)
-        self._ahead = next(self._closings, None)  # the first closing that is in no stretch yet
+        self._ahead = next(self._closings, None)  # the first closing not yet in a stretch
         self._stretches: list[ClosedStretch] = []
         self._starts: list[datetime] = []
         self._distant = lru_cache(maxsize=_MAX_REMEMBERED)(partial(_stretch_of, periods, self.max_jumps))
         self._first_open: dict[tuple[Hashable, datetime], datetime | None] = {}
 
     def stretch_at(self, instant: datetime) -> ClosedStretch | None:
-        """Returns the stretch that holds an instant, which is not before the first one; None when open."""
+        """Returns the closed stretch at an instant not before `since`; None if it is open."""
         read = 0
         while self._ahead is not None and self._ahead.start <= instant:
-            # Beginning again at a distant instant costs less than reading all closings before it.
+            # for a distant instant, a new search costs less than reading all closings before it
             if read >= 2 * len(self._periods) or len(self._stretches) == _MAX_STRETCHES:
                 return self._distant(instant)
             read += self._add_stretch(self._ahead)
@@ -125,20 +125,20 @@ class ClosedTimes:
         return stretch if stretch.end is None or instant < stretch.end else None
 
     def closing_at(self, instant: datetime) -> Closing | None:
-        """Returns the closing that is named of those that hold the instant (R19); None when it is open."""
+        """Returns the closing at the instant, the preferred one of several (R19); None if it is open."""
         return None if self.stretch_at(instant) is None else closing_at(self._periods, instant)
 
     def first_open_of(
         self, stream: Hashable, slots_from: Callable[[datetime], Iterator[datetime]], since: datetime
     ) -> datetime | None:
-        """Like `first_open`, searching once for all automations of which `stream` names the slots."""
+        """Like `first_open`, but searches only once for all automations with the same `stream` key."""
         key = stream, since
         if key not in self._first_open:
             self._first_open[key] = first_open(slots_from, self, since)
         return self._first_open[key]
 
     def _add_stretch(self, first: Closing) -> int:
-        """Computes the next stretch; returns how many closings it joins."""
+        """Computes the next stretch and returns the number of its closings."""
         stretch, self._ahead = _join(first, self._closings, self._since, self.max_jumps)
         self._starts.append(stretch.start)
         self._stretches.append(stretch)
@@ -146,7 +146,7 @@ class ClosedTimes:
 
 
 def _stretch_of(periods: Collection[ClosedPeriod], max_jumps: int, instant: datetime) -> ClosedStretch | None:
-    """Returns the stretch that holds an instant, from the closings that hold it on; None when it is open."""
+    """Returns the stretch at an instant, starting with the closings there; None if it is open."""
     stream = all_closings(periods, since=instant, until=LAST)
     first = next(stream, None)
     if first is None or first.start > instant:
@@ -157,9 +157,9 @@ def _stretch_of(periods: Collection[ClosedPeriod], max_jumps: int, instant: date
 def _join(
     first: Closing, others: Iterator[Closing], since: datetime, max_jumps: int
 ) -> tuple[ClosedStretch, Closing | None]:
-    """Joins a closing with those that overlap or adjoin; returns the stretch and the first closing after it.
+    """Joins a closing with overlapping or adjoining ones; returns the stretch and the closing after it.
 
-    A search jumps to the latest end of the closings that hold its instant, so the others cost no jump.
+    A search jumps to the latest end of the closings at its instant, so the other ones cost no jump.
     """
     jumped_to = end = max(first.start, since)
     jumps, count = 0, 0
@@ -180,10 +180,10 @@ def _join(
 def first_open(
     slots_from: Callable[[datetime], Iterator[datetime]], closed: ClosedTimes, since: datetime
 ) -> datetime | None:
-    """Returns the first slot at or after `since` that lies in no closing (R21).
+    """Returns the first slot at or after `since` outside all closings (R21).
 
-    `slots_from(instant)` is the stream of slots from an instant on. The search jumps over closings that hold
-    more than a few slots.
+    `slots_from(instant)` returns the slots from an instant on. The search skips closings with more than a few
+    slots in one jump.
     """
     stream = slots_from(since)
     slot = next(stream, None)
@@ -202,9 +202,9 @@ def first_open(
 def count_closed(
     slots_from: Callable[[datetime], Iterator[datetime]], stretches: Sequence[tuple[datetime, datetime]]
 ) -> int:
-    """Counts the slots that lie in stretches of time, which rise and do not overlap, by a merge of both.
+    """Counts the slots within stretches, which are sorted and disjoint, by merging both.
 
-    `slots_from(instant)` is the stream of slots from an instant on; it may end with the last stretch.
+    `slots_from(instant)` returns the slots from an instant on; it may end with the last stretch.
     """
     count = 0
     stream: Iterator[datetime] = iter(())
@@ -221,7 +221,7 @@ def count_closed(
 def _advance(
     stream: Iterator[datetime], slots_from: Callable[[datetime], Iterator[datetime]], instant: datetime
 ) -> tuple[Iterator[datetime], datetime | None]:
-    """Returns the first slot at or after `instant`, and the stream of those after it."""
+    """Returns the stream after the first slot at or after `instant`, and that slot."""
     slot = next((later for later in islice(stream, _FEW_SLOTS) if later >= instant), None)
     if slot is None:
         stream = slots_from(instant)
@@ -230,17 +230,17 @@ def _advance(
 
 
 def _first_instant(day: date, tz: ZoneInfo) -> datetime:
-    """Returns the first instant that the local clock shows `day` or a later date (R17)."""
+    """Returns the first instant at which the local clock shows `day` or a later date (R17)."""
     midnight, note = instant_of(day, time(0), tz)
     return _end_of_gap(day, tz) if note is SlotNote.GAP else midnight
 
 
 @lru_cache(maxsize=4096)
 def _end_of_gap(day: date, tz: ZoneInfo) -> datetime:
-    """Returns the instant of the clock change that leaves out the day's midnight."""
+    """Returns the instant of the clock change that skips the day's midnight."""
     wall = datetime.combine(day, time(0), tz)
     after = wall.astimezone(UTC)
-    before = wall.replace(fold=1).astimezone(UTC)  # in a gap the later offset gives the earlier instant
+    before = wall.replace(fold=1).astimezone(UTC)  # in a gap, the later offset yields the earlier instant
     while after - before > _SECOND:
         middle = before + (after - before) // 2
         if middle.astimezone(tz).date() >= day:
@@ -251,7 +251,7 @@ def _end_of_gap(day: date, tz: ZoneInfo) -> datetime:
 
 
 def _end_instant(day: date, local_time: time, tz: ZoneInfo) -> datetime:
-    """Returns the instant at which a closing ends: of a time shown twice the second pass (R17)."""
+    """Returns the instant at which a closing ends; of a repeated time the second one (R17)."""
     instant, note = instant_of(day, local_time, tz)
     if note is SlotNote.FOLD:
         return datetime.combine(day, local_time, tz).replace(fold=1).astimezone(UTC)
@@ -261,7 +261,7 @@ def _end_instant(day: date, local_time: time, tz: ZoneInfo) -> datetime:
 def _stretches(
     period: ClosedPeriod, since: datetime, until: datetime
 ) -> Iterator[tuple[datetime, datetime | None]]:
-    """Returns the stretches of the rule that may reach into the range, ignoring the version's validity."""
+    """Yields the rule's stretches that may overlap the range, ignoring the version's validity."""
     when, tz = period.when, zone_of(period)
     if when.kind is ClosedKind.FREEZE:
         yield period.valid_from, None
@@ -284,7 +284,7 @@ def _once(when: ClosedWhen, tz: ZoneInfo) -> tuple[datetime, datetime]:
 
 
 def local_of(text: str | None) -> datetime:
-    """Returns the local time written `YYYY-MM-DDTHH:MM`, without a zone."""
+    """Parses a local time `YYYY-MM-DDTHH:MM`; the result has no zone."""
     if text is None:
         raise ValueError("the closed period lacks a time that its kind needs")
     return datetime.fromisoformat(text)
@@ -299,7 +299,7 @@ def _weekly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datet
 
 
 def _of_day(when: ClosedWhen, tz: ZoneInfo, day: date) -> tuple[datetime, datetime]:
-    """Returns the closing of one date of a weekly period (R18)."""
+    """Returns the closing that a weekly period has on a date (R18)."""
     if when.from_time is None or when.to_time is None:
         return _first_instant(day, tz), _first_instant(day + _DAY, tz)
     start, end = clock_time(when.from_time), clock_time(when.to_time)
@@ -311,7 +311,7 @@ def _yearly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datet
     for year in range(max(since.year - 2, 1), LAST_DAY.year):
         first = day_of_year(when.first, year)
         last = day_of_year(when.last, year)
-        if last < first:  # it spans New Year
+        if last < first:  # spans New Year
             last = day_of_year(when.last, year + 1)
         yield _first_instant(first, tz), _first_instant(last + _DAY, tz)
 
@@ -322,5 +322,5 @@ def _precedence(closing: Closing) -> tuple[int, float, str]:
 
 
 def stopping_runs(periods: Collection[ClosedPeriod]) -> tuple[ClosedPeriod, ...]:
-    """Returns those of the periods in which no run begins."""
+    """Returns those of the periods that keep runs from beginning."""
     return tuple(period for period in periods if period.stops is Stops.RUNS)

@@ -1,4 +1,4 @@
-"""Computes the limits of moving one run, and the schedule that moving all later ones gives."""
+"""Computes the limits for moving one run, and the schedule after moving it and all later runs."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _WEEK = 7
 
 @dataclass(frozen=True, slots=True)
 class MovedSchedule:
-    """The schedule after a `this_and_later` move, which applies to slots after `slots_after` (R15).
+    """The schedule after a `this_and_later` move, for slots after `slots_after` (R15).
 
     The moved row gets `local_key`.
     """
@@ -29,17 +29,16 @@ class MovedSchedule:
 
 
 def whole_seconds(instant: datetime) -> datetime:
-    """Returns the instant cut to whole seconds, as a move of one run takes it."""
+    """Cuts an instant to whole seconds, the precision of a moved run."""
     return instant.replace(microsecond=0)
 
 
 def check_this(
     new_run_at: datetime, *, now: datetime, present_run_at: datetime, occupied: Container[datetime]
 ) -> datetime:
-    """Returns the new time of a run moved by `this`; `present_run_at` when nothing changes.
+    """Returns the new time of a run moved by `this`, which may equal `present_run_at`.
 
-    `occupied` holds the `run_at` of the automation's other pending runs near it. Raises ValidationFailed on
-    `run_at`.
+    `occupied` holds the `run_at` of the automation's other pending runs. Raises ValidationFailed on `run_at`.
     """
     run_at = whole_seconds(new_run_at)
     _check_range(run_at, now)
@@ -58,11 +57,11 @@ def move_this_and_later(
     slots_after: datetime | None,
     stored: Mapping[datetime, datetime],
 ) -> MovedSchedule:
-    """Returns the schedule with the slot `local_key` moved to `new_run_at`, and every later one with it.
+    """Returns the schedule with the slot `local_key` and every later one moved.
 
-    `stored` maps the `slot_at` of the automation's stored rows to their nominal instants: they are
-    neighbours beside the generated slots. Raises ValidationFailed on `slot_at` (no slots), `scope` or
-    `run_at`, in this order.
+    `stored` maps the `slot_at` of the automation's stored rows to their nominal instants: besides generated
+    slots, these count as neighbours. Raises ValidationFailed on `slot_at` (no slots), `scope` or `run_at`, in
+    this order.
     """
     if schedule.cadence is Cadence.MANUAL:
         raise _refused("slot_at", "This automation has no planned runs. Read the calendar again.")
@@ -92,7 +91,7 @@ def _neighbours(
     slots_after: datetime | None,
     stored: Mapping[datetime, datetime],
 ) -> tuple[datetime | None, datetime | None]:
-    """Returns the nominal instants of the slots before and after, stored or generated."""
+    """Returns the nominal instants of the previous and the next slot, stored or generated."""
     before = slot_before(schedule, zone, nominal_at, slots_after=slots_after)
     after = slot_after(schedule, zone, nominal_at, slots_after=slots_after)
     earlier = [nominal for nominal in stored.values() if nominal < nominal_at]
@@ -127,7 +126,7 @@ def _on_date(schedule: Schedule, old: date, new: date) -> Schedule:
 
 
 def _week_of_month(day: date, *, is_counted_from_end: bool) -> int:
-    """Returns the day's week of the month: 1 to 4, or -1 for the last."""
+    """Returns the day's week of the month: 1 to 4, or -1 for the last week."""
     week = -(-day.day // _WEEK)
     is_in_last_week = (day + timedelta(days=_WEEK)).month != day.month
     return -1 if week == 5 or (is_counted_from_end and is_in_last_week) else week

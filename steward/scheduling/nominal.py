@@ -1,4 +1,4 @@
-"""The local dates and times that a schedule names; zones and clock changes are left to `slots.py`."""
+"""The local dates and times that a schedule names; `slots.py` handles zones and clock changes."""
 
 from calendar import monthrange
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule
 
-# The last date any zone can still turn into an instant (zones.LAST lies before it).
+# The last date that is an instant in every zone (zones.LAST lies before it).
 _T = TypeVar("_T")
 
 LAST_DAY = date(9999, 12, 29)
@@ -18,7 +18,7 @@ _SIX_HOURLY = (time(0), time(6), time(12), time(18))
 
 
 def times_of(schedule: Schedule) -> tuple[time, ...]:
-    """Returns the local times of day of every date the schedule names (R2)."""
+    """Returns the local times of day for every date of the schedule (R2)."""
     if schedule.cadence is Cadence.EVERY_6_HOURS:
         return _SIX_HOURLY
     if schedule.time_of_day is None:
@@ -28,14 +28,14 @@ def times_of(schedule: Schedule) -> tuple[time, ...]:
 
 @lru_cache(maxsize=1440)
 def clock_time(text: str) -> time:
-    """Returns the time of day written `HH:MM`."""
+    """Parses a time of day `HH:MM`."""
     return time(int(text[:2]), int(text[3:]))
 
 
 def dates_of(schedule: Schedule, since: date) -> Iterator[date]:
-    """Yields the schedule's dates from `since` on, rising; `once` yields its date even before `since`.
+    """Yields the schedule's dates from `since` on, ascending; `once` yields its date even before `since`.
 
-    Not for `hourly` and `manual`, which name no dates.
+    Not for `hourly` and `manual`, which have no dates.
     """
     match schedule.cadence:
         case Cadence.ONCE:
@@ -55,14 +55,14 @@ def dates_of(schedule: Schedule, since: date) -> Iterator[date]:
 
 
 def day_of_year(text: str | None, year: int) -> date:
-    """Returns the date that `MM-DD` names in a year; for a day the month lacks, its last day (R6)."""
+    """Returns the date `MM-DD` of a year, or the month's last day if the month is too short (R6)."""
     month_and_day = _need(text)
     month, day = int(month_and_day[:2]), int(month_and_day[3:])
     return date(year, month, min(day, monthrange(year, month)[1]))
 
 
 def is_shortened(schedule: Schedule, day: date) -> bool:
-    """Returns whether `day` replaces a later day that its month does not have (R6)."""
+    """Returns whether `day` replaces a later day that its month lacks (R6)."""
     if schedule.cadence is not Cadence.MONTHLY or schedule.week_of_month is not None:
         return False
     return _need(schedule.day_of_month) > day.day

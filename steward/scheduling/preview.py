@@ -1,4 +1,4 @@
-"""The next runs of a schedule before it is saved; without an automation there is no spread yet."""
+"""The next runs of a schedule before it is saved; as there is no automation yet, spread is 0."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ _MAX_CLOSED = 5_000
 
 @dataclass(frozen=True, slots=True)
 class PreviewRun:
-    """One of `next` in the answer of Preview schedule."""
+    """An entry of `next` in the answer of Preview schedule."""
 
     slot_at: datetime
     local: str
     note: SlotNote | None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """Returns the three fields as the API answers them."""
+        """Returns the three fields of the API."""
         return {
             "slot_at": wire_time(self.slot_at),
             "local": self.local,
@@ -36,9 +36,10 @@ class PreviewRun:
 
 @dataclass(frozen=True, slots=True)
 class ClosedPreview:
-    """The next open runs, and the runs that closed periods leave out before the last of them.
+    """The next open runs, and the runs before the last of them that closed periods skip.
 
-    `closed` holds the first three with the name of their period, `closed_more` counts the others.
+    `closed` holds the first three skipped runs with the names of their periods, `closed_more` counts the
+    others.
     """
 
     next: list[PreviewRun]
@@ -49,9 +50,9 @@ class ClosedPreview:
 def preview_open(
     schedule: Schedule, zone: ZoneInfo, periods: Collection[ClosedPeriod], *, after: datetime
 ) -> ClosedPreview:
-    """Returns the next three runs after `after` outside every closed period, with spread 0.
+    """Returns the next three runs after `after` outside all closed periods, with spread 0.
 
-    The search ends once `_MAX_CLOSED` runs were left out.
+    The search ends after `_MAX_CLOSED` skipped runs.
     """
     runs: list[PreviewRun] = []
     closed: list[tuple[PreviewRun, str]] = []

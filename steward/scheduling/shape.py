@@ -1,4 +1,4 @@
-"""Parses a schedule into a Schedule, or into one error for each wrong field."""
+"""Parses a schedule into a Schedule or into errors by field."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ _DAYS_WORDS = "Give a list of 1 to 7 whole numbers from 1 (Monday) to 7 (Sunday)
 
 @dataclass(slots=True)
 class _Reading:
-    """The state of parsing: the path of the schedule, its fields as sent, and the errors so far."""
+    """The state of parsing: the schedule's path, its fields as sent, and the errors so far."""
 
     path: str
     raw: Mapping[str, object]
@@ -57,7 +57,7 @@ class _Reading:
         return self.is_given(name) and f"{self.path}.{name}" not in self.errors
 
     def take(self, name: str, read: Callable[[object], _T | None], words: str) -> _T | None:
-        """Returns the field's value; None when it is absent, null or refused."""
+        """Returns the field's value; None if it is absent, null or refused."""
         value = self.raw.get(name)
         if value is None:
             return None
@@ -79,11 +79,11 @@ def read_schedule(
     is_event_started: bool = False,
     path: str = "schedule",
 ) -> Schedule | FieldErrors:
-    """Parses the schedule sent as `raw`; returns all its errors by dotted path if it is invalid.
+    """Parses the schedule in `raw`; returns all errors by dotted path if it is invalid.
 
-    Fields the cadence does not use are dropped when their own shape is right. `zone` is None when the
-    zone sent beside it is itself refused: then what depends on the zone is left out. With
-    `is_event_started` the cadence must be `manual` (R12).
+    Fields that the cadence does not use are dropped if they are well-formed. `zone` is None if the zone sent
+    with it is refused; checks that depend on the zone are then skipped. With `is_event_started` the cadence
+    must be `manual` (R12).
     """
     if not isinstance(raw, Mapping):
         return {path: [f"Give the schedule as an object with these fields: {', '.join(FIELDS)}."]}
@@ -110,17 +110,17 @@ def read_schedule(
 
 
 def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:
-    """Returns whether a `once` schedule's time is over, ignoring spread (R11); False for others."""
+    """Returns whether the time of a `once` schedule is over, ignoring spread (R11); else False."""
     if schedule.cadence is not Cadence.ONCE or schedule.date is None or schedule.time_of_day is None:
         return False
     day = date.fromisoformat(schedule.date)
-    if not FIRST.date() < day <= LAST_DAY:  # no zone turns such a date into an instant
+    if not FIRST.date() < day <= LAST_DAY:  # not an instant in any zone
         return day <= FIRST.date()
     return instant_of(day, clock_time(schedule.time_of_day), zone)[0] <= now
 
 
 def _check_needs(reading: _Reading, cadence: Cadence) -> None:
-    """Adds an error for each field that the cadence needs and that is missing."""
+    """Adds an error for each missing field that the cadence requires."""
     if cadence in _TIMED:
         reading.need("run_at", _TIME_WORDS)
     if cadence is Cadence.ONCE:
@@ -138,7 +138,7 @@ def _check_needs(reading: _Reading, cadence: Cadence) -> None:
 
 
 def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: datetime) -> None:
-    """Adds an error if the day of `once` is over or too far ahead."""
+    """Adds an error if the date of `once` is past or too far ahead."""
     if not reading.is_right("date") or schedule.date is None:
         return
     today = min(now, LAST).astimezone(zone).date()
@@ -151,7 +151,7 @@ def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: date
 
 
 def _used(schedule: Schedule) -> Schedule:
-    """Returns the schedule without the fields its cadence does not use."""
+    """Returns the schedule without fields that its cadence does not use."""
     cadence = schedule.cadence
     is_monthly = cadence is Cadence.MONTHLY
     is_by_week = is_monthly and schedule.week_of_month is not None
@@ -185,7 +185,7 @@ def _date(value: object) -> str | None:
 
 
 def _integer(value: object) -> int | None:
-    """Returns a JSON number without a fraction; `6.0` is 6, `true` and `"6"` are not numbers."""
+    """Returns a JSON number without a fraction as an int: `6.0` is 6, `true` and `"6"` are refused."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():

@@ -1,4 +1,4 @@
-"""Computes which slots stay skipped after a schedule changed; the caller reads and writes the rows."""
+"""Computes which slots stay skipped after a schedule change; callers read and write the rows."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
@@ -23,11 +23,11 @@ def skips_after_move(
     stored: Mapping[datetime, datetime],
     skipped: Collection[datetime],
 ) -> dict[datetime, Slot]:
-    """Returns for each skipped `slot_at` after the moved slot the new slot that is skipped instead.
+    """Maps each skipped `slot_at` after the moved slot to the new slot to skip instead.
 
-    The k-th slot after S becomes the k-th after X. `schedule` and
-    `slots_after` are those before the move, `slot_at` and `nominal_at` the moved slot's; `stored` maps the
-    `slot_at` of all stored rows, the skipped ones among them, to their nominal instants.
+    The k-th slot after the moved one becomes the k-th slot after its new time. `schedule` and `slots_after`
+    are those before the move, `slot_at` and `nominal_at` belong to the moved slot; `stored` maps the
+    `slot_at` of all stored rows, including skipped ones, to their nominal instants.
     """
     later = {
         stored_at: nominal
@@ -59,10 +59,10 @@ def skips_after_change(
     now: datetime,
     skipped: Mapping[datetime, str],
 ) -> dict[datetime, Slot]:
-    """Returns for each skipped `slot_at` (with its local key) the new slot of the same nominal date.
+    """Maps each skipped `slot_at` (given with its local key) to the new slot of the same nominal date.
 
-    Only when both cadences have at most one slot a day; what is absent from the answer is dropped.
-    `zone` is the zone after the change.
+    Only if both cadences have at most one slot a day. Skips missing from the result are dropped. `zone` is
+    the zone after the change.
     """
     if old.cadence not in DAILY_OR_RARER or new.cadence not in DAILY_OR_RARER:
         return {}

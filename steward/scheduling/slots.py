@@ -1,4 +1,4 @@
-"""Computes the slots of each cadence as a bounded stream, spread included; stored rows play no part."""
+"""Computes the slots of each cadence, including spread, as a bounded stream; ignores stored rows."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from steward.scheduling.zones import FIRST, LAST, at_seconds, instant_of, offset
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 
-# How far back the slot before an instant can be: the longest pause of the cadence, and two days for
-# clock changes of up to a day.
+# How far back the previous slot can be: the cadence's longest interval, and two days for clock changes of up
+# to a day.
 _LOOK_BACK = {
     Cadence.HOURLY: timedelta(hours=3),
     Cadence.EVERY_6_HOURS: timedelta(days=3),
@@ -28,7 +28,7 @@ _LOOK_BACK = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A time the schedule produces; `local_key` identifies it inside one schedule."""
+    """A time that the schedule produces; `local_key` identifies it within one schedule."""
 
     slot_at: datetime
     nominal_at: datetime
@@ -37,7 +37,7 @@ class Slot:
 
     @property
     def nominal_on(self) -> date:
-        """The date of the local key; for `hourly` the UTC date."""
+        """The date of the local key; for `hourly` it is the UTC date."""
         return date.fromisoformat(self.local_key[:10])
 
 
@@ -50,10 +50,10 @@ def slots(
     until: datetime,
     slots_after: datetime | None = None,
 ) -> Iterator[Slot]:
-    """Returns the slots with `slot_at` after `after` and before `until`, rising (R1 to R12).
+    """Returns the slots with `slot_at` after `after` and before `until`, ascending (R1 to R12).
 
-    Those whose nominal instant is not after `slots_after` do not exist (R15). `spread_minutes` is added
-    last, as elapsed time (R7).
+    Slots exist only if their nominal instant is after `slots_after` (R15). `spread_minutes` is added last, as
+    elapsed time (R7).
     """
     spread = timedelta(minutes=spread_minutes)
     floor = max(after, FIRST) - spread
@@ -90,7 +90,7 @@ def next_slot(
     after: datetime,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """Returns the first slot with `slot_at` strictly after `after` (R9); None when there is none."""
+    """Returns the first slot with `slot_at` strictly after `after` (R9), or None."""
     stream = slots(
         schedule, zone, spread_minutes=spread_minutes, after=after, until=LAST, slots_after=slots_after
     )
@@ -105,7 +105,7 @@ def find_slot(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """Returns the slot at exactly `slot_at`; None when the schedule has none there."""
+    """Returns the slot at exactly `slot_at`, or None."""
     until = slot_at + _INSTANT
     after = slot_at - _INSTANT
     stream = slots(
@@ -117,7 +117,7 @@ def find_slot(
 def slot_before(
     schedule: Schedule, zone: ZoneInfo, nominal_at: datetime, *, slots_after: datetime | None = None
 ) -> Slot | None:
-    """Returns the last slot whose nominal instant lies before `nominal_at`, without spread."""
+    """Returns the last slot whose nominal instant lies before `nominal_at`, without spread, or None."""
     look_back = _LOOK_BACK.get(schedule.cadence)
     after = FIRST if look_back is None else max(nominal_at - look_back, FIRST)
     last: Slot | None = None
@@ -131,12 +131,12 @@ def slot_before(
 def slot_after(
     schedule: Schedule, zone: ZoneInfo, nominal_at: datetime, *, slots_after: datetime | None = None
 ) -> Slot | None:
-    """Returns the first slot whose nominal instant lies after `nominal_at`, without spread."""
+    """Returns the first slot whose nominal instant lies after `nominal_at`, without spread, or None."""
     return next_slot(schedule, zone, spread_minutes=0, after=nominal_at, slots_after=slots_after)
 
 
 def key_instant(cadence: Cadence, zone: ZoneInfo, local_key: str) -> datetime:
-    """Returns the nominal instant of a local key, also of a slot that an earlier schedule produced."""
+    """Returns the nominal instant of a local key, even of one from an earlier schedule."""
     day, local_time = date.fromisoformat(local_key[:10]), clock_time(local_key[11:])
     if cadence is Cadence.HOURLY:
         return at_seconds(
@@ -153,7 +153,7 @@ def slot_of_key(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """Returns the slot with that local key; None when the schedule has none."""
+    """Returns the slot with this local key, or None."""
     slot_at = key_instant(schedule.cadence, zone, local_key) + timedelta(minutes=spread_minutes)
     slot = find_slot(schedule, zone, slot_at, spread_minutes=spread_minutes, slots_after=slots_after)
     return slot if slot is not None and slot.local_key == local_key else None
@@ -167,7 +167,7 @@ def slot_on(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """Returns the first slot of that nominal date; None when it has none."""
+    """Returns the first slot of this nominal date, or None."""
     if schedule.cadence in (Cadence.MANUAL, Cadence.HOURLY):
         return None
     around = instant_of(day, clock_time("00:00"), zone)[0]
@@ -187,9 +187,9 @@ def slot_on(
 def _at_fixed_times(
     schedule: Schedule, zone: ZoneInfo, spread: timedelta, floor: datetime, end: datetime
 ) -> Iterator[Slot]:
-    # A time in a gap can come to lie at or behind the next one (a skipped day, Apia 2011), so it waits
-    # until a time that is really shown has been reached; when both are one instant, the later date is
-    # the slot (R8). A nominal date lies at most one day before the date the clock then shows.
+    # A time in a gap may fall on or after the next one (a skipped day, Apia 2011), so it is held until a time
+    # outside gaps is reached; if both are the same instant, the later date is the slot (R8). A nominal date
+    # lies at most one day before the date that the clock then shows.
     since = floor.astimezone(zone).date() - _DAY
     at_times = [
         (local_time, f"T{local_time.hour:02}:{local_time.minute:02}") for local_time in times_of(schedule)
@@ -214,7 +214,7 @@ def _at_fixed_times(
 
 
 def _release(held: deque[Slot], nominal_at: datetime, end: datetime) -> Iterator[Slot]:
-    """Yields the held slots before `nominal_at`, and drops one that falls on that very instant."""
+    """Yields the held slots before `nominal_at`, and drops one at that very instant."""
     while held and held[0].nominal_at < min(nominal_at, end):
         yield held.popleft()
     if held and held[0].nominal_at == nominal_at:
@@ -224,9 +224,9 @@ def _release(held: deque[Slot], nominal_at: datetime, end: datetime) -> Iterator
 def _hourly(
     _schedule: Schedule, zone: ZoneInfo, spread: timedelta, floor: datetime, end: datetime
 ) -> Iterator[Slot]:
-    # From one full hour of the clock to the next in UTC: one conversion an hour. Where the offset has
-    # changed in between, the full hours of both offsets are tried and kept when the clock shows them.
-    # Adding 60 minutes alone would miss 00:00 when 23:30 becomes 00:00 (Pyongyang 2018).
+    # Steps in UTC from one full hour of the local clock to the next, with one conversion per hour. After a
+    # change of offset, the full hours of both offsets are tried, and kept if the clock shows them. Adding 60
+    # minutes alone would miss 00:00 when 23:30 becomes 00:00 (Pyongyang 2018).
     seconds, last = seconds_of(floor), seconds_of(end)
     offset = offset_seconds(floor, zone)
     while seconds <= last:

@@ -4,9 +4,9 @@ from hashlib import sha256
 
 
 def spread_minutes(automation_id: str, spread_max: int) -> int:
-    """Minutes 0 to `spread_max` added to every slot of the automation.
+    """Returns the minutes, 0 to `spread_max`, to add to every slot of the automation.
 
-    From the id alone, so that it is the same every day and spread evenly over automations.
+    They depend only on the id, so that they are the same every day and evenly spread over automations.
     """
     first = sha256(automation_id.encode("ascii")).digest()[:8]
     return int.from_bytes(first, "big") % (spread_max + 1)

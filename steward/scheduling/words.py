@@ -1,10 +1,10 @@
-"""A schedule, and slots that a clock change affects, in plain words; the web app has the same phrases."""
+"""Describes schedules and slots affected by clock changes in words; the web app uses the same phrases."""
 
 from datetime import date, datetime, tzinfo
 
 from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule
 
-# Not from strftime, whose names follow the machine's locale.
+# not from strftime, whose names depend on the locale
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -22,7 +22,7 @@ def schedule_words(schedule: Schedule, timezone: str) -> str:
 
 
 def spread_words(spread_max: int) -> str | None:
-    """Returns a sentence that says that a run may start a little late; None when it may not."""
+    """Returns a sentence saying that a run may start a few minutes late; None if it cannot."""
     if spread_max == 0:
         return None
     minutes = "1 minute" if spread_max == 1 else f"{spread_max} minutes"
@@ -30,7 +30,7 @@ def spread_words(spread_max: int) -> str | None:
 
 
 def local_words(instant: datetime, zone: tzinfo) -> str:
-    """Returns an instant on the local clock, such as "Thursday 15 January 2026 at 08:00"."""
+    """Returns an instant in local time, such as "Thursday 15 January 2026 at 08:00"."""
     local = instant.astimezone(zone)
     return f"{day_words(local.date())} at {local.strftime('%H:%M')}"
 
@@ -47,7 +47,7 @@ def ordinal(number: int) -> str:
 
 
 def _list_words(words: list[str]) -> str:
-    """Returns several words as people say them: "Monday, Wednesday and Friday"."""
+    """Joins words with commas and “and”: "Monday, Wednesday and Friday"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 

@@ -1,4 +1,4 @@
-"""Wall clock to instant and back: the zone database and the whole clock-change policy; no schedules here."""
+"""Converts between local time and instants: the zone database and the whole clock-change policy."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones, reset_tzpath
 
 from steward.model.schedule import SlotNote
 
-# Arithmetic ends here: three days short of what a datetime holds, so that no zone runs over its edges.
+# Limits of arithmetic: three days inside those of datetime, so that no zone overflows.
 FIRST = datetime(1, 1, 4, tzinfo=UTC)
 LAST = datetime(9999, 12, 28, tzinfo=UTC)
 
@@ -18,9 +18,9 @@ _SECOND = timedelta(seconds=1)
 
 
 def use_packaged_zones() -> None:
-    """Reads zones from the tzdata package alone from now on; every process calls it once at its start.
+    """Makes this process read zones only from the tzdata package; call it once at process start.
 
-    The operating system's copy differs from machine to machine, or is absent.
+    The operating system's copy differs between machines, or is missing.
     """
     reset_tzpath(to=())
     ZoneInfo.clear_cache()
@@ -31,34 +31,34 @@ def use_packaged_zones() -> None:
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Returns every name a timezone may have: the package's own, links included, exact in case."""
+    """Returns all valid timezone names, case-sensitive, including the package's links."""
     return frozenset(available_timezones()) - _NO_ZONES
 
 
 def zone(name: str) -> ZoneInfo | None:
-    """Returns the zone called exactly `name`; None when there is none."""
-    # A name is looked up before it is loaded: zoneinfo would take other cases, and paths, for files.
+    """Returns the zone with exactly this name, or None."""
+    # Checked before loading, since zoneinfo would accept other cases, and paths, as file names.
     return _load(name) if name in zone_names() else None
 
 
-@cache  # bounded by the number of zones; zoneinfo itself keeps only eight
+@cache  # bounded by the number of zones; zoneinfo itself caches only eight
 def _load(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
 @cache
 def tzdata_version() -> str:
-    """Returns the version of the package the zones come from, such as `2026.6`."""
+    """Returns the version of the zone package, such as `2026.6`."""
     return metadata.version("tzdata")
 
 
-# Slots of many automations fall on one local time; computing one again costs five times a look-up.
+# Slots of many automations share a local time; computing takes five times as long as a look-up.
 @lru_cache(maxsize=65_536)
 def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, SlotNote | None]:
-    """Returns the instant of a local date and time, with a note when the clock changes there.
+    """Returns the instant of a local date and time, with a note if the clock changes there.
 
-    A time shown twice is its first pass (R3); one never shown is later by the gap's length (R4): both
-    are what `fold=0` means.
+    Of a repeated time it is the first one (R3); a skipped time is later by the length of the gap (R4). Both
+    are the meaning of `fold=0`.
     """
     wall = datetime.combine(day, local_time, tz)
     first, second = wall.utcoffset(), wall.replace(fold=1).utcoffset()
@@ -68,22 +68,22 @@ def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, Slo
 
 
 def local_time(instant: datetime, tz: ZoneInfo) -> str:
-    """Returns the instant on the local clock as `YYYY-MM-DDTHH:MM±HH:MM`."""
-    # Cut to whole minutes of offset: a few zones had seconds in theirs until 1972.
+    """Returns the instant in local time as `YYYY-MM-DDTHH:MM±HH:MM`."""
+    # Without seconds of the offset, which a few zones had until 1972.
     return instant.astimezone(tz).isoformat(timespec="minutes")[:22]
 
 
 def seconds_of(instant: datetime) -> int:
-    """Returns the whole seconds since 1970, fractions cut towards the past."""
+    """Returns the whole seconds since 1970, rounded down."""
     return (instant - _EPOCH) // _SECOND
 
 
 def at_seconds(seconds: int) -> datetime:
-    """Returns the instant `seconds` after 1970 began."""
+    """Returns the instant `seconds` after the beginning of 1970."""
     return _EPOCH + timedelta(seconds=seconds)
 
 
 def offset_seconds(instant: datetime, tz: ZoneInfo) -> int:
-    """Returns how far the local clock is ahead of UTC at that instant."""
+    """Returns the zone's offset from UTC at that instant, in seconds."""
     offset = instant.astimezone(tz).utcoffset()
     return 0 if offset is None else offset.days * 86_400 + offset.seconds
