@@ -26,11 +26,11 @@ from steward.telemetry.metrics import Metrics
 
 _EVERY = timedelta(hours=1)
 PASS_EVERY = timedelta(seconds=10)
-# All workers together: 1,000,000 automations an hour, so that each further million takes an hour more.
+# For all workers together: 1,000,000 automations an hour; each further million takes an hour more.
 _MAX_PER_PASS = 1_000_000 * PASS_EVERY // timedelta(hours=1)
 BATCH = 100
 QUIET_PERIODS = 3
-# Dispatch has this long beyond the late limit before a slot without a record is missing.
+# After the late limit, dispatch has this long before a slot without a record counts as missing.
 _GRACE = timedelta(minutes=5)
 
 _INSTANT = timedelta(milliseconds=1)
@@ -38,7 +38,7 @@ _INSTANT = timedelta(milliseconds=1)
 
 @dataclass(slots=True)
 class _Findings:
-    """The findings of one pass, reported after its commit."""
+    """The findings of one pass, which are reported after its commit."""
 
     audited: int = 0
     late: int = 0
@@ -61,9 +61,9 @@ async def audit_slots(
 ) -> bool:
     """Audits the automations whose last audit is longest ago, in batches.
 
-    Those are due whose last audit is longer ago than `every`, or was before `started`, the start of the
-    process. All workers together audit `max_rows` in a pass. Sends a notice of automations without a
-    success in `quiet_periods` of their own periods. Returns False: what is left has time until the next
+    An automation is due if its last audit is longer ago than `every`, or was before `started`, the start of
+    the process. All workers together audit `max_rows` in a pass. Sends a notice about automations without a
+    success in `quiet_periods` of their own periods. Returns False, because any rest can wait for the next
     pass.
     """
     back = late_limit + _GRACE
@@ -115,7 +115,7 @@ async def _audit_org(
     until: datetime,
     findings: _Findings,
 ) -> None:
-    """Compares the slots of one organization's automations with their rows and writes what is missing."""
+    """Compares the slots of one organization's automations with their rows and writes missing rows."""
     ready = [locked for locked in locked_automations if _is_dispatched(locked, until)]
     since = _audit_starts(ready)
     stored = await occurrences.open_of(tx, org, since) if since else {}
@@ -144,7 +144,7 @@ def _is_dispatched(locked: LockedAutomation, until: datetime) -> bool:
 
 
 def _audit_starts(ready: Sequence[LockedAutomation]) -> dict[AutomationId, datetime]:
-    """Returns from when on the slots of each active automation are audited."""
+    """Returns, for each active automation, the instant from which its slots are audited."""
     return {
         locked.automation.id: max(locked.timing.audited_until, locked.timing.slots_after + _INSTANT)
         for locked in ready
@@ -155,7 +155,7 @@ def _audit_starts(ready: Sequence[LockedAutomation]) -> dict[AutomationId, datet
 def _compare(
     automation: Automation, rows: Sequence[StoredSlot], expected: Sequence[Slot], findings: _Findings
 ) -> list[DecidedSlot]:
-    """Returns missing slots as rows to write; everything else that is wrong goes into the findings."""
+    """Returns missing slots as rows to write; adds everything else that is wrong to the findings."""
     stored_instants = {row.slot_at for row in rows}
     missing = [slot for slot in expected if slot.slot_at not in stored_instants]
     key = (automation.org, automation.id)
@@ -180,13 +180,13 @@ def _compare(
 
 
 def _unexpected(rows: Sequence[StoredSlot], expected: Sequence[Slot]) -> list[datetime]:
-    """Returns the instants of rows that belong to no slot and that no person made."""
+    """Returns the instants of rows that belong to no slot and were not created by a person."""
     expected_instants = {slot.slot_at for slot in expected}
     return [row.slot_at for row in rows if row.slot_at not in expected_instants and _is_unedited(row)]
 
 
 def _is_unedited(row: StoredSlot) -> bool:
-    """Returns whether only the service can have made this row: no person edited it or kept it."""
+    """Returns whether only the service can have made this row, without edits by a person."""
     is_edited = row.version > 0 or row.moved_from is not None or row.is_skipped_by_person
     return row.state is not OccurrenceState.PENDING and not row.kept and not is_edited
 

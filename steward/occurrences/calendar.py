@@ -1,4 +1,4 @@
-"""The calendar: stored rows and slots still to come, merged by time; read-only."""
+"""The calendar: stored rows merged with future slots by time; it only reads."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,10 +32,10 @@ _INSTANT = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class CalendarPageQuery:
-    """A page of the calendar; `after` is the last row of the page before.
+    """A page of the calendar; `after` is the last row of the previous page.
 
-    Without `since` and `until`: the usual range. With `after` both are those of the first page and are not
-    checked again, because the days between two pages must not invalidate a cursor.
+    Without `since` and `until`, it has the usual range. With `after`, both come from the first page and are
+    not checked again, since a cursor must not expire with time.
     """
 
     limit: int
@@ -59,7 +59,7 @@ class CalendarPage:
 
 @dataclass(slots=True)
 class _Slots:
-    """An automation's slots without a stored row, as far as the page needs them."""
+    """An automation's slots without a stored row, as far as a page needs them."""
 
     coming: ScheduledAutomation
     zone: ZoneInfo
@@ -69,17 +69,17 @@ class _Slots:
     _stream: Iterator[Slot] | None = None
 
     def first(self, since: datetime) -> datetime | None:
-        """Returns the first slot at or after `since`; None when it lies beyond the page."""
+        """Returns the first slot at or after `since`, or None if it lies beyond the page."""
         start = self.coming.next_slot_at
         if start is None or start > self.until:
             return None
-        if start >= since:  # computed when the automation was last written
+        if start >= since:  # as computed when the automation was last written
             return start
         self._stream = self._after(since - _INSTANT)
         return self.following(since)
 
     def following(self, slot_at: datetime) -> datetime | None:
-        """Returns the slot after `slot_at`, which was the last one returned."""
+        """Returns the slot after `slot_at`, which must be the last one returned."""
         if self._stream is None:
             self._stream = self._after(slot_at)
         slot = next(self._stream, None)
@@ -96,7 +96,7 @@ class _Slots:
         )
 
     def occurrence(self, slot_at: datetime) -> Occurrence:
-        """Returns the row of an unedited slot: skipped where a closed period leaves it out."""
+        """Returns the row of an unedited slot, skipped if a closed period excludes it."""
         coming = self.coming
         occurrence = Occurrence(
             coming.id,
@@ -117,9 +117,9 @@ class _Slots:
 
 
 async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
-    """Returns coming and past rows with `run_at` in [since, until), by `run_at`, `slot_at`, automation.
+    """Returns past and coming rows with `run_at` in [since, until), by `run_at`, `slot_at`, automation.
 
-    Raises ValidationFailed on `from`, `to`, `automation_id` and `integration_id`, all at once.
+    Raises ValidationFailed with all errors on `from`, `to`, `automation_id` and `integration_id`.
     """
     since, until = await _checked(tx, org, query)
     states = frozenset(query.states or OccurrenceState)
@@ -127,7 +127,7 @@ async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
     rows: list[Occurrence] = []
     after, has_more = query.after, True
     while has_more and len(rows) <= query.limit:
-        # A pending row that a closed period leaves out counts as skipped, so its state is known late.
+        # Rows are filtered late, since pending rows that a closed period excludes count as skipped.
         some, has_more = await _rows(
             tx, org, replace(query, after=after), periods, states=states, since=since, until=until
         )
@@ -146,9 +146,9 @@ async def _rows(
     since: datetime,
     until: datetime,
 ) -> tuple[list[Occurrence], bool]:
-    """Returns the first rows after the query's place, one more than its limit at most, and whether more are.
+    """Returns the rows after the cursor, at most one over the limit, and whether there are more.
 
-    Among them are pending rows that are to be read as skipped.
+    They include pending rows that count as skipped.
     """
     narrowing = CalendarFilter(query.automation, query.integration)
     closes = bool(periods.periods) and OccurrenceState.SKIPPED in states
@@ -166,7 +166,7 @@ async def _rows(
     )
     rows = [_as_judged(row, periods) for row in stored]
     if OccurrenceState.PENDING in wanted_states:
-        # Past the page's last stored row nothing more is needed.
+        # nothing after the page's last stored row is needed
         last = rows[-1].run_at if len(rows) > query.limit else until - _INSTANT
         rows += await _unstored(tx, org, narrowing, periods, start=start, last=last, query=query)
         rows.sort(key=place_of)
@@ -175,7 +175,7 @@ async def _rows(
 
 
 def _as_judged(row: CalendarRow, periods: ActingPeriods) -> Occurrence:
-    """Returns a stored row; a pending one as skipped when a period leaves it out."""
+    """Returns a stored row; a pending one becomes skipped if a closed period excludes it."""
     occurrence = row.occurrence
     if occurrence.state is not OccurrenceState.PENDING or row.is_exempt:
         return occurrence
@@ -183,7 +183,7 @@ def _as_judged(row: CalendarRow, periods: ActingPeriods) -> Occurrence:
 
 
 def place_of(row: Occurrence) -> Place:
-    """Returns the sort key of a row, for the cursor of the page after it."""
+    """Returns the sort key of a row, which is the cursor for the page after it."""
     return row.run_at, row.slot_at, row.automation_id
 
 
@@ -197,10 +197,10 @@ async def _unstored(
     last: datetime,
     query: CalendarPageQuery,
 ) -> list[Occurrence]:
-    """Returns the first slots from `start` to `last` without a stored row, one more than the page holds.
+    """Returns the first slots from `start` to `last` without a stored row, one more than a page holds.
 
-    An automation due after `start` has a row at its `due_at`, so one more of them than the page holds
-    are enough, and nothing after the last of these is needed.
+    An automation due after `start` has a row at its `due_at`. One more of them than a page holds is therefore
+    enough, and nothing after the last one's `due_at` is needed.
     """
     limit = query.limit + 1
     coming_automations = await calendar.coming(
@@ -266,12 +266,10 @@ def _merge(
 
 
 async def _checked(tx: Tx, org: OrgId, query: CalendarPageQuery) -> tuple[datetime, datetime]:
-    """Returns the range, checked together with the filters; that of a later page unchecked."""
+    """Returns the range, checked together with the filters; for later pages it is not checked."""
     since = tx.now if query.since is None else query.since
     until = query.until
-    if (
-        until is None
-    ):  # in the last days of the calendar fourteen days later is no date, and may be no instant
+    if until is None:  # at the end of the calendar, fourteen days later may be no date or no instant
         until = since + _USUAL_RANGE if since <= tx.now + _FARTHEST else since
     errors = {} if query.after is not None else _range_faults(since, until, tx.now)
     if query.automation is not None and not await automations.among(tx, org, [query.automation]):

@@ -1,4 +1,4 @@
-"""Rewrites when automations run next after a change of their organization's closed periods."""
+"""Rewrites the next run times of automations after their organization's closed periods changed."""
 
 from steward.automations import due
 from steward.database.automations import records as automations
@@ -10,7 +10,7 @@ BATCH = 500
 
 
 async def follow_changes(tx: Tx, *, org: OrgId) -> bool:
-    """Rewrites one batch of an organization's automations, by rising id; returns True when more are left.
+    """Rewrites one batch of an organization's automations, by id; returns whether more are left.
 
     Dispatch, the calendar and the preview read the periods themselves and need not wait for this.
     """

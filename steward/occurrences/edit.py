@@ -1,4 +1,4 @@
-"""A person moves, skips or un-skips one coming run; `later.py` moves all later ones too."""
+"""Moves, skips or un-skips one coming run for a person; `move_later.py` also moves all later runs."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -30,7 +30,7 @@ from steward.scheduling.moves import check_this, whole_seconds
 
 
 class MoveScope(StrEnum):
-    """The extent of a move: one run, or that run and all later ones."""
+    """Whether to move one run, or that run and all later ones."""
 
     THIS = "this"
     THIS_AND_LATER = "this_and_later"
@@ -46,7 +46,7 @@ class MoveCommand:
 
 
 async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationRules) -> EditedOccurrence:
-    """Moves a coming run, or the schedule with it and every later run.
+    """Moves a coming run, or the schedule together with it and every later run.
 
     Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, WrongState, ValidationFailed on `scope` or
     `run_at`, in this order (docs/design/schedule.md#order-of-checks-of-an-edit).
@@ -55,7 +55,7 @@ async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationR
     _need_pending(slot)
     if command.scope is MoveScope.THIS:
         return await _move_this(tx, actor, slot, command)
-    if slot.row.run_at <= tx.now:  # the slot was decided in this transaction
+    if slot.row.run_at <= tx.now:  # this transaction has just decided the slot
         raise WrongState("This run's time has come. Read it again to see what became of it.")
     return await move_later(tx, actor, slot, run_at=command.run_at, rules=rules)
 
@@ -63,7 +63,7 @@ async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationR
 async def skip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence:
     """Skips one coming run.
 
-    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also while the run is
+    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also if the run is
     projected.
     """
     slot = await find(tx, actor, command)
@@ -81,9 +81,9 @@ async def skip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence
 
 
 async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence:
-    """Reverts a person's skip.
+    """Reverts a skip made by a person.
 
-    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also when the run's time has
+    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also if the run's time has
     passed.
     """
     slot = await find(tx, actor, command)
@@ -106,7 +106,7 @@ async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurren
 
 
 async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveCommand) -> EditedOccurrence:
-    """Moves one run alone (docs/design/schedule.md#moving-one-run)."""
+    """Moves only this run (docs/design/schedule.md#moving-one-run)."""
     row = slot.row
     new_run_at = whole_seconds(command.run_at)
     is_taken = await occurrences.is_taken(
@@ -132,7 +132,7 @@ async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveComman
 async def _store(
     tx: Tx, actor: Actor, slot: LockedSlot, *, row: occurrences.StoredSlot, action: HistoryAction
 ) -> EditedOccurrence:
-    """Writes the edited row, when the automation is due next, and a line of history."""
+    """Stores the edited row, the automation's next due time, and an entry of its history."""
     await write_row(tx, slot, row)
     locked = await due.rewrite_next(tx, slot.locked)
     await history.note(tx, actor, locked.automation, action=action, fields=row_edits(slot.row, row))
@@ -140,7 +140,7 @@ async def _store(
 
 
 def _need_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
-    """Raises WrongState unless a person of the web app moves a run that is near enough to be let through."""
+    """Raises WrongState unless a signed-in person moves a run that is near enough to exempt."""
     if slot.is_projected:
         raise WrongState("This run is too far ahead to be let through. Do it once it has come closer.")
     if actor.via is not CreatedVia.UI:
@@ -150,7 +150,7 @@ def _need_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
 
 
 def _need_pending(slot: LockedSlot) -> None:
-    """Raises WrongState unless the run is still to come."""
+    """Raises WrongState unless the run is pending."""
     if slot.row.state is OccurrenceState.QUEUED:
         raise WrongState("This run has been queued already. It can no longer be changed.")
     if slot.closing is not None and slot.row.state is OccurrenceState.PENDING:

@@ -1,4 +1,4 @@
-"""Moves a run and all later ones: changes the schedule itself and adapts the stored rows."""
+"""Moves a run and all later ones by changing the schedule and adapting the stored rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,13 +30,13 @@ from steward.scheduling.skips import skips_after_move
 from steward.scheduling.slots import Slot, key_instant, slots
 
 _INSTANT = timedelta(milliseconds=1)
-# A row moved again and again lies at most as far from its slot as a run can be moved ahead.
+# A row moved repeatedly lies no further from its slot than a run can be moved ahead.
 _LOOK_BACK = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The stored rows that still matter besides the chosen one, each with its nominal instant."""
+    """The relevant stored rows other than the chosen one, each with its nominal instant."""
 
     chosen: datetime
     others: dict[datetime, tuple[StoredSlot, datetime]]
@@ -103,7 +103,7 @@ async def _change(
     before: StoredSlot,
     after: StoredSlot,
 ) -> EditedOccurrence:
-    """Stores the schedule as the automation's next version, its slots beginning after the new time."""
+    """Stores the schedule as the automation's next version, with slots beginning after the new time."""
     old = locked.automation
     automation = replace(old, schedule=moved.schedule, version=old.version + 1, updated_at=tx.now)
     if await automations.save(tx, old.org, automation, was=old.version) == 0:
@@ -119,14 +119,14 @@ async def _change(
 
 
 async def _rows(tx: Tx, slot: LockedSlot) -> _Rows:
-    """Reads the stored rows besides the chosen one.
+    """Reads the stored rows other than the chosen one.
 
-    Past ones cannot be neighbours of a time still to come.
+    Past rows cannot be neighbours of a future time.
     """
     automation, chosen = slot.automation, slot.row
     automation_zone, cadence = zone_of(automation), automation.schedule.cadence
     stored: list[StoredSlot] = []
-    if cadence not in SEVERAL_A_DAY:  # those are refused whatever is stored
+    if cadence not in SEVERAL_A_DAY:  # refused in any case
         since = min(tx.now, chosen.slot_at) - _LOOK_BACK
         stored = await occurrences.open_rows(tx, automation.org, automation.id, since=since)
     others = {
@@ -139,7 +139,7 @@ async def _rows(tx: Tx, slot: LockedSlot) -> _Rows:
 
 
 def _check_free(slot: LockedSlot, rows: _Rows, run_at: datetime) -> None:
-    """Raises ValidationFailed when another pending run that stays is planned at that instant."""
+    """Raises ValidationFailed if another pending run that stays is planned at that instant."""
     stays = rows.earlier() + _between(slot.locked, rows, slot.row.slot_at)
     if any(row.run_at == run_at and row.state is OccurrenceState.PENDING for row in stays):
         message = "Another run of this automation is planned then. Choose another time."
@@ -169,7 +169,9 @@ def _between(locked: LockedAutomation, rows: _Rows, chosen: datetime) -> list[St
 def _carried(
     locked: LockedAutomation, moved: MovedSchedule, rows: _Rows, chosen: datetime, *, now: datetime
 ) -> list[StoredSlot]:
-    """Returns rows that move what a person decided of the k-th slot after the chosen to the k-th new slot."""
+    """Returns rows that carry a person's decisions over from the k-th slot after the chosen one to the k-th
+    new slot.
+    """
     automation = locked.automation
     decided = {row.slot_at: row for row in rows.later() if row.is_persons and row.slot_at > now}
     places: dict[datetime, Slot] = skips_after_move(
@@ -187,7 +189,7 @@ def _carried(
 
 
 async def _drop(tx: Tx, locked: LockedAutomation, later: Sequence[StoredSlot]) -> None:
-    """Deletes rows of later runs; one whose slot has come is recorded as skipped."""
+    """Deletes rows of later runs; those whose slot has passed are recorded as skipped."""
     org, automation = locked.automation.org, locked.automation.id
     past = [row.slot_at for row in later if row.slot_at <= tx.now and row.state is OccurrenceState.PENDING]
     await occurrences.skip_pending(tx, org, automation, slots=past, reason=SkipReason.BY_MERCHANT)
@@ -198,7 +200,7 @@ async def _drop(tx: Tx, locked: LockedAutomation, later: Sequence[StoredSlot]) -
 async def _keep(
     tx: Tx, locked: LockedAutomation, earlier: Sequence[StoredSlot], new_rows: Sequence[StoredSlot]
 ) -> None:
-    """Keeps the times of earlier runs; skipped ones are marked as rows of the old schedule too."""
+    """Keeps the times of earlier runs; marks skipped ones as rows of the old schedule too."""
     org, automation = locked.automation.org, locked.automation.id
     await occurrences.insert_many(tx, org, automation, new_rows)
     for row in earlier:

@@ -1,4 +1,4 @@
-"""Decides which slots are near enough to be answered as `projected: false`, stored or not."""
+"""Decides which slots are near enough to have `projected: false`, stored or not."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -9,14 +9,14 @@ from steward.scheduling.slots import next_slot, next_slots
 _NEAR = timedelta(days=14)
 _MAX_NEAR = 50
 
-# Bounds of the time that fifty slots span, whatever the clocks of a zone do: full hours are 30 to
-# 90 minutes apart, six-hourly slots at least four hours.
+# Bounds for the time that fifty slots span in any zone: full hours are 30 to 90 minutes apart, six-hourly
+# slots at least four hours.
 _FIFTY_LEAST = {Cadence.HOURLY: timedelta(hours=24), Cadence.EVERY_6_HOURS: timedelta(days=8)}
 _FIFTY_MOST = {Cadence.HOURLY: timedelta(days=4)}
 
 
 class Nearness:
-    """Decides which slots are projected at one instant; computes a schedule's fiftieth slot only once."""
+    """Decides which slots are projected at one instant; computes each schedule's fiftieth slot once."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -31,14 +31,14 @@ class Nearness:
         spread_minutes: int,
         slots_after: datetime,
     ) -> bool:
-        """Returns whether a slot without a stored row is answered as projected.
+        """Returns whether a slot without a stored row is shown as projected.
 
-        The very next slot is not projected, nor are up to 50 slots within 14 days of now.
+        The very next slot is not projected, nor are up to 50 slots within 14 days.
         """
         now, cadence = self._now, schedule.cadence
         if slot_at <= now + _FIFTY_LEAST.get(cadence, _NEAR):
             return False
-        slots_begin = max(slots_after, now)  # slots may begin late: the clock may have been set back since
+        slots_begin = max(slots_after, now)  # slots may begin in the future if the clock was set back
         if cadence in SEVERAL_A_DAY and slot_at > slots_begin + _FIFTY_MOST.get(cadence, _NEAR):
             return True
         key = (schedule, zone.key, spread_minutes, slots_begin)
@@ -55,7 +55,7 @@ def _near_until(
 ) -> datetime:
     """Returns the last instant up to which unedited slots are not projected."""
     near = now + _NEAR
-    if schedule.cadence not in SEVERAL_A_DAY:  # at most one a day: fifty are never reached
+    if schedule.cadence not in SEVERAL_A_DAY:  # at most one a day, so fifty are never reached
         first = next_slot(schedule, zone, spread_minutes=spread_minutes, after=now, slots_after=slots_after)
         return near if first is None else max(near, first.slot_at)
     coming = next_slots(

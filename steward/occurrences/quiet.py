@@ -1,4 +1,4 @@
-"""Sends notices of automations that had no success in several of their own periods.
+"""Sends notices about automations without a success in several of their own periods.
 
 See docs/design/notifications.md#no-success.
 """
@@ -14,16 +14,16 @@ from steward.model.automation import AutomationState
 from steward.model.ids import OrgId
 from steward.model.schedule import Cadence
 
-# The periods span at least this long, so that a bad hour of an hourly automation raises no notice.
+# The periods span at least this long, so that one bad hour of an hourly automation raises no notice.
 _MIN_AGE = timedelta(hours=24)
-# How long until an automation that still has no success gets another notice.
+# Time until the next notice if there is still no success.
 _AGAIN_AFTER = timedelta(days=7)
 
 
 async def check(tx: Tx, org: OrgId, audited: Collection[LockedAutomation], *, periods: int) -> None:
-    """Compares the newest decided slots of audited automations with their successes.
+    """Compares the latest decided slots of audited automations with their successes.
 
-    Call it with the automations' schedules locked. `periods` is the service's own number of periods.
+    Call it with the automations' schedules locked. `periods` is the service's setting.
     """
     with_slots = [
         locked.automation.id

@@ -1,4 +1,4 @@
-"""Reads one slot under its automation's lock, checks the caller's versions and writes it back."""
+"""Reads one slot under its automation's lock, checks the caller's versions, and writes it back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _FAR = timedelta(days=DAYS_AHEAD)
 
 @dataclass(frozen=True, slots=True)
 class SlotReference:
-    """The coming run to change, and the versions it was read with."""
+    """The coming run to change, with the versions that the caller read."""
 
     automation: AutomationId
     slot_at: datetime
@@ -50,17 +50,17 @@ class EditedOccurrence:
 
 @dataclass(frozen=True, slots=True)
 class LockedSlot:
-    """A slot as stored; `row` of one that is not stored is the row it would get."""
+    """A slot as stored; if it is not stored, `row` is the row it would get."""
 
     locked: LockedAutomation
     row: StoredSlot
     is_stored: bool
     is_projected: bool
-    closed: tuple[ClosedPeriod, ...] = ()  # the closed periods that apply to runs of the automation
+    closed: tuple[ClosedPeriod, ...] = ()  # the closed periods that apply to the automation's runs
 
     @property
     def closing(self) -> Closing | None:
-        """The closing that leaves this coming run out, or None."""
+        """The closing that excludes this coming run, or None."""
         if self.row.exempt or self.row.state is OccurrenceState.QUEUED or self.row.closed_name is not None:
             return None
         return closing_at(self.closed, self.row.run_at)
@@ -94,9 +94,9 @@ async def find(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
 
 
 def generated(locked: LockedAutomation, slot_at: datetime, now: datetime) -> Slot | None:
-    """Returns the undecided slot the schedule has at `slot_at`, stored or not.
+    """Returns the undecided slot that the schedule has at `slot_at`, stored or not.
 
-    Of an automation that is not active: the slots still to come, as if it were active.
+    For an inactive automation it returns future slots, as if it were active.
     """
     automation, timing = locked.automation, locked.timing
     if automation.state is AutomationState.ACTIVE:
@@ -115,7 +115,7 @@ def generated(locked: LockedAutomation, slot_at: datetime, now: datetime) -> Slo
 
 
 def zone_of(automation: Automation) -> ZoneInfo:
-    """Returns the automation's zone. Raises LookupError when the zone package no longer has it."""
+    """Returns the automation's zone. Raises LookupError if the zone package no longer has it."""
     automation_zone = zone(automation.timezone)
     if automation_zone is None:
         raise LookupError(f"the zone database has no {automation.timezone}")
@@ -123,7 +123,7 @@ def zone_of(automation: Automation) -> ZoneInfo:
 
 
 async def write_row(tx: Tx, current_slot: LockedSlot, row: StoredSlot) -> None:
-    """Writes the edited row over the one that was read, or as a new one."""
+    """Updates the row that was read, or inserts a new one."""
     org, automation = current_slot.automation.org, current_slot.automation.id
     if not current_slot.is_stored:
         await occurrences.insert_many(tx, org, automation, [row])
@@ -163,10 +163,10 @@ def edited(
 
 
 def is_exempt_at(slot: LockedSlot, run_at: datetime) -> bool:
-    """Returns whether a run that is moved there is let through a closed period; false at an open time.
+    """Returns whether a run moved there is exempt from closed periods; False at an open time.
 
-    A run that a person let through stays so within the closings of its present time. Raises ValidationFailed
-    on `run_at` when another one would leave the run out.
+    An exempt run stays exempt within the closings of its present time. Raises ValidationFailed on `run_at` if
+    any other closing would exclude the run.
     """
     if slot.row.exempt and _closings_at(slot, run_at) <= _closings_at(slot, slot.row.run_at):
         return bool(_closings_at(slot, run_at))
@@ -181,13 +181,13 @@ def is_exempt_at(slot: LockedSlot, run_at: datetime) -> bool:
 
 
 def _closings_at(slot: LockedSlot, instant: datetime) -> set[tuple[str, datetime]]:
-    """Returns every closing that an instant lies in, by its period and its start."""
+    """Returns every closing at an instant, by its period and its start."""
     closings = (closing_at([period], instant) for period in slot.closed)
     return {(closing.period.id, closing.start) for closing in closings if closing is not None}
 
 
 def left_out(occurrence: Occurrence, closed: Sequence[ClosedPeriod]) -> Occurrence:
-    """Returns a pending occurrence as skipped when one of the periods leaves it out."""
+    """Returns a pending occurrence as skipped if one of the periods excludes it."""
     closing = closing_at(closed, occurrence.run_at) if closed else None
     if closing is None:
         return occurrence
@@ -201,7 +201,7 @@ def left_out(occurrence: Occurrence, closed: Sequence[ClosedPeriod]) -> Occurren
 
 
 def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
-    """Returns what an edit changed, for the history; `slot_at` identifies the run."""
+    """Returns the changes of an edit for the history; `slot_at` identifies the run."""
     slot_at = wire_time(before.slot_at)
     edits = [FieldEdit("slot_at", slot_at, slot_at)]
     if before.run_at != after.run_at:

@@ -1,4 +1,4 @@
-"""Adapts coming runs to a newer time zone package, so that none is lost or created twice."""
+"""Adapts coming runs to a newer time zone package, so that none is lost or duplicated."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,16 +17,16 @@ from steward.scheduling.slots import key_instant, slot_of_key, slots
 from steward.scheduling.zones import LAST, tzdata_version
 
 BATCH = 100
-# How far a change of rules can move a slot, and how far back the slot before the next one can lie.
+# How far a rule change can move a slot, and how far back the slot before the next one can be.
 _SHIFT = timedelta(days=3)
 _LOOK_BACK = timedelta(days=40)
 
 
 async def follow_package(engine: Engine, now: datetime) -> int:
-    """Lets every automation follow a changed zone package, before a process starts its periodic tasks.
+    """Adapts all automations to a changed zone package; call it before periodic tasks start.
 
-    Returns how many automations; 0 when the package is known or the database is new. An interrupted pass
-    begins again at the next start.
+    Returns the number of automations, or 0 if the package is known or the database is new. The next start
+    repeats an interrupted pass.
     """
     version = tzdata_version()
     known_version = await engine.read(now, slot_audits.time_zone_data)
@@ -49,7 +49,7 @@ async def _follow(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
 
 
 async def _follow_zones(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
-    """Fits an automation's rows and its next slot to the installed zone package
+    """Adapts an automation's rows and next slot to the installed zone package
     (docs/design/schedule.md#zones).
 
     A moved run keeps its instant; a skip moves to the new slot of the same local key. Slots are audited again
@@ -83,10 +83,10 @@ async def _follow_rows(tx: Tx, locked: LockedAutomation) -> None:
 
 
 def _slot_now(locked: LockedAutomation, row: StoredSlot) -> datetime | None:
-    """Returns where the slot of a row lies now; None when the schedule no longer has it."""
+    """Returns the current instant of a row's slot, or None if the schedule no longer has it."""
     automation = locked.automation
     automation_zone, spread = zone_of(automation), timedelta(minutes=automation.spread_minutes)
-    if row.kept and row.moved_from is None:  # of a former schedule
+    if row.kept and row.moved_from is None:  # from an earlier schedule
         return key_instant(automation.schedule.cadence, automation_zone, row.local_key) + spread
     slot = slot_of_key(
         automation.schedule,
@@ -99,7 +99,7 @@ def _slot_now(locked: LockedAutomation, row: StoredSlot) -> datetime | None:
 
 
 async def _next_slot(tx: Tx, locked: LockedAutomation, was: datetime) -> datetime | None:
-    """Returns the first slot whose local key comes after that of the last decided one."""
+    """Returns the first slot with a local key after that of the last decided one."""
     automation, slots_after = locked.automation, locked.timing.slots_after
     decided = await occurrences.of_automation(
         tx, automation.org, automation.id, since=max(slots_after, was - _LOOK_BACK), until=was
