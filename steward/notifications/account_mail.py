@@ -1,6 +1,6 @@
-"""Mails about a person's account: invitations, password links and notices of what happened to it.
+"""Mails about a person's account: invitations, password links and notices of changes.
 
-Their content is stored encrypted until it is delivered, because it holds links that work once.
+Their content is stored encrypted until it is delivered, because it holds single-use links.
 """
 
 import html
@@ -41,7 +41,7 @@ class AccountMail:
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
 
     def words(self) -> MailWords:
-        """Returns subject and bodies."""
+        """Returns the subject and bodies."""
         paragraphs = [*self.paragraphs, *([self.link] if self.link else [])]
         html_paragraphs = [f"<p>{html.escape(text)}</p>" for text in self.paragraphs]
         if self.link:
@@ -62,7 +62,7 @@ async def send(
 ) -> MessageId:
     """Queues a mail about a person's account; preferences, windows and quiet hours do not apply.
 
-    It is tried until `expires_at`, or for a day without one; its content is erased when it has ended.
+    Delivery is tried until `expires_at`, by default for a day; the content is then erased.
     """
     message = MessageId(new_id(tx.now))
     key_no, sealed = await vaults.seal_bytes(tx, vault, org, field=mail_field(message), value=mail.to_bytes())

@@ -43,7 +43,7 @@ async def send_invitation(tx: Tx, vault: Vault, actor: Actor, invited: IssuedInv
 async def send_reset_link(tx: Tx, vault: Vault, link: ResetLink | None, *, web_origin: str) -> None:
     """Queues the mail with a link to a new password.
 
-    Without a link, similar statements run, so that the response time does not reveal whether the account
+    Without a link it runs similar statements, so that the response time does not reveal whether the account
     exists.
     """
     if link is None:

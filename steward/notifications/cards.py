@@ -1,4 +1,4 @@
-"""Makes the chat card of a message: a title, lines, and a link to a page."""
+"""Builds the chat card of a message: a title, lines, and a link to a page."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ ROUTES_PAGE = "/organization/notifications"
 
 
 def _card_of(message: NoticeMessage, *, web_origin: str) -> NoticeCard:
-    """Returns the card of a message; the same message has the same card."""
+    """Returns the card of a message; equal messages have equal cards."""
     if message.kind is MessageKind.TEST:
         return NoticeCard(_TEST_TITLE, (_TEST_LINE,), f"{web_origin}{ROUTES_PAGE}")
     lines = tuple(_line(message, number) for number in range(len(message.notices)))

@@ -10,7 +10,7 @@ from steward.model.notice import ChannelName, NoticeMessage
 
 
 class DeliveryResult(StrEnum):
-    """The result of a delivery: accepted, refused permanently, or to be tried again."""
+    """The result of a delivery: accepted, permanently refused, or to be retried."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -21,10 +21,10 @@ class DeliveryResult(StrEnum):
 class DeliveryOutcome:
     """The outcome of one delivery.
 
-    `status` is the SMTP or HTTP status, and `error` states why the message was not accepted, without its
-    address, subject or body. `retry_after` is the pause that the receiver asked for. `is_gone`: the receiver
-    accepts nothing any more (410). `is_down`: the channel as a whole could not be reached, so this does not
-    count as an attempt.
+    `status` is the SMTP or HTTP status. `error` says why the message was not accepted, without its address,
+    subject or body. `retry_after` is the pause that the receiver asked for. `is_gone`: the receiver no longer
+    accepts anything (410). `is_down`: the channel as a whole could not be reached, so this does not count as
+    an attempt.
     """
 
     result: DeliveryResult
@@ -36,7 +36,7 @@ class DeliveryOutcome:
 
 
 class Channel(Protocol):
-    """Delivers messages by one medium. A repeated delivery has the same id and content."""
+    """Delivers messages through one medium. A repeated delivery has the same id and content."""
 
     async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
         """Delivers one message and returns the outcome; failures of delivery are outcomes, not exceptions."""

@@ -1,4 +1,4 @@
-"""Creates the channels that are set up for a process."""
+"""Creates the channels that are configured for a process."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,9 +34,9 @@ def channels_of(
     web_origin: str,
     signing_key: Callable[[], bytes],
 ) -> dict[ChannelName, Channel]:
-    """Returns the channels: those of routes, and e-mail if a server is set.
+    """Returns the channels of routes, and e-mail if a mail server is set.
 
-    `mail_server` is its address, user and password; `signing_key` signs the addresses that end digests.
+    `mail_server` is its address, user and password; `signing_key` signs the unsubscribe links of digests.
     """
     routes = route_channels(engine, http.clock, vault, web_origin=web_origin)
     if mail_server is None or sender is None:

@@ -1,4 +1,4 @@
-"""Posts messages as cards to Teams and Slack, by the connection of a route."""
+"""Posts messages as cards to Teams and Slack, through the connection of a route."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ from steward.notifications.webhook import LONGEST_RETRY_AFTER, outcome_of_error
 from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
-# Makes the chat card of a message.
+# Builds the chat card of a message.
 _CardOf = Callable[[NoticeMessage], NoticeCard]
 _NOT_CONNECTED = "The connection of this route is not connected. Reconnect it, or choose another one."
 
 
 class _RouteUnusable(Exception):
-    """The route cannot be used; the text is the reason shown to its owners."""
+    """Raised if the route cannot be used; the text is the reason shown to its owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatChannel:
-    """Posts messages to organizations' chats by connections of one kind."""
+    """Posts messages to organizations' chats through connections of one kind."""
 
     engine: Engine
     clock: Clock

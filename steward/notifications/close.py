@@ -1,4 +1,4 @@
-"""Closes collected messages: fixes the content of each, or drops it when no notice is left."""
+"""Closes collected messages: fixes the content of each, or drops it if no notice is left."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ async def close_due(ctx: NotificationContext) -> bool:
 async def close(tx: Tx, *, org: OrgId, keys: Sequence[MessageId]) -> list[MessageId]:
     """Closes those of the messages that are due and returns their ids.
 
-    Notices that no longer hold are left out; a message without any left becomes obsolete.
+    Notices that no longer apply are left out; a message without any becomes obsolete.
     """
     stored = await messages.lock_many(tx, org, keys)
     due = [
@@ -80,12 +80,12 @@ class _Reached:
         return member is not None and member.takes_mail
 
     def member(self, message: StoredMessage) -> PersonToTell | None:
-        """Returns the person that the message is for; None for a route."""
+        """Returns the person that the message is for, or None for a route."""
         person = message.receiver.person
         return None if person is None else self._members.get(person)
 
     def zone_of(self, message: StoredMessage) -> str | None:
-        """Returns the time zone that the message's receiver has chosen, if any."""
+        """Returns the time zone chosen by the message's receiver, if any."""
         member = self.member(message)
         return None if member is None else member.preferences.timezone
 
@@ -111,9 +111,9 @@ async def _reached(tx: Tx, org: OrgId, due: Sequence[StoredMessage]) -> _Reached
 async def _holding(
     tx: Tx, org: OrgId, due: Sequence[StoredMessage], reached: _Reached
 ) -> dict[MessageId, list[Subject]]:
-    """Removes notices that no longer hold or are unwanted; returns the remaining subjects by message.
+    """Removes notices that no longer apply or are unwanted; returns the remaining subjects by message.
 
-    A message without subjects, or whose receiver no longer gets messages, is absent.
+    The result lacks messages without subjects or with unreachable receivers.
     """
     by_id = {message.id: message for message in due if reached.includes(message)}
     subjects = await closing.subjects(tx, org, list(by_id))

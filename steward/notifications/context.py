@@ -13,7 +13,8 @@ from steward.notifications.channel import Channels, DeliveryOutcome
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 
-# Called in the transaction that stores the outcome of a delivery to a route; returns whether that breaks it.
+# Called in the transaction that stores the outcome of a delivery to a route; returns whether it breaks the
+# route.
 _RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[bool]]
 
 
@@ -32,7 +33,7 @@ class NotificationRules:
 
 @dataclass(slots=True)
 class ChannelsDown:
-    """Channels that this process could not reach: since when, and when it tries them again."""
+    """The channels that this process could not reach: since when, and when it tries them next."""
 
     since: dict[ChannelName, datetime] = field(default_factory=dict)
     probe_at: dict[ChannelName, datetime] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class ChannelsDown:
 
 @dataclass(frozen=True, slots=True)
 class NotificationContext:
-    """The dependencies of notification tasks; `channels` holds those that are set up."""
+    """The dependencies of notification tasks; `channels` holds the configured ones."""
 
     engine: Engine
     clock: Clock

@@ -17,10 +17,10 @@ _GONE = "The receiver says that it takes nothing any more (status 410)."
 
 
 async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryOutcome) -> bool:
-    """Records the outcome of a delivery to a route, and returns whether it breaks the route.
+    """Records the outcome of a delivery to a route and returns whether it breaks the route.
 
-    A route is broken after a 410, after 20 permanent refusals in a row, or when deliveries have failed for
-    three days. A receiver that is away for some hours does not break it, as its messages are tried again.
+    A route is broken after a 410, after 20 permanent refusals in a row, or once deliveries have failed for
+    three days. A receiver that is away for some hours does not break it, since its messages are retried.
     """
     if outcome.result is DeliveryResult.ACCEPTED:
         await rows.record_accepted(tx, org, route)
@@ -42,7 +42,7 @@ async def record_delivery(tx: Tx, org: OrgId, route: RouteId, outcome: DeliveryO
 
 
 def _reason(route: NotificationRoute, outcome: DeliveryOutcome, now: datetime) -> str | None:
-    """Returns why the route is broken after this delivery; None when it is not."""
+    """Returns why the route is broken after this delivery, or None if it is not."""
     if outcome.is_gone:
         return _GONE
     if route.failures >= _FAILURES_TO_BREAK:

@@ -1,4 +1,4 @@
-"""Delivers due messages by their channel, at least once, and stores the outcome of each."""
+"""Delivers due messages through their channel, at least once, and stores each outcome."""
 
 import asyncio
 from collections import defaultdict
@@ -30,11 +30,11 @@ from steward.notifications.row_transactions import defer_row, row_error, togethe
 
 BATCH = 200
 _AT_ONCE = 4
-# How long after a failure a channel that could not be reached is tried again, with one message.
+# Interval at which one message tries a channel that could not be reached.
 _PROBE_AFTER = timedelta(minutes=1)
-# The wait for a connection and the transfer may each take a minute.
+# Connecting and transferring may each take a minute.
 _LONGEST_DELIVERY = timedelta(minutes=2)
-# Longer than any delivery. A message is released if its delivery has not begun a minute after the lease.
+# Longer than any delivery; a delivery that has not begun a minute after the lease is given up.
 _LEASE = timedelta(minutes=3)
 _DELAY_STEPS = (0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 
@@ -49,13 +49,13 @@ class _Leased:
     leased_at: datetime
 
 
-# A leased message with its outcome; None when it was not tried.
+# A leased message with its outcome; None if it was not tried.
 _Finished = tuple[_Leased, DeliveryOutcome | None]
 
 
 @dataclass(slots=True)
 class _Recorded:
-    """A stored attempt; `state` is the message's, or None when the attempt no longer held the message."""
+    """A stored attempt; `state` is the message's, or None if the attempt had lost its lease."""
 
     leased: _Leased
     outcome: DeliveryOutcome
@@ -65,7 +65,7 @@ class _Recorded:
 
 @dataclass(slots=True)
 class _Pass:
-    """A pass over a channel's due messages, with the outcomes that are not stored yet."""
+    """A pass over a channel's due messages, with the outcomes not stored yet."""
 
     ctx: NotificationContext
     channel: ChannelName
@@ -81,7 +81,7 @@ class _Pass:
 
 
 async def deliver_due(ctx: NotificationContext, channel: ChannelName) -> bool:
-    """Delivers the channel's due messages; returns True when more are likely to be due.
+    """Delivers the channel's due messages; returns True if more are likely to be due.
 
     While the channel cannot be reached, one message a minute tries it and the others wait unchanged.
     """
@@ -119,7 +119,7 @@ async def _deliver_all(current: _Pass, org: OrgId, ids: Sequence[MessageId]) -> 
 
 
 async def _attempt(current: _Pass, leased: _Leased) -> None:
-    """Delivers one message and stores its outcome together with others that are waiting to be stored."""
+    """Delivers one message and stores its outcome in a batch with others."""
     ctx, org = current.ctx, leased.message.org
     outcome = None
     async with current.room:
@@ -137,14 +137,14 @@ async def _attempt(current: _Pass, leased: _Leased) -> None:
 
 
 async def _defer_outcome(ctx: NotificationContext, org: OrgId, finished: _Finished, error: Exception) -> None:
-    """Defers a message whose outcome cannot be stored; it is delivered again later."""
+    """Defers a message whose outcome cannot be stored; it will be delivered again."""
     await defer_row(ctx, "send", org, finished[0].message.id, error)
 
 
 async def _lease(tx: Tx, *, org: OrgId, keys: Sequence[MessageId], ctx: NotificationContext) -> list[_Leased]:
     """Leases those of the messages that may be sent now, each for one attempt.
 
-    Messages past their time end as expired, and those whose receiver is gone as obsolete.
+    Expired messages end, and those whose receiver is gone become obsolete.
     """
     in_time = await _in_time(tx, org, keys)
     reachable, addresses = await _reachable(tx, org, in_time)
@@ -160,7 +160,7 @@ async def _lease(tx: Tx, *, org: OrgId, keys: Sequence[MessageId], ctx: Notifica
 
 
 async def _in_time(tx: Tx, org: OrgId, keys: Sequence[MessageId]) -> list[StoredMessage]:
-    """Locks the messages, ends expired ones and returns the others that are due."""
+    """Locks the messages, ends expired ones and returns the due ones."""
     in_time: list[StoredMessage] = []
     for message in await messages.lock_many(tx, org, keys):
         is_open = message.state in (MessageState.DUE, MessageState.SENDING)
@@ -175,16 +175,16 @@ async def _in_time(tx: Tx, org: OrgId, keys: Sequence[MessageId]) -> list[Stored
 
 
 def _ends_at(message: StoredMessage) -> datetime:
-    """Returns the instant until which a closed message is tried."""
+    """Returns the instant until which delivery of a closed message is tried."""
     return message.expires_at or (message.closed_at or message.due_at) + TRIED_FOR
 
 
 async def _reachable(
     tx: Tx, org: OrgId, due: Sequence[StoredMessage]
 ) -> tuple[set[MessageId], dict[PersonId, str]]:
-    """Returns which of the messages may still be sent, and the e-mail addresses of people.
+    """Returns which messages may still be sent, and the e-mail addresses of people.
 
-    A mail about an account holds its own address, so its receiver need not be a member yet.
+    A mail about an account contains its own address, so its receiver need not be a member yet.
     """
     people = {message.receiver.person for message in due} - {None}
     routes = {message.receiver.route for message in due} - {None}
@@ -204,9 +204,9 @@ async def _reachable(
 
 
 def _is_wanted(member: PersonToTell, message: StoredMessage) -> bool:
-    """Returns False when the person has switched off mail about all topics of the message.
+    """Returns False if the person has switched off mail about all topics of the message.
 
-    The person may have done so after the message was closed, while it waited to be tried again.
+    This may have happened after the message was closed, while it waited for a retry.
     """
     topics = message.envelope.get("topics")
     if not isinstance(topics, dict) or not topics:
@@ -218,7 +218,7 @@ def _is_wanted(member: PersonToTell, message: StoredMessage) -> bool:
 async def _within_limit(
     tx: Tx, org: OrgId, due: Sequence[StoredMessage], ctx: NotificationContext
 ) -> list[StoredMessage]:
-    """Returns the messages within the organization's daily limit of mails; defers others to the next day."""
+    """Returns the messages within the organization's daily mail limit; defers the others to the next day."""
     limited = [
         message
         for message in due
@@ -258,7 +258,7 @@ async def _loaded(
 async def _notice_ids(
     tx: Tx, org: OrgId, chosen: Sequence[StoredMessage]
 ) -> dict[MessageId, Sequence[NoticeId]]:
-    """Returns the notices of each message: those its envelope lists, else all."""
+    """Returns the notices of each message: those listed in its envelope, else all."""
     listed = {message.id: _listed(message) for message in chosen}
     unlisted = [message for message, ids in listed.items() if ids is None]
     single = await messages.notices_of(tx, org, unlisted)
@@ -295,7 +295,7 @@ def _listed(message: StoredMessage) -> list[NoticeId] | None:
 
 
 def _note_channel(ctx: NotificationContext, channel: ChannelName, outcome: DeliveryOutcome) -> None:
-    """Records and logs whether the channel as a whole can be reached."""
+    """Records and logs whether the channel as a whole is reachable."""
     if outcome.is_down:
         if channel not in ctx.down.since:
             ctx.down.since[channel] = ctx.clock.now()
@@ -331,7 +331,7 @@ async def _record(
 
 
 async def _record_failure(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> MessageState | None:
-    """Stores a failed attempt and returns the message's state; None when it no longer held the message."""
+    """Stores a failed attempt and returns the message's state, or None if the attempt had lost its lease."""
     message = leased.message
     is_final = outcome.result is DeliveryResult.REFUSED
     state = MessageState.REFUSED if is_final else await _try_later(tx, leased, outcome)
@@ -383,7 +383,7 @@ async def _record_receivers(
     recorded: Sequence[_Recorded],
     ctx: NotificationContext,
 ) -> None:
-    """Updates the people and routes with the outcomes of the deliveries to them."""
+    """Updates people and routes with the outcomes of deliveries to them."""
     reached: list[PersonId] = []
     for entry in recorded:
         message, outcome = entry.leased.message, entry.outcome
@@ -398,7 +398,7 @@ async def _record_receivers(
 
 
 def _report(ctx: NotificationContext, recorded: _Recorded) -> None:
-    """Counts and logs an attempt, without any address, subject or text."""
+    """Counts and logs an attempt, without address, subject or text."""
     message, outcome = recorded.leased.message, recorded.outcome
     ctx.metrics.count("steward_messages_total", channel=str(message.channel), outcome=str(outcome.result))
     fields = {

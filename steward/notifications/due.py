@@ -1,4 +1,4 @@
-"""Computes when a message is due and tried again: windows, quiet hours, digests and backoff.
+"""Computes when a message is due and when it is retried: windows, quiet hours, digests and backoff.
 
 See docs/design/notifications.md#when-a-message-is-due.
 """
@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 from steward.model.notice import Digest, MailChoice, QuietHours
 from steward.scheduling.zones import instant_of
 
-# The delay of a message about an approval, as a share of the approval's lifetime, and at least a minute.
+# The maximum delay of a message about an approval, as a share of its lifetime, but at least a minute.
 _APPROVAL_SHARE = 0.05
 _APPROVAL_SOONEST = timedelta(minutes=1)
-# The wait after each failed delivery, give or take a fifth; the last value applies to all further ones.
+# The wait after each failed delivery, ±20 %; the last value applies to all further ones.
 BACKOFF = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1800, 7200, 21_600, 43_200))
 TRIED_FOR = timedelta(hours=24)
 _SPREAD = 0.2
@@ -25,7 +25,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class ApprovalSpan:
-    """An approval in a message: when its notice was created, and the span in which it can be decided."""
+    """An approval in a message: when its notice was created, and the span for the decision."""
 
     told_at: datetime
     asked_at: datetime
@@ -40,7 +40,7 @@ class ApprovalSpan:
 
 @dataclass(frozen=True, slots=True)
 class DueRules:
-    """The rules for when a message is due to a receiver by a channel; a route has only a window."""
+    """The rules for when a message to a receiver is due on a channel; a route has only a window."""
 
     window: timedelta
     last_closed_at: datetime | None
@@ -52,7 +52,7 @@ class DueRules:
 
 
 def due_at(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan]) -> datetime:
-    """Returns when a message that receives a notice at `now` is due; `approvals` are those it is about."""
+    """Returns when a message that gets a notice at `now` is due; `approvals` are those in the message."""
     if rules.choice is MailChoice.DIGEST and rules.digest is not None and rules.zone is not None:
         due = next_digest(now, rules.digest, rules.zone)
     else:
@@ -82,14 +82,14 @@ def next_digest(now: datetime, digest: Digest, zone: ZoneInfo) -> datetime:
 
 
 def end_of_quiet(moment: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetime:
-    """Returns `moment`, or the end of the quiet hours around it; adjoining quiet hours count as one.
+    """Returns `moment`, or the end of the quiet hours around it; adjoining ones count as one.
 
     Quiet hours with equal start and end are empty.
     """
     if quiet.start == quiet.end:
         return moment
     day = moment.astimezone(zone).date() - 2 * _DAY
-    for offset in range(11):  # the quiet hours of nine days ahead
+    for offset in range(11):  # looks ahead nine days
         start, end = _quiet_of(day + offset * _DAY, quiet, zone)
         if (day + offset * _DAY).weekday() in quiet.days and start <= moment < end:
             moment = end
@@ -97,7 +97,7 @@ def end_of_quiet(moment: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetim
 
 
 def _quiet_of(day: date, quiet: QuietHours, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Returns start and end of the quiet hours that begin on a day; they may end on the next day."""
+    """Returns the start and end of the quiet hours that begin on a day, possibly ending on the next."""
     last = day if quiet.end > quiet.start else day + _DAY
     return instant_of(day, quiet.start, zone)[0], instant_of(last, quiet.end, zone)[0]
 
@@ -105,9 +105,9 @@ def _quiet_of(day: date, quiet: QuietHours, zone: ZoneInfo) -> tuple[datetime, d
 def next_try(
     now: datetime, message: str, *, attempt: int, ends_at: datetime, retry_after: timedelta | None
 ) -> datetime | None:
-    """Returns when to repeat a message after its failed `attempt`-th delivery; None if that is too late.
+    """Returns when to retry a message after its failed `attempt`-th delivery; None if that is too late.
 
-    The receiver's `retry_after` is honoured up to an hour. The spread is derived from the message's id.
+    A receiver's `retry_after` is honoured up to an hour. The spread is derived from the message's id.
     """
     base = BACKOFF[min(attempt, len(BACKOFF)) - 1]
     share = zlib.crc32(f"{message}|{attempt}".encode()) / 0xFFFFFFFF

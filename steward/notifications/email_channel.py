@@ -1,4 +1,4 @@
-"""The channel `email`: one mail to one member by the operator's own mail server."""
+"""The channel `email`: one mail to one member, through the operator's own mail server."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ from steward.outbound.mail_server import MailOutcome, MailResult, MailServer
 
 _MAX_WAIT_S: Final = 60.0
 _AUTOMATIC: Final = {"Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
-# Answers that concern the server as a whole and not one message.
+# Responses that concern the server as a whole instead of one message.
 _SERVER_CODES: Final = frozenset((421, 454, 530, 534, 535, 538))
 
 
 @dataclass(frozen=True, slots=True)
 class EmailChannel:
-    """Sends mails by `server` in the name of `sender`.
+    """Sends mails through `server` in the name of `sender`.
 
-    `open_account_mail` opens the sealed content of a mail of one's account; `unsubscribe_url` returns the
-    address that ends a person's digests.
+    `open_account_mail` decrypts the content of an account mail; `unsubscribe_url` returns the address that
+    ends a person's digests.
     """
 
     transport: MailTransport
@@ -37,7 +37,7 @@ class EmailChannel:
     max_wait_s: float = field(default=_MAX_WAIT_S)
 
     async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
-        """Sends one mail. A repeat has the bytes of the first one, because the stored message is fixed."""
+        """Sends one mail. A retry sends the same bytes, because the stored message is fixed."""
         try:
             mail = await self.composed(message)
         except InvalidMail as error:
@@ -46,7 +46,7 @@ class EmailChannel:
         return _delivery_outcome(outcome)
 
     async def composed(self, message: NoticeMessage) -> MailMessage:
-        """Returns the mail as it is sent. Raises InvalidMail."""
+        """Builds the mail to send. Raises InvalidMail."""
         if message.kind is MessageKind.TRANSACTIONAL and self.open_account_mail is not None:
             mail = await self.open_account_mail(message)
             words = mail.words()
@@ -80,9 +80,9 @@ class EmailChannel:
 
 
 def _delivery_outcome(outcome: MailOutcome) -> DeliveryOutcome:
-    """Returns what the server's answer means for a message.
+    """Returns what the server's response means for a message.
 
-    What failed before the server said anything about the message is the server's own: the channel is down.
+    A failure before the server responded to the message itself means that the channel is down.
     """
     words = None if outcome.error is None else outcome.error.message
     if outcome.result is MailResult.ACCEPTED:

@@ -1,4 +1,4 @@
-"""Fan-out: adds new notices to inboxes and to the messages of people and routes, in one transaction."""
+"""Fan-out: adds new notices to inboxes and to messages of people and routes, in one transaction."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -31,9 +31,9 @@ from steward.notifications.row_transactions import together
 from steward.scheduling.zones import zone
 
 BATCH = 500
-# When one pass has more groups of a topic than this, they become one group.
+# With more groups of a topic than this in one pass, they are merged into one.
 _GROUPS_A_TOPIC = 50
-# How many events a minute are sent to a webhook one by one.
+# How many events a minute go to a webhook individually.
 _SINGLE_EVENTS = 60
 _MINUTE = timedelta(minutes=1)
 _NoticesOfPerson = tuple[PersonToTell, list[StoredNotice]]
@@ -41,9 +41,9 @@ _KIND = {MailChoice.NOW: MessageKind.NOTICES, MailChoice.DIGEST: MessageKind.DIG
 
 
 async def fan_out_due(ctx: NotificationContext) -> bool:
-    """Fans out new notices, one transaction per organization; returns True when more are likely to wait.
+    """Fans out new notices, in one transaction per organization; returns True if more are likely to wait.
 
-    A notice that fails is tried again after a minute, at most five times in all, and stops no other.
+    A notice that fails is retried after a minute, five attempts in all, and stops no other.
     """
     find = Autocommit(partial(notices.waiting, limit=BATCH))
     waiting = await ctx.engine.read(ctx.clock.now(), find)
@@ -82,9 +82,10 @@ async def _fan_out_keys(
 async def fan_out(
     tx: Tx, *, org: OrgId, ids: Sequence[NoticeId], ctx: NotificationContext
 ) -> list[StoredNotice]:
-    """Delivers those of the notices that are new to their receivers' inboxes and messages; returns them.
+    """Adds the notices that are still new to their receivers' inboxes and messages; returns them.
 
-    If they have very many receivers, some are left to the next pass, so that the transaction stays short.
+    If there are very many receivers, it leaves some notices to the next pass, so that the transaction stays
+    short.
     """
     new = await notices.lock_new(tx, org, ids)
     organization = await organizations.get(tx, org)
@@ -107,9 +108,9 @@ async def fan_out(
 def _share_out(
     audience: Audience, new: Sequence[StoredNotice], *, limit: int
 ) -> tuple[list[StoredNotice], list[_NoticesOfPerson]]:
-    """Returns the oldest notices that have at most `limit` receivers in all, and those of each person.
+    """Returns the oldest notices with at most `limit` receivers in all, and each person's notices.
 
-    One notice is always among them.
+    It always includes at least one notice.
     """
     chosen: list[StoredNotice] = []
     by_person: dict[PersonId, list[StoredNotice]] = defaultdict(list)
@@ -128,7 +129,7 @@ def _share_out(
 async def _fill_inboxes(
     tx: Tx, org: OrgId, notices_of_people: Sequence[_NoticesOfPerson]
 ) -> list[_NoticesOfPerson]:
-    """Adds notices to inboxes, those of muted automations as read; returns what to mail to each person."""
+    """Adds notices to inboxes, as read for muted automations; returns what to mail to each person."""
     unread: list[tuple[PersonId, InboxGroup]] = []
     read: list[tuple[PersonId, InboxGroup]] = []
     mails: list[_NoticesOfPerson] = []
@@ -149,12 +150,12 @@ def _is_muted(person: PersonToTell, stored: StoredNotice) -> bool:
 
 
 def _to_send(stored_notices: Iterable[StoredNotice]) -> list[StoredNotice]:
-    """Leaves out notices that may have been sent before the database was restored from a backup."""
+    """Leaves out notices possibly sent already, before the database was restored from a backup."""
     return [stored for stored in stored_notices if not stored.inbox_only]
 
 
 def _inbox_groups(stored_notices: Iterable[StoredNotice]) -> list[InboxGroup]:
-    """Groups notices by topic and subject, or by topic alone where that makes too many groups."""
+    """Groups notices by topic and subject, or only by topic if there would be too many groups."""
     by_topic: dict[Topic, dict[str, list[StoredNotice]]] = defaultdict(lambda: defaultdict(list))
     for stored in stored_notices:
         by_topic[stored.notice.topic][_subject(stored)].append(stored)
@@ -189,7 +190,7 @@ async def _mail(
     zone_name: str,
     ctx: NotificationContext,
 ) -> None:
-    """Adds notices to people's open messages, immediate ones or digests as each person prefers."""
+    """Adds notices to people's open messages, immediate or digest as each person prefers."""
     people = [person.person for person, stored_notices in mails if stored_notices]
     last_closed = await collecting.last_closed_of_all(tx, org, people, ChannelName.EMAIL)
     collected: list[CollectedNotices] = []
@@ -222,7 +223,7 @@ def _collected(
 
 
 def _approvals_of(stored_notices: Iterable[StoredNotice]) -> list[ApprovalSpan]:
-    """Returns the spans of the approvals in notices about a pending decision."""
+    """Returns the spans of the approvals in notices of a pending decision."""
     return [
         ApprovalSpan(
             stored.created_at,
@@ -237,7 +238,7 @@ def _approvals_of(stored_notices: Iterable[StoredNotice]) -> list[ApprovalSpan]:
 async def _send_to_route(
     tx: Tx, org: OrgId, route: RouteToTell, fitting: Sequence[StoredNotice], *, ctx: NotificationContext
 ) -> None:
-    """Adds notices to the route's open message; a webhook gets the first few of a minute one by one."""
+    """Adds notices to the route's open message; a webhook gets the first few of a minute individually."""
     receiver = Receiver(route.channel, MessageKind.NOTICES, route=route.route)
     if not fitting:
         return

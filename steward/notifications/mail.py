@@ -41,14 +41,14 @@ class MailWords:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A notice in a mail: its sentence, and the page it leads to."""
+    """A notice in a mail: its sentence and the page it links to."""
 
     text: str
     link: str
 
 
 def mail_words(message: NoticeMessage, *, web_origin: str) -> MailWords:
-    """Returns the content of a mail; the same message always yields the same text.
+    """Returns the content of a mail; equal messages always yield equal texts.
 
     Every link leads to a page behind sign-in, and opening it changes nothing.
     """
@@ -67,7 +67,7 @@ def mail_words(message: NoticeMessage, *, web_origin: str) -> MailWords:
 
 
 def _heading(message: NoticeMessage) -> str:
-    """Returns a summary of the message in one line, without times."""
+    """Returns a one-line summary of the message, without times."""
     if message.kind is MessageKind.TEST:
         return "This is a test mail: mail from Steward reaches you"
     counts = _counts(message.envelope)
@@ -86,7 +86,7 @@ def _heading(message: NoticeMessage) -> str:
 
 
 def _sentence_of_topic(message: NoticeMessage) -> str | None:
-    """Returns one sentence for notices of one topic; None when they do not name all automations."""
+    """Returns one sentence for notices of one topic, or None if they do not name all automations."""
     automations = {stored.notice.automation for stored in message.notices}
     named = sum(stored.notice.count for stored in message.notices)
     if not message.notices or (len(automations) > 1 and message.count != named):
@@ -130,7 +130,7 @@ def _text(heading: str, lines: Sequence[_Line], rest: _Line | None, footer: str)
 
 
 def _html(heading: str, lines: Sequence[_Line], rest: _Line | None, footer: str) -> str:
-    """Returns one column with inline styles; every text is escaped, and nothing is loaded from elsewhere."""
+    """Returns a single column with inline styles; all text is escaped and no resources are loaded."""
     paragraphs = (
         [f"<p {_LINE}><strong>{html.escape(heading)}.</strong></p>"] if len(lines) != 1 or rest else []
     )

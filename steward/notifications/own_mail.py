@@ -1,4 +1,4 @@
-"""Sends a person a test mail, and returns since when no mail goes out."""
+"""Sends a person a test mail, and tells since when mail has been failing."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,12 +33,12 @@ async def send_test(tx: Tx, actor: Actor) -> None:
 
 
 async def last_test(tx: Tx, actor: Actor) -> MailTest | None:
-    """Returns the newest test mail of the caller."""
+    """Returns the caller's latest test mail, if any."""
     return await own_mail.last_test(tx, actor.org, _receiver(actor))
 
 
 async def down_since(tx: Tx, org: OrgId) -> datetime | None:
-    """Returns since when the organization's mail waits with none accepted; None while mail goes out."""
+    """Returns since when the organization's mail has waited without any being accepted, else None."""
     mail = await own_mail.waiting(tx, org)
     if mail.oldest_due_at is None:
         return None

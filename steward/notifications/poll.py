@@ -1,4 +1,4 @@
-"""Wakes the tasks of notifications that have due rows."""
+"""Wakes the notification tasks that have due rows."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ from steward.notifications.context import NotificationContext
 
 
 async def wake_due(ctx: NotificationContext) -> bool:
-    """Wakes the tasks of this process that have due rows, found by one statement for all of them."""
+    """Wakes this process's tasks with due rows, which one statement finds for all of them."""
     find = Autocommit(partial(due_tasks.hints, channels=tuple(ctx.channels)))
     for hint in await ctx.engine.read(ctx.clock.now(), find):
         ctx.wake(hint)

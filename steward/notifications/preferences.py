@@ -32,7 +32,7 @@ async def get(tx: Tx, actor: Actor) -> OwnPreferences:
 async def change(tx: Tx, actor: Actor, after: Preferences) -> OwnPreferences:
     """Stores the caller's preferences; marks unread entries of newly muted automations as read.
 
-    Raises ValidationFailed for a muted automation that the organization does not have.
+    Raises ValidationFailed for a muted automation that is not in the organization.
     """
     before = await own_preferences.get(tx, actor.org, actor.person)
     newly_muted = sorted(after.muted - before.muted)

@@ -1,4 +1,4 @@
-"""Determines who receives a notice: the receivers of its topic, according to their preferences."""
+"""Determines who receives a notice, by its topic and people's preferences."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _ROLES: Final[Mapping[Topic, frozenset[Role]]] = {
     **{topic: _DECIDERS for topic, group in GROUPS.items() if group is NoticeGroup.APPROVALS},
     Topic.CHANGES_STOPPED: _DECIDERS,
 }
-# Topics that go to the automation's creator and to the person who started the run; members may ask for all.
+# Topics for the automation's creator and the person who started the run; members may opt in to all.
 _PERSONAL: Final = frozenset(
     (
         Topic.RUN_FAILED,
@@ -33,7 +33,7 @@ _PERSONAL: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """The possible receivers, with the automations' creators and the people who started the runs."""
+    """The possible receivers, with the creators of automations and the people who started runs."""
 
     people: Mapping[PersonId, PersonToTell]
     routes: Collection[RouteToTell]
@@ -70,7 +70,7 @@ def _receives_all(person: PersonToTell, topic: Topic) -> bool:
 
 
 def fits(route: RouteToTell, stored: StoredNotice) -> bool:
-    """Returns whether a route's filter fits a notice; no route receives that a route is broken."""
+    """Returns whether a route's filter fits a notice; notices of broken routes fit none."""
     notice = stored.notice
     return (
         notice.topic in route.topics

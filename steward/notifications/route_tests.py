@@ -1,4 +1,4 @@
-"""Tests a route with one message, delivered at once; returns the outcome and lists it."""
+"""Tests a route by delivering one message at once; returns and lists the outcome."""
 
 import asyncio
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class RouteTest:
 async def send_test(
     engine: Engine, clock: Clock, channels: Channels, org: OrgId, route: RouteId
 ) -> RouteTest:
-    """Delivers a test message within 19 seconds, with no transaction open.
+    """Delivers a test message within 19 seconds, without an open transaction.
 
     Raises NotFound, and RateLimited after ten tests of the organization in an hour.
     """
@@ -62,7 +62,7 @@ async def send_test(
 
 
 async def record_test(tx: Tx, actor: Actor, test: RouteTest, *, ends_broken: bool) -> None:
-    """Adds a test to the list of deliveries; with `ends_broken`, an accepted one unmarks a broken route."""
+    """Adds a test to the list of deliveries; with `ends_broken`, an accepted test repairs a broken route."""
     route = test.route
     if test.is_accepted:
         if ends_broken:

@@ -1,4 +1,4 @@
-"""Routes of an organization's notices, which owners create, change and delete; secrets are sealed."""
+"""The notification routes of an organization, managed by its owners; their secrets are sealed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ _CHANNEL_TITLES = {ChannelName.TEAMS: "Microsoft Teams", ChannelName.SLACK: "Sla
 
 @dataclass(frozen=True, slots=True)
 class RouteContent:
-    """An owner's choices for a route; `url` is a webhook's, `integration` and `target` a chat's."""
+    """An owner's choices for a route; `url` is for a webhook, `integration` and `target` for a chat."""
 
     name: str
     channel: ChannelName
@@ -46,7 +46,7 @@ class RouteContent:
 
 @dataclass(frozen=True, slots=True)
 class SavedRoute:
-    """A route as stored, its webhook's address, and a new secret, which is shown this once."""
+    """A stored route, its webhook's address, and a new secret, which is shown only once."""
 
     route: NotificationRoute
     url: str | None
@@ -55,14 +55,14 @@ class SavedRoute:
 
 @dataclass(frozen=True, slots=True)
 class OpenedWebhook:
-    """The address of a webhook and the secrets that sign now, the newest first."""
+    """The address of a webhook and its current signing secrets, newest first."""
 
     url: str
     secrets: tuple[str, ...]
 
 
 async def create(tx: Tx, vault: Vault, actor: Actor, content: RouteContent) -> SavedRoute:
-    """Creates a route. Raises ValidationFailed by field, and for the 21st route."""
+    """Creates a route. Raises ValidationFailed by field, also beyond 20 routes."""
     await organizations.lock(tx, actor.org)
     if len(await rows.every(tx, actor.org)) >= MAX_ROUTES:
         message = f"There are {MAX_ROUTES} routes already. Delete one that you no longer need."
@@ -88,7 +88,7 @@ async def create(tx: Tx, vault: Vault, actor: Actor, content: RouteContent) -> S
 
 
 async def change(tx: Tx, vault: Vault, actor: Actor, content: RouteContent, *, route: RouteId) -> SavedRoute:
-    """Changes a route; another address of a webhook gets a new secret, and the former one ends.
+    """Changes a route; a new webhook address gets a new secret and ends the previous one.
 
     Raises NotFound, ValidationFailed by field.
     """
@@ -120,9 +120,9 @@ async def delete(tx: Tx, actor: Actor, route: RouteId) -> None:
 
 
 async def rotate_secret(tx: Tx, vault: Vault, actor: Actor, route: RouteId) -> SavedRoute:
-    """Creates a new secret that signs at once; the former one signs as well for 24 hours.
+    """Creates a secret that signs at once; the previous one also signs for 24 hours.
 
-    Raises NotFound, and WrongState for a route that signs nothing.
+    Raises NotFound, and WrongState for a route without signatures.
     """
     before = await _locked(tx, actor.org, route)
     if before.webhook is None:
@@ -151,12 +151,12 @@ async def send_again(tx: Tx, actor: Actor, route: RouteId, message: MessageId) -
 
 
 async def url_of(tx: Tx, vault: Vault, route: NotificationRoute) -> str | None:
-    """Returns the address of a webhook; null for a chat."""
+    """Returns the address of a webhook, or None for a chat."""
     return None if route.webhook is None else (await open_webhook(tx, vault, route)).url
 
 
 async def open_webhook(tx: Tx, vault: Vault, route: NotificationRoute) -> OpenedWebhook:
-    """Opens address and secrets of a webhook; a former secret only while it counts. Raises CannotOpen."""
+    """Decrypts the address and secrets of a webhook, leaving out an expired secret. Raises CannotOpen."""
     sealed = route.webhook
     if sealed is None:
         raise LookupError("only a webhook has an address")
@@ -207,7 +207,7 @@ async def _locked(tx: Tx, org: OrgId, route: RouteId) -> NotificationRoute:
 
 
 async def _check(tx: Tx, vault: Vault, org: OrgId, content: RouteContent) -> None:
-    """Raises ValidationFailed with every fault of a route."""
+    """Raises ValidationFailed with all errors of a route."""
     errors: dict[str, list[str]] = {}
     if content.channel is ChannelName.WEBHOOK:
         errors |= _webhook_faults(vault, org, content)

@@ -1,4 +1,4 @@
-"""Handles rows of one organization in one transaction; a row that fails stops no other."""
+"""Processes rows of one organization in one transaction; a row that fails does not stop others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class RowsAct(Protocol[K_contra, T_co]):
-    """A transaction over several rows of an organization; returns what it did."""
+    """A transaction over several rows of an organization; returns its results."""
 
     def __call__(self, tx: Tx, *, org: OrgId, keys: Sequence[K_contra]) -> Awaitable[Sequence[T_co]]: ...
 
@@ -30,13 +30,13 @@ async def together(
     act: RowsAct[K, T],
     defer: Callable[[OrgId, K, Exception], Awaitable[None]],
 ) -> list[T]:
-    """Runs `act` for all of the rows in one transaction, or for each alone when that fails.
+    """Runs `act` for all rows in one transaction or, if that fails, for each row in its own.
 
-    Returns the results of `act`; passes a row that fails alone to `defer`. Raises errors of the process or
-    of the database itself.
+    Returns the results of `act`; passes a row that fails on its own to `defer`. Raises errors of the process
+    and of the database itself.
     """
     write = ctx.engine.write(ctx.clock.now(), partial(act, org=org, keys=keys), org=org)
-    # gather() returns the exception: only the worker's loop may catch every exception.
+    # gather() returns the exception, since only the worker's loop may catch all exceptions.
     [outcome] = await asyncio.gather(write, return_exceptions=True)
     if not isinstance(outcome, BaseException):
         return list(outcome)
@@ -48,7 +48,7 @@ async def together(
 
 
 def row_error(error: BaseException) -> Exception:
-    """Returns an error that a row caused; raises an error of the process or of the database itself."""
+    """Returns an error caused by a row; raises one of the process or of the database itself."""
     if isinstance(error, Unavailable) or not isinstance(error, Exception):
         raise error
     return error

@@ -1,4 +1,4 @@
-"""The state of notifications: gauges, and since when no mail goes out."""
+"""The state of notifications: gauges, and since when mail has been failing."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -8,7 +8,7 @@ from steward.database.notifications import gauges
 from steward.model.notice import ChannelName
 from steward.notifications.context import NotificationContext
 
-# Mail counts as down when some waits and none was accepted for this long.
+# Mail counts as down if some waits and none was accepted for this long.
 MAIL_SILENCE: Final = timedelta(minutes=15)
 
 
@@ -26,7 +26,7 @@ async def export_gauges(ctx: NotificationContext) -> bool:
 
 
 async def mail_down_since(tx: Tx) -> datetime | None:
-    """Returns since when mail waits without being accepted; None while mail goes out."""
+    """Returns since when mail has waited without any being accepted, else None."""
     mail = await gauges.mail(tx)
     if mail.oldest_due_at is None:
         return None

@@ -1,6 +1,6 @@
-"""The sentence that presents a notice, and the page of the web app that it links to.
+"""The sentence for a notice, and the page of the web app that it links to.
 
-The names in it are quoted, since people choose them; no times stand in it, since every reader has a zone.
+Names are quoted, since people choose them; times are left out, since readers are in different zones.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from steward.model.json import JsonObject
 from steward.model.notice import Topic
 
 INBOX_PAGE: Final = "/inbox"
-# For one notice, for several of one automation, and for those of several automations.
+# For one notice, for several of one automation, and for notices of several automations.
 _SENTENCES: Final[Mapping[Topic, tuple[str, str, str]]] = {
     Topic.APPROVAL_WAITING: (
         "{automation} asks for approval of {amount}",
@@ -99,9 +99,9 @@ class NoticeIds:
 
 
 def sentence(topic: Topic, facts: JsonObject, *, count: int = 1, automations: int = 1) -> str:
-    """Returns the sentence for `count` notices of one topic about so many automations.
+    """Returns the sentence for `count` notices of one topic about `automations` automations.
 
-    `facts` are those of the latest of them. One notice of an undo says so before the automation's name.
+    `facts` are those of the latest notice. A single notice of an undo says so before the automation's name.
     """
     singular, several, many = _SENTENCES[topic]
     text = singular if count == 1 else several if automations == 1 else many

@@ -1,4 +1,4 @@
-"""The signed webhook: a small JSON body, Standard Webhooks headers, and outcomes of responses."""
+"""The signed webhook: a small JSON body, Standard Webhooks headers, and outcomes from responses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ _GONE = 410
 
 
 def wire_type(topic: Topic) -> str:
-    """Returns a topic as the `type` of a delivery: `approval_waiting` is `approval.waiting`."""
+    """Returns a topic in the form of a delivery's `type`: `approval_waiting` becomes `approval.waiting`."""
     return topic.replace("_", ".", 1)
 
 
 def webhook_body(message: NoticeMessage, web_origin: str) -> bytes:
-    """Returns the body of a delivery; the same message has the same bytes."""
+    """Returns the body of a delivery; equal messages have equal bytes."""
     if message.kind is MessageKind.TEST:
         body = _body(TEST_TYPE, message, _data(message, None, f"{web_origin}{ROUTES_PAGE}"))
     elif len(message.notices) == 1:
@@ -70,7 +70,7 @@ def _data(message: NoticeMessage, notice: Notice | None, url: str) -> dict[str, 
 
 
 def _summary(message: NoticeMessage) -> dict[str, JsonValue]:
-    """Returns the summary of a grouped delivery, as fixed when the message was closed."""
+    """Returns the summary of a grouped delivery, which was fixed when the message was closed."""
     topics = message.envelope.get("topics")
     by_topic = topics if isinstance(topics, Mapping) else {}
     return {
@@ -90,7 +90,7 @@ class WebhookChannel:
     web_origin: str
 
     async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
-        """Posts one message, signed again with the time of this attempt."""
+        """Posts one message with a new signature for the time of this attempt."""
         try:
             opened = await self.engine.read(
                 self.clock.now(), partial(self._opened, message=message), org=message.org
@@ -130,7 +130,7 @@ class WebhookChannel:
 
 
 def outcome_of_error(error: CallError) -> DeliveryOutcome:
-    """Returns the outcome of a failed call; a forbidden address is refused permanently."""
+    """Returns the outcome of a failed call; a forbidden address counts as permanently refused."""
     if isinstance(error, CallRefused):
         return DeliveryOutcome(DeliveryResult.REFUSED, error=error.sentence)
     pause = None if error.wait_s is None else min(timedelta(seconds=error.wait_s), LONGEST_RETRY_AFTER)
