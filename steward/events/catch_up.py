@@ -1,4 +1,4 @@
-"""Catch-up: reads stores again and stores as events what was not delivered."""
+"""Catch-up: reads stores again and stores undelivered changes as events."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -34,26 +34,26 @@ from steward.model.ids import IntegrationId, OrgId, RisingIds
 from steward.outbound.errors import CallError, CallRefused
 
 _OVERLAP = timedelta(minutes=2)
-# Stores tell whole seconds. What was modified a moment ago may change again within its second, and what was
-# read would not show it; the next reading takes it, if it was not delivered by then.
+# Stores report whole seconds, so a very recent change may be followed by another in the same second, which
+# would stay unnoticed. The next read takes it if it was not delivered by then.
 _SETTLED = timedelta(seconds=5)
 _ORDERS_SINCE = timedelta(days=90)
 _COMPARE_EVERY = timedelta(days=1)
 _LONGEST_WAIT = timedelta(minutes=60)
 _MAX_CONCURRENT = 200
-_IDS = RisingIds()  # what was created comes before its change
+_IDS = RisingIds()  # so that creation comes before changes
 _DELETED = {"product": "products/delete"}
 
 
 @dataclass(frozen=True, slots=True)
 class _StoreReading:
-    """A type of object of a store that is read again now."""
+    """An object type of a store to read again now."""
 
     connection: Connection
     connector: Connector
     secrets: ConnectionSecrets
     row: CatchUp
-    heard: Mapping[str, datetime | None]  # the topics that are listened to, and since when
+    heard: Mapping[str, datetime | None]  # the active topics, and since when
 
     @property
     def org(self) -> OrgId:
@@ -67,7 +67,7 @@ class _StoreReading:
 
 
 async def catch_up_due(ctx: EventContext) -> bool:
-    """Reads again what is due; a store that cannot be read is tried again later, alone."""
+    """Reads all due object types again; defers a store that cannot be read, without affecting others."""
     due_rows = await ctx.engine.read(ctx.clock.now(), catch_ups.due)
     entered = 0
     for org, (integration, object_type) in due_rows:
@@ -96,7 +96,7 @@ async def _defer(ctx: EventContext, org: OrgId, integration: IntegrationId, obje
 
 
 async def _catch_up(ctx: EventContext, org: OrgId, integration: IntegrationId, object_type: str) -> int:
-    """Fills the snapshots, or reads what changed; returns how many undelivered events it stored."""
+    """Fills the snapshots or reads changes; returns the number of undelivered events it stored."""
     open_ = partial(
         _open,
         org=org,
@@ -129,7 +129,7 @@ async def _open(
     integration: IntegrationId,
     object_type: str,
 ) -> _StoreReading | None:
-    """Opens the catch-up read of a store; defers it and returns None while the store is not connected."""
+    """Opens a store for catch-up; returns None, and defers it, if it is not connected."""
     connection = await connections.get(tx, org, integration)
     row = (await catch_ups.of(tx, org, integration)).get(object_type)
     connector = None if connection is None else vault.connectors.get(connection.kind)
@@ -145,7 +145,7 @@ async def _open(
 
 
 async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> None:
-    """Fills the object snapshots of a store, so that topics can be derived."""
+    """Fills the object snapshots of a store, which topics are derived from."""
     now, kind, source = ctx.clock.now(), reading.row.object_type, reading.connector.events
     since = now - _ORDERS_SINCE if kind == "order" else None
     async for page in reader.read(CHANGED, ChangedQuery(kind, since)):
@@ -174,7 +174,7 @@ async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> No
 
 
 async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
-    """Reads what was modified since the last reading, and once a day what was deleted."""
+    """Reads the changes since the last read and, once a day, the deletions."""
     began, row = ctx.clock.now(), reading.row
     after = max(row.read_until - _OVERLAP, row.since)
     entered = 0
@@ -188,7 +188,7 @@ async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
         ids_at = began
 
     async def done(tx: Tx) -> None:
-        if entered:  # was a subscription switched off?
+        if entered:  # may mean that a subscription was removed at the store
             await subscriptions.schedule_check_if_listening(tx, reading.org, reading.integration)
         await catch_ups.read_on(
             tx,
@@ -211,7 +211,7 @@ async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
 async def _enter(
     ctx: EventContext, reading: _StoreReading, changed: Sequence[Event], *, now: datetime
 ) -> int:
-    """Stores the changed objects that no delivery reported as events; returns how many."""
+    """Stores changed objects that no delivery reported as events; returns how many."""
     source = reading.connector.events
     if source is None:
         return 0
@@ -247,7 +247,7 @@ def _starts_runs(
 def _polled(
     reading: _StoreReading, event: Event, body: str, *, now: datetime, modified_at: datetime
 ) -> NewEvent:
-    """Returns an event whose key contains `modified_at`, the time with which the object was read."""
+    """Returns an event keyed by `modified_at`, the object's modification time when it was read."""
     parts = ("poll", event.native, event.object_id or "", modified_at.isoformat())
     raw = body.encode("utf-8")
     return NewEvent(
@@ -271,7 +271,7 @@ async def _keep(ctx: EventContext, org: OrgId, new: Sequence[NewEvent]) -> int:
 
 
 async def _compare(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
-    """Stores deletion events for objects that are no longer in the shop."""
+    """Stores deletion events for objects that are no longer in the store."""
     kind = reading.row.object_type
     topic = _DELETED.get(kind, "")
     spec = reading.connector.topics.get(topic)

@@ -1,4 +1,4 @@
-"""The dependencies of the periodic tasks of events."""
+"""The dependencies of the periodic event tasks."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +20,7 @@ class EventRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContext(TaskContext):
-    """The periodic tasks' view of the process; `vault` opens the stores that send events."""
+    """The periodic tasks' view of the process; `vault` gives access to the stores."""
 
     vault: Vault
     automation_rules: AutomationRules

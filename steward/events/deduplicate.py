@@ -1,4 +1,4 @@
-"""Decides which topics of an event are new, since deliveries and catch-up may report it twice."""
+"""Decides which topics of an event are new, since delivery and catch-up may both report it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -16,15 +16,15 @@ def new_topics(
     active_since: Mapping[str, datetime | None] | None,
     offered: Mapping[str, TopicSpec],
 ) -> tuple[str, ...]:
-    """Returns the topics of an event that start runs: those not reported yet by a delivery or by catch-up.
+    """Returns the topics of an event that start runs: those not reported before.
 
-    `active_since` is None for a delivery. For what catch-up has read it names the active topics, with the
-    instant that began; what happened before starts nothing.
+    `active_since` is None for a delivery. For catch-up it maps the active topics to the instant from which
+    they are active; earlier changes start nothing.
 
-    A delivery repeats what catch-up read with the same or a later modified time, and the other way round. An
-    object is created once, whatever its modified time. Topics worked out from the object's state depend on
-    that alone: one that catch-up finds with the modified time of a delivery shows that the object has changed
-    again within that second. An object read as it was when its creation was delivered has not been updated.
+    An event is a repeat if the other source has reported the object with the same or a later modified time. A
+    creation is reported only once, whatever its modified time. Topics derived from the object's state depend
+    only on that state: if catch-up derives one at the modified time of a delivery, the object has changed
+    again within that second. An object that is unchanged since its delivered creation was not updated.
     """
     worked_out = {topic for topic in derived.topics if offered[topic].derived}
     direct = _reported_directly(derived, snapshot, worked_out)
@@ -39,7 +39,7 @@ def new_topics(
 def _new_in_delivery(
     event: Event, derived: DerivedTopics, direct: Mapping[str, ReportedTimes]
 ) -> tuple[str, ...]:
-    """Returns all topics but repeated ones; none when all that the store itself sends are repeated."""
+    """Returns all topics that are not repeats, or none if all that the store sends are repeats."""
     fresh = _not_repeated(event, direct, polled=False)
     if direct and not fresh:
         return ()
@@ -76,7 +76,7 @@ def _fresh_in_catch_up(
 
 
 def _is_as_created(event: Event, direct: Mapping[str, ReportedTimes]) -> bool:
-    """Returns whether the object is read as it was when its creation was delivered."""
+    """Returns whether the object is unchanged since its creation was delivered."""
     if event.modified_at is None:
         return False
     return any(
@@ -107,7 +107,7 @@ def reported_after(
 
 
 def _was_active(event: Event, topic: str, active_since: Mapping[str, datetime | None]) -> bool:
-    """Returns whether the topic was listened to when the event happened; stores send whole seconds."""
+    """Returns whether the topic was active when the event happened; stores report whole seconds."""
     if topic not in active_since:
         return False
     since = active_since[topic]

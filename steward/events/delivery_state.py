@@ -1,4 +1,4 @@
-"""Computes and stores whether each topic is delivered, as shown with the automations."""
+"""Computes and stores whether each topic is delivered, which the API shows with automations."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ GONE = "The store cannot send this any more."
 
 
 async def update_deliveries(tx: Tx, org: OrgId, integration: IntegrationId, connector: Connector) -> None:
-    """Stores the delivery state of every needed topic: subscribed, and for derived ones filled."""
+    """Stores the delivery state of every needed topic: subscribed and, for derived topics, filled."""
     listener = await subscriptions.lock(tx, org, integration)
     if listener is None:
         return

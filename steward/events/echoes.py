@@ -1,4 +1,4 @@
-"""The echo guard: recognizes events of an automation's own changes, and loops of automations."""
+"""The echo guard: recognizes events of an automation's own changes, and loops between automations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class _TopicalEvent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Echoes:
-    """The automations' changes in one store within the last ten minutes."""
+    """The changes that automations made in one store within the last ten minutes."""
 
     changes: Sequence[OwnChange]
 
     def is_own(self, automation: AutomationId, row: EventRow, event: Event) -> bool:
         """Returns whether the event reports the automation's own change.
 
-        The last change of the object and the time of the event's arrival decide, not the time of matching.
+        It compares the object's last change with the event's arrival, not with the time of matching.
         """
         changes = self._of(automation, event)
         if not changes:
@@ -53,7 +53,10 @@ class Echoes:
     def loops(
         self, waiting: Mapping[str, Sequence[AutomationId]], topical: Sequence[_TopicalEvent]
     ) -> Iterator[tuple[AutomationId, str]]:
-        """Automations that changed the object of a further event in five event-started runs, with why."""
+        """Yields automations caught in a loop, each with the reason.
+
+        An automation is in a loop if five event-started runs of it changed the object of yet another event.
+        """
         looping: set[AutomationId] = set()
         for item in topical:
             event = item.event

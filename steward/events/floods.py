@@ -1,4 +1,4 @@
-"""Flood limits of a store's address: events and bytes of the last ten seconds, in this process."""
+"""Flood limits per store address: events and bytes of the last ten seconds, in this process."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
@@ -32,12 +32,12 @@ class _Window:
 
 @dataclass(slots=True)
 class Floods:
-    """The windows of the addresses that were used lately."""
+    """The windows of recently used addresses."""
 
     windows: "OrderedDict[str, _Window]" = field(default_factory=OrderedDict)
 
     def take(self, address: str, now: float) -> None:
-        """Admits one delivery. Raises Unavailable with the seconds until there is room again."""
+        """Admits one delivery. Raises Unavailable with the seconds until the next one is admitted."""
         window = self.windows.setdefault(address, _Window())
         self.windows.move_to_end(address)
         if len(self.windows) > _MAX_ADDRESSES:
@@ -50,9 +50,9 @@ class Floods:
         window.add(now, 1, 0)
 
     def weigh(self, address: str, now: float, *, size: int) -> None:
-        """Counts the bytes of a delivery that was taken up."""
+        """Counts the bytes of an admitted delivery."""
         self.windows.setdefault(address, _Window()).add(now, 0, size)
 
     def doubt(self, address: str, now: float) -> None:
-        """Counts a delivery with a wrong signature a second time."""
+        """Counts a delivery with a wrong signature twice."""
         self.windows.setdefault(address, _Window()).add(now, 1, 0)

@@ -32,7 +32,7 @@ from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import TOO_LARGE, EventRunRequest
 
 BATCH = 200
-# The event of an object that an automation is writing waits for the outcome, which the echo guard needs.
+# Events of an object that an automation is writing wait for the outcome, which the echo guard needs.
 _WAIT_FOR_OUTCOME = timedelta(seconds=2)
 _ObjectKey = tuple[str, str]
 _AutomationsByTopic = Mapping[str, Sequence[AutomationId]]
@@ -40,7 +40,7 @@ _AutomationsByTopic = Mapping[str, Sequence[AutomationId]]
 
 @dataclass(frozen=True, slots=True)
 class _ReadEvent:
-    """A stored event with its parsed body; None when the body is no event, or was too large to be stored."""
+    """A stored event with its parsed body; None if it is invalid or was too large to store."""
 
     row: EventRow
     event: Event | None
@@ -72,7 +72,7 @@ class _StoreBatch:
 
 @dataclass(frozen=True, slots=True)
 class _StoreEvents:
-    """The topics of one store's events, the automations they start, and the recent changes of those."""
+    """The topics of one store's events, the automations they start, and those automations' changes."""
 
     store: Connection
     topical: Sequence[_EventTopics]
@@ -82,18 +82,18 @@ class _StoreEvents:
 
 @dataclass(slots=True)
 class _MatchOutcome:
-    """The result of one transaction: matched events with their pointers, and postponed ones."""
+    """The result of one transaction: matched events with their pointers, and postponed events."""
 
     matched: dict[str, JsonObject] = field(default_factory=dict)
     later: list[str] = field(default_factory=list)
-    not_run: Counter[str] = field(default_factory=Counter)  # by reason
-    stores_to_check: list[IntegrationId] = field(default_factory=list)  # stores that report revoked keys
+    not_run: Counter[str] = field(default_factory=Counter)  # number of runs not started, by reason
+    stores_to_check: list[IntegrationId] = field(default_factory=list)  # stores that reported revoked keys
 
 
 async def match_due(ctx: EventContext) -> bool:
-    """Matches waiting events, organization by organization; True when there were some.
+    """Matches waiting events by organization; returns True if there were any.
 
-    An event that fails is deferred alone, and set aside as poison after the fifth failure.
+    An event that fails is deferred on its own, and set aside as poison after the fifth failure.
     """
     due = await ctx.engine.read(ctx.clock.now(), Autocommit(partial(events.due, max_rows=BATCH)))
     by_org: dict[OrgId, list[str]] = {}
@@ -108,7 +108,7 @@ async def match_due(ctx: EventContext) -> bool:
 
 
 async def _match(ctx: EventContext, org: OrgId, ids: Sequence[str]) -> int:
-    """Matches events of one organization in one transaction; when that fails, each in its own."""
+    """Matches events of one organization in one transaction or, if that fails, each in its own."""
     result = await tried(_match_together(ctx, org, ids))
     if isinstance(result, int):
         return result
@@ -151,7 +151,7 @@ def _source(vault: Vault, store: Connection | None) -> EventSource | None:
 
 
 def _parse(ctx: EventContext, row: EventRow, store: Connection | None) -> Event | None:
-    """Parses a body; one that is no event of its store's matches nothing."""
+    """Parses a body; an invalid one returns None and matches nothing."""
     source = _source(ctx.vault, store)
     if source is None or row.body is None:
         return None
@@ -170,12 +170,12 @@ async def _commit(
     read: Sequence[_ReadEvent],
     stores: Mapping[IntegrationId, Connection],
 ) -> _MatchOutcome:
-    """Locks the events, enqueues their runs and marks the events as matched, all or nothing."""
+    """Locks the events, enqueues their runs and marks them as matched, all or nothing."""
     done = _MatchOutcome()
     batches = await _batches(tx, org, ctx.vault, read, stores, done=done)
-    # From here on nobody pauses one of these automations before the commit, and no other process matches
-    # events of these stores: what was reported of an object is read after that. Schedules are locked first
-    # and all together, before an automation is paused here or anything is stamped.
+    # Until the commit nobody can pause one of these automations, and no other process matches events of these
+    # stores; the reported times of objects are read only after that. All schedules are locked first, before
+    # an automation is paused or a run is stamped.
     startable = {automation for batch in batches for ids in batch.automations.values() for automation in ids}
     if startable:
         await active_run.lock(tx, org, startable)
@@ -198,7 +198,7 @@ async def _batches(
     *,
     done: _MatchOutcome,
 ) -> list[_StoreBatch]:
-    """Locks the events and groups them by store; events of a store that cannot send any match nothing."""
+    """Locks the events and groups them by store; events of stores that cannot send any match nothing."""
     locked = await events.lock(tx, org, [item.row.id for item in read])
     by_store: dict[IntegrationId, list[_ReadEvent]] = {}
     for item in read:
@@ -218,7 +218,7 @@ async def _batches(
 
 
 async def _topics_of_store(tx: Tx, batch: _StoreBatch, *, done: _MatchOutcome) -> _StoreEvents:
-    """Derives the topics of a store's events; events of objects that are being written now are postponed."""
+    """Derives the topics of a store's events; postpones events of objects that are being written."""
     org, integration = batch.store.org, batch.store.integration_id
     automation_ids = sorted({automation for ids in batch.automations.values() for automation in ids})
     ready = await _postpone_written(tx, batch, automation_ids, done=done)
@@ -234,7 +234,7 @@ async def _topics_of_store(tx: Tx, batch: _StoreBatch, *, done: _MatchOutcome) -
 async def _postpone_written(
     tx: Tx, batch: _StoreBatch, automation_ids: Sequence[AutomationId], *, done: _MatchOutcome
 ) -> list[_ReadEvent]:
-    """Returns the events that can be matched now; those of objects being written are postponed."""
+    """Returns the events that can be matched now; postpones events of objects being written."""
     if not automation_ids:
         return list(batch.read)
     org, integration = batch.store.org, batch.store.integration_id
@@ -255,7 +255,7 @@ def _automations_started(batch: _StoreBatch, topical: Sequence[_EventTopics]) ->
 
 
 async def _start(tx: Tx, ctx: EventContext, from_store: _StoreEvents, *, done: _MatchOutcome) -> None:
-    """Enqueues the runs of a store's events, but for automations that are paused by now."""
+    """Enqueues the runs of a store's events, except for automations paused in the meantime."""
     org = from_store.store.org
     if not from_store.automations:
         return
@@ -263,7 +263,7 @@ async def _start(tx: Tx, ctx: EventContext, from_store: _StoreEvents, *, done: _
         await lifecycle.pause_by_service(tx, org, automation, reason=reason, rules=ctx.automation_rules)
     integration = from_store.store.integration_id
     active = await subscriptions.automations_by_topic(tx, org, integration, from_store.automations)
-    # An automation that was added since the first look was added after these events came, and is not locked.
+    # An automation added since `active_run.lock` is not locked, but these events precede it.
     by_topic = {
         topic: [automation for automation in ids if automation in active.get(topic, ())]
         for topic, ids in from_store.automations.items()
@@ -291,7 +291,7 @@ def _run_requests(
 
 @dataclass(slots=True)
 class _Derivation:
-    """Derives topics event by event; later events of an object see what earlier ones changed."""
+    """Derives topics event by event; later events see the changes of earlier ones."""
 
     batch: _StoreBatch
     catch_ups: Mapping[str, CatchUp]
@@ -300,7 +300,7 @@ class _Derivation:
     changed: dict[_ObjectKey, ObjectSnapshot | None] = field(default_factory=dict)
 
     def topics(self, item: _ReadEvent, *, done: _MatchOutcome) -> tuple[str, ...]:
-        """Returns the topics of an event and notes the object's new state."""
+        """Returns the topics of an event and records the object's new state."""
         event, key = item.event, _key(item.event)
         if event is None or key is None:
             return self._topics_by_name(item)
@@ -332,7 +332,7 @@ class _Derivation:
         )
 
     def _catch_up_of(self, event: Event) -> CatchUp | None:
-        """Returns the catch-up that reads the event's object, or the product that the object belongs to."""
+        """Returns the catch-up that reads the event's object, or the product it belongs to."""
         catch_up = self.catch_ups.get(event.object_type)
         if catch_up is None and event.parent_id:
             return self.catch_ups.get("product")
@@ -342,7 +342,7 @@ class _Derivation:
         return self.changed[key] if key in self.changed else self.snapshots.get(key)
 
     def _topics_by_name(self, item: _ReadEvent) -> tuple[str, ...]:
-        """Returns the topics of the native topic, which is all that is known of a body too large to store."""
+        """Returns the topics of the native topic; of a body too large to store, nothing else is known."""
         if not item.row.oversize:
             return ()
         offered = self.batch.offered.items()
@@ -358,7 +358,7 @@ class _Derivation:
         *,
         polled: bool,
     ) -> ObjectSnapshot:
-        """Returns the object after an event that reports `fields` of it; None keeps the earlier fields."""
+        """Returns the object after an event that reports its `fields`; None keeps the earlier fields."""
         reported: Mapping[str, ReportedTimes] = deduplicate.reported_after(
             event, derived, snapshot, polled=polled, offered=self.batch.offered
         )
@@ -370,7 +370,7 @@ class _Derivation:
 
 
 def _fields_to_store(derived: DerivedTopics, topics: Sequence[str], *, polled: bool) -> JsonObject | None:
-    """Returns the fields the event reports; None for a repeated delivery."""
+    """Returns the fields that the event reports, or None for a repeated delivery."""
     is_repeat = not polled and bool(derived.topics) and not topics
     return None if is_repeat else derived.seen
 
@@ -378,7 +378,7 @@ def _fields_to_store(derived: DerivedTopics, topics: Sequence[str], *, polled: b
 async def _derive_all(
     tx: Tx, batch: _StoreBatch, ready: Sequence[_ReadEvent], *, done: _MatchOutcome
 ) -> list[_EventTopics]:
-    """Derives the topics of each event, in order, and stores the objects' new state."""
+    """Derives the topics of each event in order, and stores the objects' new state."""
     org, integration = batch.store.org, batch.store.integration_id
     derivation = await _start_derivation(tx, batch, ready)
     topical = [_EventTopics(item, derivation.topics(item, done=done)) for item in ready]
@@ -413,7 +413,7 @@ def _objects(event: Event | None) -> tuple[_ObjectKey, ...]:
 
 
 def _started(item: _EventTopics, by_topic: _AutomationsByTopic) -> Iterator[tuple[AutomationId, str]]:
-    """Yields each automation that the event starts, once, with the first of its topics."""
+    """Yields each automation that the event starts once, with the first matching topic."""
     started: set[AutomationId] = set()
     for topic in item.topics:
         for automation in by_topic.get(topic, ()):
@@ -430,7 +430,7 @@ async def _enqueue(
     *,
     done: _MatchOutcome,
 ) -> None:
-    """Enqueues the runs automation by automation; the caller has locked their queues."""
+    """Enqueues the runs by automation; the caller has locked their queues."""
     if not requests:
         return
     by_id = await automations.among(tx, org, requests)
@@ -455,7 +455,7 @@ async def _enqueue(
 
 
 def _pointer(event: Event | None) -> JsonObject:
-    """Returns the reference to the object that the event's runs read again; empty without an object."""
+    """Returns the pointer to the object that the event's runs read again; empty without an object."""
     if event is None or event.object_id is None:
         return {}
     occurred = None if event.occurred_at is None else event.occurred_at.isoformat()

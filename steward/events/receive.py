@@ -34,28 +34,28 @@ from steward.telemetry.redact import Secret
 
 LARGEST = 256 * 1024
 _MAX_OPENED = 1_000
-_OPENED_SECONDS = 600.0  # one that is replaced ends within this of its time
+_OPENED_SECONDS = 600.0  # cache of secrets; a replaced address ends within it
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """A store's address that is open: whose it is, and what deliveries to it are held against."""
+    """An open store address: its owner, and what deliveries to it are checked against."""
 
     org: OrgId
     integration: IntegrationId
     source: EventSource
     signing: tuple[Secret, ...]
     held_against: EventSecrets
-    key_hash: str  # the hash of its key, for logs and limits
+    key_hash: str  # the hash of the address key, for logs and limits
 
     def signed(self) -> BodySigner:
-        """Returns the signer of a body as it streams; without a secret no signature is right."""
+        """Returns the signer of a streamed body; without a secret no signature is valid."""
         return BodySigner([secret.reveal().encode("utf-8") for secret in self.signing])
 
 
 @dataclass(slots=True)
 class DeliveryIntake:
-    """The dependencies of taking in deliveries, and recently opened secrets by connection version."""
+    """The dependencies for receiving deliveries, and recently opened secrets by connection version."""
 
     engine: Engine
     clock: Clock
@@ -63,7 +63,7 @@ class DeliveryIntake:
     log: Log
     metrics: Metrics
     floods: Floods = field(default_factory=Floods)
-    ids: RisingIds = field(default_factory=RisingIds)  # events are matched in the order they came
+    ids: RisingIds = field(default_factory=RisingIds)  # events are matched in order of arrival
     opened: "OrderedDict[tuple[str, int], tuple[float, tuple[Secret, ...]]]" = field(
         default_factory=OrderedDict
     )
@@ -119,7 +119,7 @@ class DeliveryIntake:
     async def take(self, address: StoreAddress, headers: Mapping[str, str], body: RawBody) -> bool:
         """Stores a genuine delivery durably; returns whether there is something new to match.
 
-        Raises Unauthenticated, and Unavailable when it could not be stored.
+        Raises Unauthenticated, and Unavailable if it could not be stored.
         """
         self.floods.weigh(address.key_hash, self.clock.monotonic(), size=body.size)
         verdict = address.source.verify_event(headers, body, address.held_against)

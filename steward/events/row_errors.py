@@ -1,4 +1,4 @@
-"""Runs the work of one row so that its failure does not stop the next."""
+"""Runs the work of one row so that its failure does not stop the next row."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def tried(act: Awaitable[T]) -> T | Exception:
-    """Returns the result of `act` or its error. Raises Unavailable when the database failed."""
+    """Returns the result of `act`, or its error. Raises Unavailable if the database failed."""
     [result] = await asyncio.gather(act, return_exceptions=True)
     if isinstance(result, Unavailable):
         raise result

@@ -39,7 +39,7 @@ _SWITCHED_OFF = (
 _BROKEN = "Its subscriptions could not be made because of a defect of the service. Tell its operator."
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _KEY_BEFORE = f"{EVENT_KEY}{BEFORE}"
-# The object type of each topic's objects, where they can be read again.
+# By topic prefix: the object type to read again.
 _ABOUT = {
     "orders": "order",
     "refunds": "order",
@@ -51,7 +51,7 @@ _ABOUT = {
 
 @dataclass(frozen=True, slots=True)
 class _SubscriptionCheck:
-    """A check of a store's subscriptions: what to ask of it, and what was known before."""
+    """A check of a store's subscriptions: what to request from it, and the earlier state."""
 
     connection: Connection
     connector: Connector
@@ -62,9 +62,9 @@ class _SubscriptionCheck:
 
 
 async def listen_due(ctx: EventContext) -> bool:
-    """Checks the subscriptions of due stores; True when there were any.
+    """Checks the subscriptions of due stores; returns True if there were any.
 
-    A store that fails is deferred alone.
+    A store that fails is deferred without affecting others.
     """
     due_stores = await ctx.engine.read(ctx.clock.now(), subscriptions.due)
     for org, integration in due_stores:
@@ -77,7 +77,7 @@ async def listen_due(ctx: EventContext) -> bool:
 
 
 async def _defer(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
-    """Defers the store's check after an internal error; from the fifth on, its deliveries are failed."""
+    """Defers the store's check after an internal error; from the fifth on, its deliveries count as failed."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return
@@ -108,10 +108,10 @@ async def check(ctx: EventContext, org: OrgId, integration: IntegrationId) -> No
 
 
 async def _check_once(ctx: EventContext, org: OrgId, integration: IntegrationId) -> bool:
-    """Returns True when a topic was added or removed meanwhile.
+    """Checks once; returns True if topics were added or removed in the meantime.
 
-    This look may then have removed a subscription that another process found in place for the new topic, so
-    the process that removed it has to look again.
+    This check may then have removed a subscription that another process found in place for the new topic, so
+    it has to check again.
     """
     prepare = partial(_prepare, org=org, ctx=ctx, integration=integration)
     pending_check = await ctx.engine.write(ctx.clock.now(), prepare, org=org)
@@ -130,12 +130,12 @@ async def _check_once(ctx: EventContext, org: OrgId, integration: IntegrationId)
         )
     failpoint("after_subscribe")
     is_outdated = await ctx.engine.write(ctx.clock.now(), settle, org=org)
-    ctx.wake("catch_up")  # a first fill, or what was lost while a subscription was away
+    ctx.wake("catch_up")  # for a first fill, or for events missed while a subscription was gone
     return is_outdated
 
 
 async def _clear_before(ctx: EventContext, pending_check: _SubscriptionCheck) -> None:
-    """Removes the subscriptions and the key of the address before a reconnection. Raises CallError."""
+    """Removes the subscriptions and the address key from before a reconnection. Raises CallError."""
     opened = pending_check.secrets
     if _KEY_BEFORE not in opened.sealed:
         return
@@ -181,7 +181,7 @@ async def _subscribe(
 async def _prepare(
     tx: Tx, *, org: OrgId, ctx: EventContext, integration: IntegrationId
 ) -> _SubscriptionCheck | None:
-    """Returns what to ask of the store; None if there is nothing to ask or the store is not connected."""
+    """Returns what to request from the store; None if nothing is to be done or it is not connected."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return None
@@ -200,7 +200,7 @@ async def _prepare(
         await _close(tx, org, integration)
         return None
     if connection.state is not ConnectionState.CONNECTED:
-        later = tx.now + _CHECK_EVERY  # reconnecting looks again at once
+        later = tx.now + _CHECK_EVERY  # reconnecting triggers a check at once
         await subscriptions.finish_check(
             tx, org, integration, next_at=later, tries=0, topics_revision=before.topics_revision
         )
@@ -211,13 +211,13 @@ async def _prepare(
 
 
 def _listening_connector(vault: Vault, connection: Connection | None) -> Connector | None:
-    """Returns the connection's connector when it can listen to events."""
+    """Returns the connection's connector if it can send events."""
     connector = None if connection is None else vault.connectors.get(connection.kind)
     return None if connector is None or connector.events is None else connector
 
 
 def _native_topics(connector: Connector, topics: Collection[str]) -> tuple[str, ...]:
-    """Returns the store's own topics that `topics` need, with those that report a revoked key."""
+    """Returns the store's own topics needed for `topics`, plus those that report revoked keys."""
     specs = [connector.topics[topic] for topic in topics if topic in connector.topics]
     natives = tuple(dict.fromkeys(native for spec in specs for native in spec.native))
     if not natives or connector.events is None:
@@ -236,7 +236,7 @@ def _has_remote(listener: Listener) -> bool:
 async def _follow(
     tx: Tx, org: OrgId, integration: IntegrationId, before: Listener, natives: Sequence[str]
 ) -> Listener:
-    """Subscribes to new topics, and marks those that nobody waits for to be removed later."""
+    """Subscribes to new topics, and marks topics no longer needed for later removal."""
     followed = dict(before.subscribed)
     for native in natives:
         subscription = followed.get(native)
@@ -257,7 +257,7 @@ def _is_over(subscription: StoredSubscription, now: datetime) -> bool:
 
 
 async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Ends listening to the store: removes its address, keys, snapshots and subscriptions."""
+    """Stops receiving events: removes the store's address, keys, snapshots and subscriptions."""
     await endpoints.close(tx, org, integration)
     await connections.erase_some(tx, org, integration, (EVENT_KEY, EVENT_SECRET, _KEY_BEFORE))
     await last_seen.forget_store(tx, org, integration)
@@ -265,7 +265,7 @@ async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
 
 
 async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> ConnectionSecrets:
-    """Returns the connection's secrets with its event address, which is new after each reconnection."""
+    """Returns the connection's secrets with its event address, which changes with each reconnection."""
     org, integration = connection.org, connection.integration_id
     opened = await open_secrets(tx, vault, connection)
     if EVENT_KEY in opened.sealed and EVENT_SECRET in opened.sealed:
@@ -309,7 +309,7 @@ async def _store_results(
 async def _store_subscriptions(
     tx: Tx, pending_check: _SubscriptionCheck, rows: Sequence[Subscription]
 ) -> None:
-    """Stores what became of the subscriptions asked for, and removes all others."""
+    """Stores the state of the requested subscriptions and removes all others."""
     org, integration = pending_check.connection.org, pending_check.connection.integration_id
     for row in rows:
         before = pending_check.before.subscribed[row.native]
@@ -342,7 +342,7 @@ def _next_check(pending_check: _SubscriptionCheck, now: datetime, *, failed: boo
 def _after(
     before: StoredSubscription, row: Subscription, now: datetime, *, address: str
 ) -> StoredSubscription:
-    """Returns the subscription after a check; one restored too often in a day has failed."""
+    """Returns the subscription after a check; one restored too often in a day counts as failed."""
     repairs, since = before.repairs, before.repairs_since
     if since is not None and now - since >= _MENDED_WITHIN:
         repairs, since = 0, None
@@ -363,7 +363,7 @@ def _after(
 
 
 async def _read_again(tx: Tx, pending_check: _SubscriptionCheck, *, every: timedelta) -> None:
-    """Stores the types of objects to read again; those that a new derived topic needs are completed first."""
+    """Stores the object types to read again; types for a new derived topic are filled first."""
     org, integration = pending_check.connection.org, pending_check.connection.integration_id
     if "changed" not in pending_check.connector.reads:
         return
@@ -379,7 +379,7 @@ async def _read_again(tx: Tx, pending_check: _SubscriptionCheck, *, every: timed
 
 
 def _types_to_read(pending_check: _SubscriptionCheck) -> tuple[set[str], set[str]]:
-    """Returns the object types that catch-up reads, and those of them that snapshots are kept of."""
+    """Returns the object types that catch-up reads, and those that have snapshots."""
     specs = {
         topic: pending_check.connector.topics[topic]
         for topic in pending_check.topics
@@ -391,7 +391,7 @@ def _types_to_read(pending_check: _SubscriptionCheck) -> tuple[set[str], set[str
 
 
 async def _store_failure(tx: Tx, *, org: OrgId, pending_check: _SubscriptionCheck, error: CallError) -> bool:
-    """Records a failed check; once it counts as permanent, subscriptions that are not active fail."""
+    """Records a failed check; once it counts as permanent, inactive subscriptions count as failed."""
     integration, tries = pending_check.connection.integration_id, pending_check.before.tries + 1
     if await subscriptions.lock(tx, org, integration) is None:
         return False
