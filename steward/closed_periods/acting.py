@@ -13,16 +13,16 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.scheduling.closings import ClosedTimes, closing_at, stopping_runs
 from steward.scheduling.zones import FIRST
 
-# A call is handed over within 5 s of its intent, so the writes of the next 5 s are decided now.
+# A call starts within 5 s of its intent, so writes of the next 5 s are decided now.
 SEND_WITHIN = timedelta(seconds=5)
 
-# An automation that has periods of its own, and a store.
+# An automation that has its own periods, and a store.
 _TimesKey: TypeAlias = tuple[AutomationId | None, IntegrationId | None]
 
 
 @dataclass(slots=True)
 class ActingPeriods:
-    """The versions of an organization's closed periods that matter from some instant on."""
+    """The versions of an organization's closed periods that apply from some instant on."""
 
     periods: tuple[ClosedPeriod, ...] = ()
     since: datetime = FIRST
@@ -33,9 +33,9 @@ class ActingPeriods:
         self._own = frozenset(period.scope.automation for period in self.periods)
 
     def times(self, automation: AutomationId, integration: IntegrationId | None) -> ClosedTimes | None:
-        """Returns when no run of an automation on a store begins; None when no period acts on it.
+        """Returns when no run of an automation on a store begins; None if no period applies to it.
 
-        Automations without periods of their own share what is computed.
+        Automations without periods of their own share one result.
         """
         key = automation if automation in self._own else None, integration
         if key not in self._times:
@@ -50,7 +50,7 @@ class ActingPeriods:
     def on_runs_of(
         self, automation: AutomationId | None, integration: IntegrationId | None
     ) -> tuple[ClosedPeriod, ...]:
-        """Returns the periods in which no run of an automation on a store begins; either may be None."""
+        """Returns the periods in which no run of an automation on a store begins; both may be None."""
         if not self.periods:
             return ()
         integrations = frozenset() if integration is None else {integration}
@@ -61,9 +61,9 @@ class ActingPeriods:
     def on_writes(
         self, automation: AutomationId, integrations: Collection[IntegrationId], *, is_exempt: bool
     ) -> tuple[ClosedPeriod, ...]:
-        """Returns the periods in which nothing is written to the connections by runs of the automation.
+        """Returns the periods in which runs of the automation write nothing to these connections.
 
-        A run that a person let through is held by periods that stop changes alone.
+        For an exempt run, only periods that stop changes apply.
         """
         return tuple(
             period
@@ -72,7 +72,7 @@ class ActingPeriods:
         )
 
     def run_closing(self, automation: Automation, instant: datetime) -> Closing | None:
-        """Returns the closing that keeps a run of the automation from beginning at an instant."""
+        """Returns the closing that keeps a run of the automation from beginning at an instant, if any."""
         return closing_at(self.on_runs(automation), instant)
 
 
@@ -90,7 +90,7 @@ def _acts(
 async def read(tx: Tx, org: OrgId, *, since: datetime) -> ActingPeriods:
     """Reads the versions valid at some time from `since` on, without locks.
 
-    Call it after the locks of what is decided by them.
+    Call it after locking the rows that depend on them.
     """
     return ActingPeriods(tuple(await records.valid(tx, org, since=since)), since)
 
@@ -104,7 +104,7 @@ async def read_many(tx: Tx, orgs: Collection[OrgId], since: datetime) -> dict[Or
 
 
 async def present(tx: Tx, org: OrgId) -> ActingPeriods:
-    """Reads the periods that may close something now; none when the organization's bound lies ahead."""
+    """Reads the periods that may close something now; none if the organization's bound lies ahead."""
     bound = await records.closed_from(tx, org)
     if bound is None or bound > tx.now + SEND_WITHIN:
         return ActingPeriods()
@@ -112,5 +112,5 @@ async def present(tx: Tx, org: OrgId) -> ActingPeriods:
 
 
 def write_closing(periods: Collection[ClosedPeriod], now: datetime) -> Closing | None:
-    """Returns the closing that forbids a write begun now: one that holds now, or begins within 5 s."""
+    """Returns the closing that forbids a write now: one that applies now, or begins within 5 s."""
     return closing_at(periods, now) or closing_at(periods, now + SEND_WITHIN)

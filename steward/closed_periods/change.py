@@ -1,4 +1,4 @@
-"""Makes, changes and ends closed periods, and stops all changes at once (a freeze)."""
+"""Creates, changes and ends closed periods, and freezes all changes at once."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -50,7 +50,7 @@ _END_WORDS = "Only an approver or an owner can let changes go on."
 
 @dataclass(frozen=True, slots=True)
 class SentWhen:
-    """The times of a period as they were sent, by their names in the API."""
+    """The times of a period as sent, by their API names."""
 
     kind: ClosedKind
     fields: JsonObject
@@ -58,7 +58,10 @@ class SentWhen:
 
 @dataclass(frozen=True, slots=True)
 class MakePeriod:
-    """A closed period to make; `timezone` None is the automation's, the store's or the organization's."""
+    """A closed period to create.
+
+    Without `timezone`, that of the automation, store or organization applies.
+    """
 
     name: str
     scope: ClosedScope
@@ -83,7 +86,7 @@ class ChangePeriod:
 
 @dataclass(frozen=True, slots=True)
 class FrozenChanges:
-    """An active freeze, whether it began now, and how many requests were under way."""
+    """An active freeze, whether it was created now, and how many requests were in progress."""
 
     stored: StoredPeriod
     is_new: bool
@@ -91,7 +94,7 @@ class FrozenChanges:
 
 
 async def draft(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
-    """Returns the period as it would be stored, with everything checked; stores nothing.
+    """Returns the period as it would be stored, fully checked; stores nothing.
 
     Raises ValidationFailed.
     """
@@ -118,7 +121,7 @@ async def draft(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
 
 
 async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
-    """Makes a closed period that acts from now on. Raises Forbidden, ValidationFailed."""
+    """Creates a closed period that applies from now on. Raises Forbidden, ValidationFailed."""
     _need_role(actor, command.scope)
     stored = await draft(tx, actor, command)
     bound = await records.lock(tx, actor.org)
@@ -130,7 +133,7 @@ async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
 
 
 async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
-    """Ends the present version and begins the next. Raises NotFound, Forbidden, WrongState, StaleVersion."""
+    """Ends the current version and begins the next. Raises NotFound, Forbidden, WrongState, StaleVersion."""
     stored = await current(tx, actor, command.id, command.version)
     period = stored.period
     _need_role(actor, period.scope)
@@ -189,7 +192,7 @@ async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPe
 async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None) -> FrozenChanges:
     """Stops all changes of the organization or of a store until a person resumes them.
 
-    Raises ValidationFailed. An active freeze of the scope is returned as it is.
+    Raises ValidationFailed. Returns an active freeze of the scope unchanged.
     """
     errors: dict[str, list[str]] = {}
     zone_name, _ = await _zone_of(
@@ -215,7 +218,7 @@ async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None
 
 
 async def _store(tx: Tx, stored: StoredPeriod, bound: datetime | None) -> None:
-    """Stores a version, lowers the organization's bound, and requests that next runs are rewritten."""
+    """Stores a version, lowers the organization's bound, and requests that next run times are rewritten."""
     period = stored.period
     await records.insert(tx, stored.period.org, stored)
     await records.set_closed_from(tx, period.org, bounds.lowered(bound, period, tx.now))
@@ -243,13 +246,13 @@ async def current(tx: Tx, actor: Actor, period_id: str, version: int) -> StoredP
 
 
 def _need_role(actor: Actor, scope: ClosedScope) -> None:
-    """Raises Forbidden: owners close stores and everything, members single automations."""
+    """Raises Forbidden unless the role suffices: owners for stores and everything, else members."""
     if scope.kind is not ClosedScopeKind.AUTOMATION and actor.role is not Role.OWNER:
         raise Forbidden(_OWNER_WORDS)
 
 
 async def _check_room(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
-    """Raises ValidationFailed when the organization or the automation has as many periods as it may."""
+    """Raises ValidationFailed if the organization or the automation has reached its limit of periods."""
     total, of_automation = await records.count_active(tx, actor.org, scope.automation)
     if total >= _MAX_PERIODS:
         message = f"An organization has at most {_MAX_PERIODS} closed periods. End one you no longer need."
@@ -262,7 +265,7 @@ async def _check_room(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
 async def _zone_of(
     tx: Tx, actor: Actor, command: MakePeriod, errors: dict[str, list[str]]
 ) -> tuple[str, ZoneInfo]:
-    """Returns the period's zone, and notes an id of the scope that is not the organization's."""
+    """Returns the period's zone; adds an error for a scope id that is not the organization's."""
     scope, default = command.scope, None
     if scope.kind is ClosedScopeKind.STORE:
         store = await _store_of(tx, actor, scope)

@@ -1,4 +1,4 @@
-"""Computes what a closed period would leave out, before it is created."""
+"""Computes which runs a closed period would exclude, before it is created."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ Stretch: TypeAlias = tuple[datetime, datetime]
 class PeriodEffect:
     """The effect of a period; `slots_closed` covers the next 30 days, counted up to 10,000.
 
-    `automations` are the active ones in its scope, `runs_waiting` the live runs whose changes would wait,
-    `never_open` names of automations that would no longer run at all.
+    `automations` is the number of active ones in its scope, `runs_waiting` that of live runs whose changes
+    would wait, `never_open` the names of automations that would no longer run at all.
     """
 
     slots_closed: int
@@ -43,14 +43,14 @@ class PeriodEffect:
 
 
 def next_closings(period: ClosedPeriod, now: datetime) -> list[Closing]:
-    """Returns the present or next five closings of a period."""
+    """Returns the next five closings of a period, including the current one."""
     return list(islice(closings(period, since=now, until=LAST), _NEXT_CLOSINGS))
 
 
 async def effect_of(tx: Tx, period: ClosedPeriod) -> PeriodEffect:
-    """Returns what the period would do, beside the periods that there are.
+    """Returns the effect of the period, in addition to existing periods.
 
-    Automations are grouped by their schedule, and closings are computed once for all of them.
+    Automations are grouped by schedule, and closings are computed once for all of them.
     """
     groups = await affected.schedule_groups(tx, period.org, period.scope)
     waiting = await affected.live_runs(tx, period.org, period.scope)
@@ -68,7 +68,7 @@ async def effect_of(tx: Tx, period: ClosedPeriod) -> PeriodEffect:
 
 
 async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup]) -> tuple[str, ...]:
-    """Returns names of automations that the period and the organization's own leave no open slot."""
+    """Returns names of automations left without an open slot by this and the organization's periods."""
     others = [
         other
         for other in stopping_runs(await records.valid(tx, period.org, since=tx.now))
@@ -87,7 +87,7 @@ async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup])
 
 
 def _closed_stretches(period: ClosedPeriod, now: datetime) -> list[Stretch]:
-    """Returns the stretches of the next 30 days that the period closes, by rising start."""
+    """Returns the stretches of the next 30 days that the period closes, by start."""
     until = now + timedelta(days=_DAYS)
     stretches: list[Stretch] = []
     for closing in closings(period, since=now, until=until):
@@ -115,7 +115,7 @@ def _is_never_open(group: ScheduleGroup, closed: ClosedTimes, now: datetime) -> 
 
 
 def _slots_of(group: ScheduleGroup, *, after: datetime, until: datetime) -> Iterator[datetime]:
-    """Returns the slots of the group's schedule by rising instant; none when its zone is no longer known."""
+    """Yields the group's slots in ascending order; none if its zone is no longer known."""
     local_zone = zone(group.timezone)
     if local_zone is None:
         return iter(())

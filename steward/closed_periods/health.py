@@ -1,4 +1,4 @@
-"""Checks that closed periods act as stored, for `steward doctor`."""
+"""Checks for `steward doctor` that closed periods are applied as stored."""
 
 from datetime import datetime, timedelta
 
@@ -8,12 +8,12 @@ from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
 from steward.scheduling.zones import zone
 
-# How long a change of periods may wait until the next runs are rewritten.
+# How long after a change of periods the next run times may stay unwritten.
 _WORK_WITHIN = timedelta(seconds=60)
 
 
 async def problems(tx: Tx, *, org: OrgId, now: datetime) -> list[str]:
-    """Returns in words what is wrong with the closed periods of an organization."""
+    """Returns descriptions of problems with the closed periods of an organization."""
     wrong = []
     periods = await records.valid(tx, org, since=now)
     unknown = sorted({period.timezone for period in periods if zone(period.timezone) is None})

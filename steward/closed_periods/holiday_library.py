@@ -1,4 +1,4 @@
-"""Public holidays as the library `holidays` has them: an extra that proposes dates and closes nothing.
+"""Public holidays from the library `holidays`, an extra that proposes dates and closes nothing.
 
 See docs/design/closed-periods.md#holidays.
 """
@@ -19,14 +19,14 @@ _ENGLISH = ("en_US", "en_GB")
 
 @dataclass(frozen=True, slots=True)
 class HolidayCalendar:
-    """The public holidays of a country's region in a year, and the regions the library has, by code."""
+    """The public holidays of a region in a year, and the country's regions in the library, by code."""
 
     days: Mapping[date, str]
     subdivisions: Mapping[str, str]
 
 
 def load() -> ModuleType | None:
-    """Imports the library; returns None where the extra is not installed. The first import reads files."""
+    """Imports the library, or returns None if the extra is missing. The first import reads files."""
     try:
         import holidays
     except ImportError:
@@ -35,21 +35,21 @@ def load() -> ModuleType | None:
 
 
 def version() -> str | None:
-    """Returns the version of the library; None where it is not installed."""
+    """Returns the version of the library, or None if it is not installed."""
     library = load()
     return None if library is None else str(library.__version__)
 
 
 def countries() -> list[str]:
-    """Returns the ISO 3166 codes of the countries that the library has."""
+    """Returns the ISO 3166 codes of the countries in the library."""
     library = load()
     return [] if library is None else sorted(library.list_supported_countries(include_aliases=False))
 
 
 def calendar(country: str, subdivision: str | None, year: int) -> HolidayCalendar | None:
-    """Returns the public holidays of a year; None when the library has no such country or region.
+    """Returns the public holidays of a year, or None if the library lacks the country or region.
 
-    Names are English where the library has them. Raises WrongState where it is not installed.
+    Names are in English where available. Raises WrongState if the library is not installed.
     """
     library = load()
     if library is None:

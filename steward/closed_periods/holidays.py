@@ -1,4 +1,4 @@
-"""Public holidays as closed periods, which a person accepts and which never change on their own.
+"""Public holidays as closed periods, which a person accepts and which never change by themselves.
 
 See docs/design/closed-periods.md#holidays.
 """
@@ -22,7 +22,7 @@ from steward.scheduling.closings import local_of
 from steward.scheduling.zones import zone
 
 _YEARS_AHEAD = 5
-# From this month on people are reminded of the next year.
+# From this month on, people are reminded of the next year.
 _REMINDER_MONTH = 10
 _LONGEST_NAME = 80
 _DAY = timedelta(days=1)
@@ -30,7 +30,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class HolidayRegion:
-    """A country by its ISO 3166 code, and one of its subdivisions or None."""
+    """A country's ISO 3166 code, and one of its subdivisions or None."""
 
     country: str
     subdivision: str | None = None
@@ -38,7 +38,7 @@ class HolidayRegion:
 
 @dataclass(frozen=True, slots=True)
 class AcceptHolidays:
-    """Days of a region's holidays to close."""
+    """The days of a region's holidays to close."""
 
     region: HolidayRegion
     days: Sequence[str]
@@ -49,7 +49,7 @@ class AcceptHolidays:
 
 @dataclass(frozen=True, slots=True)
 class ProposedHoliday:
-    """A public holiday, and whether a period was made of it that is not ended."""
+    """A public holiday, and whether it has a period that has not ended."""
 
     date: date
     name: str
@@ -58,7 +58,7 @@ class ProposedHoliday:
 
 @dataclass(frozen=True, slots=True)
 class DifferingHoliday:
-    """An accepted holiday that another version of the library has on another date, or no longer (None)."""
+    """An accepted holiday whose date in another library version differs, or is missing (None)."""
 
     stored: StoredPeriod
     date: date | None
@@ -66,7 +66,7 @@ class DifferingHoliday:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedHolidays:
-    """The accepted holidays: differences, and the regions without holidays for the coming year."""
+    """The differences of accepted holidays, and the regions without holidays for the coming year."""
 
     differences: tuple[DifferingHoliday, ...]
     next_year: int
@@ -83,7 +83,7 @@ async def today(tx: Tx, actor: Actor) -> date:
 async def proposed(
     tx: Tx, actor: Actor, region: HolidayRegion, year: int
 ) -> tuple[list[ProposedHoliday], holiday_library.HolidayCalendar]:
-    """Returns a region's holidays of a year, and the calendar they are from.
+    """Returns a region's holidays of a year, and the calendar they come from.
 
     Raises ValidationFailed (`country`, `subdivision`, `year`), WrongState.
     """
@@ -97,7 +97,7 @@ async def proposed(
 
 
 async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPeriod]:
-    """Makes a closed period of each day, of all or of none.
+    """Creates a closed period for each day, or for none if one is refused.
 
     Raises Forbidden, ValidationFailed (`days.N` for a day that is no holiday), WrongState.
     """
@@ -120,9 +120,9 @@ async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPe
 
 
 async def settle(tx: Tx, actor: Actor, period_id: str, *, version: int, takes_over: bool) -> StoredPeriod:
-    """Answers a difference: moves the period to the library's date, or keeps it as it is.
+    """Settles a difference: moves the period to the library's date, or leaves it unchanged.
 
-    Raises NotFound, Forbidden, WrongState (nothing differs, or the library has the holiday no longer),
+    Raises NotFound, Forbidden, WrongState (nothing differs, or the library no longer has the holiday),
     StaleVersion.
     """
     stored = await change.current(tx, actor, period_id, version)
@@ -141,7 +141,7 @@ async def settle(tx: Tx, actor: Actor, period_id: str, *, version: int, takes_ov
 
 
 async def accepted(tx: Tx, actor: Actor) -> AcceptedHolidays:
-    """Compares what was accepted with the library as it is now."""
+    """Compares the accepted holidays with the installed library."""
     stored = await records.accepted_holidays(tx, actor.org)
     local_today = await today(tx, actor)
     coming = sorted(
@@ -200,7 +200,7 @@ def _region(stored: StoredPeriod) -> HolidayRegion:
 
 
 def _date(stored: StoredPeriod) -> date:
-    """Returns the day that is closed: a person may have moved the period since it was accepted."""
+    """Returns the closed day, which a person may have moved since it was accepted."""
     start = stored.period.when.start
     return (
         local_of(start).date()
@@ -210,7 +210,7 @@ def _date(stored: StoredPeriod) -> date:
 
 
 def _difference(stored: StoredPeriod) -> DifferingHoliday | None:
-    """Returns what another version of the library says of an accepted day; None when it says the same."""
+    """Returns how another library version differs on an accepted day, or None."""
     origin = stored.origin
     if origin is None or holiday_library.version() in (None, origin["version"]):
         return None
