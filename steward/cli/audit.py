@@ -40,7 +40,7 @@ _WORDS = {
 
 
 async def verify(args: CliArgs) -> Facts:
-    """Checks each chain from its first entry, or an export; fails with the first entry that is wrong."""
+    """Verifies each chain from its first entry, or an export; fails with the first wrong entry."""
     anchor = _anchor(args.options.anchor)
     if args.options.file is not None:
         if args.options.org is not None:
@@ -57,7 +57,7 @@ async def verify(args: CliArgs) -> Facts:
 
 
 async def head(args: CliArgs) -> Facts:
-    """Returns the end of each log; stored elsewhere, it later shows whether a log was rebuilt."""
+    """Returns the last entry of each log; stored elsewhere, it later shows whether a log was rebuilt."""
     heads = []
     async with open_context(args) as context:
         for org in await _orgs(context, args.options.org):
@@ -69,7 +69,7 @@ async def head(args: CliArgs) -> Facts:
 
 
 async def export(args: CliArgs) -> Facts:
-    """Writes a whole log to a new file that its owner alone may read; the export is an entry of it."""
+    """Exports a whole log to a new file that only its owner can read; the log records the export."""
     options, target = args.options, Path(args.options.to)
     if await asyncio.to_thread(target.exists):
         raise CommandFailed("exists", f"{target} is there already. Name another file.")
@@ -86,7 +86,7 @@ async def export(args: CliArgs) -> Facts:
 
 
 async def _verify_log(context: CommandContext, org: OrgId, anchor: Anchor | None) -> tuple[int, Fault | None]:
-    """Reads a chain in batches, each in a transaction of its own; the service may write meanwhile."""
+    """Reads a chain in batches, each in its own transaction; the service may write in the meantime."""
     check = ChainCheck()
 
     async def batch(tx: Tx) -> tuple[AuditHead | None, Fault | None, bool]:

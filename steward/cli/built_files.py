@@ -1,4 +1,4 @@
-"""Checks that what `make built` puts into the package is present and unchanged."""
+"""Checks that the files built into the package by `make built` are present and unchanged."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ _FIELDS = "the fields of Shopify (its flows can be neither imported nor run)"
 
 
 def compare() -> tuple[bool, str]:
-    """Compares the built files with their list, if there is one; returns the result in words.
+    """Compares the built files with their list, if any; returns whether they match, and a message.
 
-    Every wheel has the list; a checkout has one from its last `make built` on.
+    Every wheel has the list; a checkout has one after `make built`.
     """
     missing = [what for path, what in BUILT.items() if not (PACKAGE / path).is_file()]
     try:

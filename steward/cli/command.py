@@ -1,4 +1,4 @@
-"""Commands of the command line and their arguments."""
+"""The commands of the command line and their arguments."""
 
 import argparse
 import getpass
@@ -25,10 +25,10 @@ Facts = Mapping[str, object]
 
 
 class CommandFailed(Exception):
-    """Raised when a command was refused or failed, with a stable code and plain words."""
+    """Raised if a command was refused or failed, with a stable code and a message."""
 
     def __init__(self, code: str, message: str, facts: Facts | None = None) -> None:
-        """`facts` are printed with the error of a command whose check failed."""
+        """Takes `facts` to print with the error of a failed check."""
         super().__init__(message)
         self.code = code
         self.message = message
@@ -36,12 +36,12 @@ class CommandFailed(Exception):
 
 
 class WrongUsage(Exception):
-    """The command line cannot be understood (exit 2)."""
+    """Raised if the command line is invalid (exit 2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """An argument: its names and its settings for argparse."""
+    """An argument: its names and its options for argparse."""
 
     names: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class _Argument:
 
 @dataclass(frozen=True, slots=True)
 class CliArgs:
-    """The arguments of one call of a command, its settings, and how it reports that it is ready."""
+    """The arguments of one call of a command, its settings, and a callback to report that it is ready."""
 
     options: argparse.Namespace
     read_settings: Callable[[], Settings]
@@ -71,7 +71,7 @@ class CliArgs:
 class Command:
     """A row of the table of commands; `run` returns the fields of `--json`, or None after `ready`.
 
-    Without `--json` the facts are listed, or worded by `in_words`.
+    Without `--json`, the facts are listed, or worded by `in_words`.
     """
 
     name: str
@@ -98,11 +98,11 @@ class CommandContext:
     masters: list[MasterKey]
 
     async def write(self, act: Act[T], org: OrgId | None = None) -> T:
-        """Runs `act` in one transaction, as the tenant `org` if one is named. Raises its refusals."""
+        """Runs `act` in one transaction, as the tenant `org` if given."""
         return await self.engine.write(self.args.now(), act, org=() if org is None else org)
 
     async def ring(self) -> KeyRing:
-        """Returns the service's own keys. Raises CommandFailed when the master keys do not open them."""
+        """Returns the service's own keys. Raises CommandFailed if the master keys do not open them."""
         settings = self.args.settings
         try:
             return await open_ring(
@@ -138,7 +138,7 @@ async def open_context(args: CliArgs) -> AsyncIterator[CommandContext]:
 
 
 def password(args: CliArgs) -> str:
-    """Returns the password from standard input or a terminal prompt; never from an argument."""
+    """Returns the password, read from standard input or a terminal prompt, never from an argument."""
     if args.options.password_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
@@ -150,9 +150,9 @@ def password(args: CliArgs) -> str:
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Returns the variables of a file of NAME=value lines; ignores `#` lines and strips quotes.
+    """Returns the variables in a file of NAME=value lines; ignores `#` lines and strips quotes.
 
-    Raises SettingsError naming file and line.
+    Raises SettingsError with the file and line.
     """
     try:
         lines = path.read_text("utf-8-sig").splitlines()

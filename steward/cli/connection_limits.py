@@ -1,4 +1,4 @@
-"""Limits on connections, and on how long a request's head may take."""
+"""Limits on connections, and on the time that a request's head may take."""
 
 import re
 from asyncio import BaseTransport, TimerHandle, Transport
@@ -22,20 +22,20 @@ from steward.model.ids import new_id
 from steward.model.refusals import Malformed, Refusal, Unavailable
 from steward.telemetry.metrics import Metrics
 
-# What a request's line and headers may take, far beyond what is answered with 414 or 431.
+# Maximum size of a request's line and headers, well above what 414 and 431 reject.
 MAX_HEAD_BYTES = 128 * 1024
 
-# RFC 9112, section 3.2, and RFC 3986, section 3.2.2: a name, an address, or nothing; and a port.
+# RFC 9112, section 3.2, and RFC 3986, section 3.2.2: a name, an address or nothing, and a port.
 _HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~!$&'()*+,;=-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
 _MAY_LACK_HOST = ("0.9", "1.0")
 
 
 class _BadHost(Exception):
-    """A request without the one valid Host header that its version of HTTP requires."""
+    """Raised for a request without the single valid Host header that its HTTP version requires."""
 
 
 def _check_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> None:
-    """Raises _BadHost for a request of an HTTP version with these headers, their names in lower case."""
+    """Raises _BadHost for an HTTP version and headers, whose names are in lower case."""
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) == 1:
         if _HOST.fullmatch(hosts[0].strip(b" \t")) is None:
@@ -47,19 +47,19 @@ def _check_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> None:
 
 
 def lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Headers as they are sent."""
+    """Returns headers as sent."""
     return b"".join([name + b": " + value + b"\r\n" for name, value in headers])
 
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionLimits:
-    """The limits of one listening process, and its present connections.
+    """The limits of one listening process, and its current connections.
 
-    Connections of trusted proxies count in the total only, since all clients share them.
+    Connections of trusted proxies only count in the total, since all clients share them.
     """
 
     head_seconds: float = 10.0
-    unread_seconds: float = 15.0  # in which a KiB for each must be taken of an answer that waits
+    unread_seconds: float = 15.0  # a KiB per second of these must be read of a waiting answer
     max_connections: int = 1_000
     max_per_address: int = 100
     proxies: Sequence[IPv4Network | IPv6Network] = ()
@@ -75,7 +75,7 @@ class ConnectionLimits:
         self.record = self.metrics.recorder("steward_request_seconds")
 
     def admit(self, peer: str | None) -> str | None:
-        """Counts a connection: the name it counts under, None when there are too many."""
+        """Counts a connection; returns the name it counts under, or None if there are too many."""
         name = source(peer, (), ())
         is_shared = peer is not None and is_among(peer, self.proxies)
         if self.held >= self.max_connections or (
@@ -89,13 +89,13 @@ class ConnectionLimits:
         return name
 
     def server_headers(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Returns the server's own headers as bytes, with the date of the current second."""
+        """Returns the server's own headers as bytes, including the current date."""
         if headers is not self._server_headers_of:
             self._server_headers_of, self._server_headers = headers, lines(headers)
         return self._server_headers
 
     def leave(self, name: str) -> None:
-        """Releases the place of a closed connection."""
+        """Releases a closed connection."""
         self.held -= 1
         self.by_address[name] -= 1
         if not self.by_address[name]:
@@ -104,13 +104,13 @@ class ConnectionLimits:
 
 
 class _Guarded(HttpToolsProtocol):
-    """uvicorn's protocol within connection limits."""
+    """uvicorn's protocol with connection limits."""
 
     edge: ClassVar[ConnectionLimits]
     _name: str | None = None
     _head: TimerHandle | None = None
     _head_bytes = 0
-    _is_whole = False  # the head in the data just received
+    _is_whole = False  # whether the head ended in the data just received
     _asked_at = 0.0
     _unread: TimerHandle | None = None
     _unread_bytes = 0
@@ -141,7 +141,7 @@ class _Guarded(HttpToolsProtocol):
         if not is_head or self._is_whole:
             return
         if self._head is None:
-            self._expect_head()  # the next request on a kept connection, whatever it begins with
+            self._expect_head()  # next request on a kept connection
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
             self._end_slow()
@@ -163,10 +163,10 @@ class _Guarded(HttpToolsProtocol):
             )
 
     def _end_unread(self, words: str) -> None:
-        """Ends the connection after an unreadable request, once earlier requests are answered."""
+        """Closes the connection after an unreadable request, once earlier requests are answered."""
         cycle = self.cycle
         if self.pipeline:
-            self.transport.close()  # whatever were written now would be taken for the answer to another
+            self.transport.close()  # anything written now would be taken for the answer to an earlier request
         elif cycle is not None and not (cycle.response_complete or cycle.more_body):
             cycle.keep_alive = False
         else:
@@ -210,13 +210,13 @@ class _Guarded(HttpToolsProtocol):
         super().resume_writing()
 
     def _end_idle(self) -> None:
-        # What is closed still waits for its last answer to be read, for however long.
+        # A closed connection would wait for its last answer to be read without a time limit.
         if not self.transport.get_write_buffer_size():
             super().timeout_keep_alive_handler()
         elif self._unread is None:
             self._watch_reader()
 
-    timeout_keep_alive_handler = _end_idle  # as uvicorn calls it
+    timeout_keep_alive_handler = _end_idle  # the name that uvicorn calls
 
     def _watch_reader(self) -> None:
         self._unread_bytes = self.transport.get_write_buffer_size()
@@ -244,7 +244,7 @@ class _Guarded(HttpToolsProtocol):
 def _answer(
     edge: ConnectionLimits, cycle: RequestResponseCycle, status: int, head: bytes, body: bytes
 ) -> bool:
-    """Writes a whole answer, as uvicorn's two messages would; False where these are needed for it."""
+    """Writes a whole answer like uvicorn's two messages; returns False if those are required."""
     if (
         cycle.flow.write_paused
         or cycle.disconnected
@@ -262,11 +262,11 @@ def _answer(
 
 
 def protocol(edge: ConnectionLimits) -> type[HttpToolsProtocol]:
-    """Returns the protocol class of a server that is limited by `edge`."""
+    """Returns the protocol class of a server limited by `edge`."""
     return type("Guarded", (_Guarded,), {"edge": edge})
 
 
 def _raw(reply: Reply, request_id: str) -> bytes:
-    """Returns a whole response for a connection that is then closed."""
+    """Returns the bytes of a response after which the connection is closed."""
     head = answers.head(len(reply.body), request_id) + lines(reply.headers)
     return b"".join((STATUS_LINE[reply.status], head, b"connection: close\r\n\r\n", reply.body))

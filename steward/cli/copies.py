@@ -1,4 +1,4 @@
-"""backup and restore of the SQLite database, and restored for a PostgreSQL that its own tools put back."""
+"""The commands backup and restore for SQLite, and restored for PostgreSQL."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from steward.security.envelope import CannotOpen
 from steward.startup import KEY_FILE, close_files, master_keys
 
 _RESTORING = ".restoring"
-# What may lie in the data folder of a fresh installation: the master keys a copy does not hold, and the lock.
+# Allowed in the data folder of a fresh installation: master keys, which a backup lacks, and the lock.
 _UNTOUCHED = frozenset({KEY_FILE})
 
 
@@ -48,7 +48,7 @@ async def backup(args: CliArgs) -> Facts:
 
 
 async def restore(args: CliArgs) -> Facts:
-    """Replaces the database with a copy, whose open writes are looked up before the service continues."""
+    """Replaces the database with a copy; its open writes are looked up before the service continues."""
     settings, source = args.settings, Path(args.options.source)
     target = _file(settings, "Restore PostgreSQL with its own tools, pg_restore or its archive.")
     _must_be_there(source, f"There is no file {source}.")
@@ -77,7 +77,7 @@ async def restore(args: CliArgs) -> Facts:
 
 
 async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: BackupCopy) -> int:
-    """Migrates the copy, tests its keys and marks runs with open writes; returns how many runs."""
+    """Migrates the copy, tests its keys and marks runs with open writes; returns the number of runs."""
     if copy.schema_version > max(migration.version for migration in migrations("sqlite")):
         raise SchemaDiffers("The copy was made by a newer release. Restore it with that one.")
     await migrate(f"sqlite:///{fresh}", args.now())
@@ -91,7 +91,7 @@ async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: BackupC
 
 
 async def _prepare_restored(args: CliArgs) -> Facts:
-    """Prepares a restored PostgreSQL database: its open writes are looked up before the service continues."""
+    """Prepares a restored PostgreSQL database: open writes are looked up before the service continues."""
     taken_at = _instant(args)
     if is_sqlite(args.settings.database_url):
         raise CommandFailed("not_postgresql", "This command is for PostgreSQL. Use: steward restore.")
@@ -113,7 +113,7 @@ async def _prepare_restored(args: CliArgs) -> Facts:
 
 
 def _instant(args: CliArgs) -> datetime | None:
-    """Returns the instant of `--at`; None with `--nothing-lost`. Raises WrongUsage for both or neither."""
+    """Returns the instant of `--at`, or None with `--nothing-lost`. Raises WrongUsage for both or neither."""
     text = args.options.at
     if (text is None) is not args.options.nothing_lost:
         raise WrongUsage("Give --at INSTANT after a restore, or --nothing-lost after a fail-over.")
@@ -172,7 +172,7 @@ def _not_ours(error: Exception) -> CommandFailed:
 
 @contextlib.contextmanager
 def _removed_afterwards(fresh: Path) -> Iterator[None]:
-    """Removes a partly made copy, also after an interrupted attempt."""
+    """Removes an incomplete copy, including one from an interrupted attempt."""
     ends = ("", "-wal", "-shm", ".lock")
     for end in ends:
         fresh.with_name(fresh.name + end).unlink(missing_ok=True)

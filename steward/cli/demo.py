@@ -54,7 +54,7 @@ _PEOPLE = (
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """The address and the data folder of the demo; `reset` deletes the data first."""
+    """The address and data folder of the demo; `reset` first deletes the data."""
 
     host: str = "127.0.0.1"
     port: int = 8400
@@ -136,7 +136,7 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
 async def _world(
     service: app.WiredProcess, options: DemoOptions, sandbox: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Creates the sample organization at the first start and reads it back at later ones."""
+    """Creates the sample organization at the first start and reads it back at later starts."""
     file = options.folder / _FACTS_FILE
     stored = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
     settings = service.settings
@@ -237,7 +237,7 @@ async def _connect(
 async def _automations(
     service: app.WiredProcess, owner: Actor, connections: list[dict[str, Any]]
 ) -> list[Automation]:
-    """Three automations, one of each template: prices daily, hiding hourly, the alert on weekdays."""
+    """Creates three automations, one per template: prices daily, hiding hourly, the alert on weekdays."""
     number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
     shop = number["Northwind Tea"]
     sheet: JsonObject = {"integration_id": number["Buying prices"], "tab": "Prices"}
@@ -277,7 +277,7 @@ async def _automations(
 async def _routes(
     service: app.WiredProcess, owner: Actor, connections: list[dict[str, Any]], sandbox: Mapping[str, Any]
 ) -> None:
-    """Approvals go to the Slack channel, and everything to a signed webhook."""
+    """Routes approvals to the Slack channel, and all notices to a signed webhook."""
     number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
     approvals = frozenset(topic for topic in Topic if GROUPS[topic] is NoticeGroup.APPROVALS)
     contents = (
@@ -300,7 +300,7 @@ async def _routes(
 
 
 async def _first_run(service: app.WiredProcess, options: DemoOptions, facts: Mapping[str, Any]) -> None:
-    """Runs one automation at the first start, so that an approval waits."""
+    """Runs one automation at the first start, which leaves an approval waiting."""
     org = OrgId(facts["organization"]["id"])
     owner = facts["people"][0]
     actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], CreatedVia.UI, None, Role.OWNER)
@@ -317,7 +317,7 @@ async def _first_run(service: app.WiredProcess, options: DemoOptions, facts: Map
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
-    """Returns what a person needs to look around: addresses, sign-ins, a credential and three calls."""
+    """Returns the text for looking around: addresses, sign-ins, a credential and three calls."""
     base, person = facts["base_url"], facts["people"][0]
     credential = facts["credential"]
     login = {

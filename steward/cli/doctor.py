@@ -60,12 +60,12 @@ _NOT_KNOWN = "Not known: the database cannot be used."
 
 
 class CheckFailed(Exception):
-    """A check that failed, in plain words with what to do."""
+    """Raised for a failed check, with a message that says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Installation:
-    """The installation to check; without an engine the database could not be opened, and `why` says why."""
+    """The installation to check; without an engine, `why` says why the database could not be opened."""
 
     settings: Settings
     now: datetime
@@ -73,10 +73,10 @@ class _Installation:
     engine: Engine | None
     clock: SystemClock
     why: str = ""
-    is_full: bool = False  # whether the whole SQLite file is read
+    is_full: bool = False  # whether to read the whole SQLite file
 
     async def read(self, act: Act[T], org: OrgId | None = None) -> T:
-        """Runs one read. Raises CheckFailed without a usable database."""
+        """Runs one read. Raises CheckFailed if the database is not usable."""
         if self.engine is None:
             raise CheckFailed(_NOT_KNOWN)
         try:
@@ -108,7 +108,7 @@ async def _database(patient: _Installation) -> str:
 
 
 def server_result(server_settings: Mapping[str, str], *, is_one_of_several: bool) -> str:
-    """Returns what is to know about the server's settings. Raises CheckFailed where it may lose rows."""
+    """Returns a report on the server's settings. Raises CheckFailed if it may lose rows."""
     if off := [name for name in health.DURABLE_IF_ON if server_settings[name] == "off"]:
         raise CheckFailed(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
     if is_one_of_several and not server_settings["synchronous_standby_names"]:
@@ -207,7 +207,7 @@ async def _files(patient: _Installation) -> str:
 
 
 def _check_files(settings: Settings) -> str:
-    """Reports shared folders without failing: each file in them is checked by itself."""
+    """Reports shared folders without failing, since each file in them is checked on its own."""
     folder = settings.data_dir
     shared = [folder] if folder.exists() and is_open(folder) and is_shared(folder) else []
     reachable = [path for path in own_files(settings) if path not in shared and is_open(path)]
@@ -259,7 +259,7 @@ async def _standbys(patient: _Installation) -> str:
 
 
 def standby_faults(followers: Sequence[Follower], *, are_waited_for: bool) -> list[str]:
-    """Returns in words what is wrong with the standbys and slots of a server."""
+    """Returns descriptions of problems with a server's standbys and slots."""
     faults = []
     if are_waited_for and not any(follower.is_synchronous for follower in followers):
         faults.append("No synchronous standby follows, so writes wait for one")
@@ -373,7 +373,7 @@ async def _store_events(patient: _Installation) -> str:
 
 
 async def _mail(patient: _Installation) -> str:
-    """Connects to the mail server and signs in; sends nothing."""
+    """Connects to the mail server and signs in, without sending anything."""
     if patient.settings.smtp_url is None:
         return NO_MAIL_SERVER
     try:
@@ -457,7 +457,7 @@ async def _traces(patient: _Installation) -> str:
 
 
 async def _audit(patient: _Installation) -> str:
-    """Reports what the worker's checks of the audit logs found; reads no entries itself."""
+    """Reports the results of the worker's audit log checks; reads no entries itself."""
     broken = []
     for org in await patient.read(organizations.every):
         fault = await patient.read(partial(health.audit_fault, org=org), org)
@@ -472,7 +472,7 @@ async def _audit(patient: _Installation) -> str:
 
 
 async def _setup(patient: _Installation) -> str:
-    """Reports organizations without an owner, which is also their state after an erasure."""
+    """Reports organizations without an owner, including erased ones."""
     orgs = await patient.read(organizations.every)
     if not orgs:
         return "There is no organization yet. Run: steward init."
@@ -492,7 +492,7 @@ async def _built(patient: _Installation) -> str:
     return words
 
 
-# Add a check by one line.
+# To add a check, add a line.
 CHECKS: Mapping[str, Callable[[_Installation], Awaitable[str]]] = {
     "settings": _settings,
     "database": _database,
@@ -524,7 +524,7 @@ CHECKS: Mapping[str, Callable[[_Installation], Awaitable[str]]] = {
 
 
 async def doctor(args: CliArgs) -> Facts:
-    """Runs every check; fails when one does."""
+    """Runs all checks; fails if any of them fails."""
     settings = args.settings
     engine, why = await _opened(args, settings)
     try:
@@ -543,7 +543,7 @@ async def doctor(args: CliArgs) -> Facts:
 
 
 async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str]:
-    """Returns the database, or why it cannot be used; never creates the file."""
+    """Returns the database, or the reason it cannot be used; never creates the file."""
     if is_sqlite(settings.database_url) and not sqlite_path(settings.database_url).exists():
         return None, f"There is no file {sqlite_path(settings.database_url)}. Run: steward migrate."
     try:
@@ -556,7 +556,7 @@ async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str
 
 
 def _masters(settings: Settings) -> list[MasterKey]:
-    """Returns the master keys; creates no key where none exists yet."""
+    """Returns the master keys; never creates any."""
     is_there = settings.master_keys or (settings.data_dir / KEY_FILE).exists()
     return master_keys(settings) if is_there else []
 
@@ -579,7 +579,7 @@ def in_words(facts: Facts) -> str:
     )
 
 
-# Handled before the command line is read (steward/__main__.py); named here so that `--help` lists it.
+# Handled before the command line is parsed (steward/__main__.py); listed here for `--help`.
 _QUICK = option("--quick", action="store_true", help="only ask the process here whether it answers")
 _FULL = option("--full", action="store_true", help="also read the whole SQLite file and check it")
 COMMANDS = [Command("doctor", "check the installation and say what to do", doctor, (_QUICK, _FULL), in_words)]

@@ -15,11 +15,11 @@ from steward.model.ids import OrgId
 
 
 async def _erase_user(args: CliArgs) -> Facts:
-    """Takes a person's names, address, password and sessions away; their id stays."""
+    """Erases a person's name, address, password and sessions; the id remains."""
 
     async def act(tx: Tx) -> tuple[Person, set[OrgId]]:
         person, *invited = await erasing.people_named(tx, args.options.user)
-        name = f"{person.first_name} {person.last_name}".strip()  # empty until an invitation is accepted
+        name = f"{person.first_name} {person.last_name}".strip()  # empty until the invitation is accepted
         names = (person.email, name) if name else (person.email,)
         _check_confirmed(args, names, f"{name} ({person.email})".strip())
         orgs = set(await erasing.erase_person(tx, person))
@@ -34,7 +34,7 @@ async def _erase_user(args: CliArgs) -> Facts:
 
 
 async def _erase_org(args: CliArgs) -> Facts:
-    """Removes an organization and everything it owns; its id and the record of who did what stay."""
+    """Removes an organization and everything it owns; its id and the audit log remain."""
 
     async def load(tx: Tx) -> Organization:
         org = await organizations.resolve(tx, args.options.org)
@@ -56,7 +56,7 @@ async def _erase_org(args: CliArgs) -> Facts:
 
 
 async def _rewrite_file(args: CliArgs) -> Facts:
-    """Rewrites the SQLite file, so that nothing removed is left in it."""
+    """Rewrites the SQLite file so that it contains nothing that was removed."""
     settings = args.settings
     if not is_sqlite(settings.database_url):
         message = "Only an SQLite file is rewritten. PostgreSQL reuses the space itself; see VACUUM FULL."
@@ -80,7 +80,7 @@ def _check_confirmed(args: CliArgs, names: tuple[str, ...], known_as: str) -> No
 
 
 async def _rewritten(settings: Settings) -> bool:
-    """Rewrites the SQLite file; returns False if it is in use or cannot be rewritten, or on PostgreSQL."""
+    """Rewrites the SQLite file; returns False if it is in use or cannot be rewritten, and for PostgreSQL."""
     if not is_sqlite(settings.database_url):
         return False
     try:

@@ -1,4 +1,4 @@
-"""init: makes a new installation whose first owner can sign in."""
+"""init: creates a new installation in which the first owner can sign in."""
 
 import base64
 import secrets
@@ -37,12 +37,12 @@ _FOLDER = "./steward-data"
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
-    """Prompts on a terminal for what the arguments do not give; without a terminal uses the defaults."""
+    """Prompts on a terminal for missing arguments; without a terminal it uses the defaults."""
 
     are_asked: bool
 
     def text(self, value: str | None, question: str, default: str | None = None) -> str:
-        """Returns the argument, the answer, or the default. Raises CommandFailed when the input ends."""
+        """Returns the argument, the answer or the default. Raises CommandFailed if the input ends."""
         if value is not None:
             return value
         if not self.are_asked and default is not None:
@@ -59,7 +59,7 @@ class _Questions:
 
 
 async def _initialize(args: CliArgs) -> Facts:
-    """Makes what is missing: settings, master key, schema, organization, the owner's set-up link."""
+    """Creates what is missing: settings, master key, schema, organization, and the owner's set-up link."""
     options = args.options
     if options.again and options.org is None:
         raise WrongUsage("Name the organization: steward init --again --org NAME.")
@@ -104,10 +104,10 @@ async def _again(context: CommandContext, args: CliArgs, questions: _Questions) 
 
 
 async def _write_settings(args: CliArgs, questions: _Questions, folder: Path) -> Path:
-    """Writes the settings and the master key unless they are there; returns the file of settings.
+    """Writes the settings and the master key unless they exist; returns the settings file.
 
-    What the environment sets is asked for and written nowhere: the environment's value holds. Raises
-    SettingsError and, for a database that cannot be used, what `migrate` raises.
+    Settings from the environment are neither asked for nor written, because the environment takes precedence.
+    Raises SettingsError and, for a database that cannot be used, the errors of `migrate`.
     """
     file = folder / _SETTINGS_FILE
     if file.exists():
@@ -117,7 +117,8 @@ async def _write_settings(args: CliArgs, questions: _Questions, folder: Path) ->
         variables["BASE_URL"] = questions.text(args.options.base_url, "address of the web app", _BASE_URL)
     if not _is_set(args, "DATABASE_URL"):
         variables |= _database(args, questions, folder)
-    # Tried before it is kept: a mistyped answer must not leave a file that stops the next try.
+    # Tested before it is written, so that a mistyped answer does not leave a file that blocks the next
+    # attempt.
     keys = {} if _is_set(args, "MASTER_KEYS") else {"MASTER_KEYS": _new_key()}
     settings = read({**_prefixed({**variables, **keys}), **_own_variables(args.environ)})
     await migrate(settings.database_url, args.now(), dry_run=True)
@@ -149,7 +150,7 @@ def _prefixed(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_set(args: CliArgs, name: str) -> bool:
-    """Returns whether the environment holds a setting or names the file that does."""
+    """Returns whether the environment holds a setting or names a file with it."""
     return any(variable in args.environ for variable in _prefixed({name: "", f"{name}_FILE": ""}))
 
 
@@ -158,7 +159,7 @@ def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_settings(args: CliArgs, file: Path) -> CliArgs:
-    """Returns the arguments with the settings of the file; what the environment names too is its own."""
+    """Returns the arguments with the settings of the file; the environment takes precedence."""
     settings = read({**read_env_file(file), **_own_variables(args.environ)})
     return replace(args, read_settings=lambda: settings)
 

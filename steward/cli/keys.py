@@ -1,4 +1,4 @@
-"""keys: new master and signing keys, data keys rewrapped."""
+"""keys: creates master and signing keys, and rewraps data keys."""
 
 import base64
 import secrets
@@ -22,7 +22,7 @@ _NOT_HELD = (
 
 
 async def new(args: CliArgs) -> Facts:
-    """Returns a new key for STEWARD_MASTER_KEYS; changes nothing."""
+    """Returns a new key for STEWARD_MASTER_KEYS without changing anything."""
     name = f"k{new_id(args.now())[:10].lower()}"
     key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode("ascii")
     return {"key": f"{name}:{key}"}
@@ -41,9 +41,9 @@ async def rotate_signing(args: CliArgs) -> Facts:
 
 
 async def _rotate_encryption(args: CliArgs) -> Facts:
-    """Rewraps every data key with the first master key; with --data also replaces data keys and reseals.
+    """Rewraps every data key with the first master key; with --data it also replaces them and reseals.
 
-    Commits row by row, so that the service can run meanwhile and an interrupted command can be repeated.
+    It commits row by row, so that the service can run meanwhile and an interrupted command can be repeated.
     """
     async with open_context(args) as context:
         await context.ring()
@@ -92,7 +92,7 @@ async def _seal_anew(context: CommandContext, org: OrgId) -> int:
 
 
 def _words_of_encryption(facts: Facts) -> str:
-    """Returns the output of `keys rotate encryption` without --json, in words also for zero."""
+    """Returns the output of `keys rotate encryption` without --json, including for zero."""
     wrapped, resealed, key = facts["wrapped"], facts["reencrypted"], facts["kek_id"]
     done = (
         f"{wrapped} data keys were wrapped with {key}, the first of the master keys."

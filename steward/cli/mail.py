@@ -1,4 +1,4 @@
-"""mail test: sends a test mail by the service's mail server and reports the outcome."""
+"""mail test: sends a test mail through the service's mail server and reports the outcome."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NOT_SET_UP = (
 
 
 def _transport_of(settings: Settings, clock: Any) -> MailTransport:
-    """Returns a client for the mail server of the settings, which logs nothing."""
+    """Returns a client for the configured mail server, without logging."""
     register = SecretRegister()
     if settings.smtp_url is not None and settings.smtp_url.password:
         register.add(settings.smtp_url.password)
@@ -37,7 +37,7 @@ async def check_server(settings: Settings, clock: Any) -> None:
 
 
 async def test(args: CliArgs) -> Facts:
-    """Sends one mail; fails with the reason when the server did not accept it."""
+    """Sends one mail; fails with the reason if the server did not accept it."""
     settings = args.settings
     if settings.smtp_url is None or settings.mail_from is None:
         raise CommandFailed("not_configured", NOT_SET_UP)

@@ -1,4 +1,4 @@
-"""migrate: brings the database to this release's schema, and cleans up what the one before used."""
+"""migrate: updates the database to this release's schema and removes remains of the previous one."""
 
 from contextlib import closing, nullcontext
 from functools import partial
@@ -14,7 +14,7 @@ from steward.version import __version__
 
 
 async def _run_migrations(args: CliArgs) -> Facts:
-    """Applies pending migrations; with --check applies none, and fails when any is pending."""
+    """Applies pending migrations; with --check it applies none and fails if any is pending."""
     url, dry_run, cleans = args.settings.database_url, args.options.check, args.options.clean
     if dry_run and cleans:
         raise WrongUsage("Give --check or --clean, not both.")
@@ -38,7 +38,7 @@ async def _run_migrations(args: CliArgs) -> Facts:
 
 
 async def _refuse_while_others_serve(args: CliArgs) -> None:
-    """Raises CommandFailed while a process of another release lives: it may use what is dropped."""
+    """Raises CommandFailed while a process of another release runs, which may use what is dropped."""
     async with open_context(args) as context:
         others = await context.write(partial(processes.of_other_releases, release=__version__))
     if others:
@@ -50,7 +50,7 @@ async def _refuse_while_others_serve(args: CliArgs) -> None:
 
 
 def stopped(url: str) -> closing[IO[str]]:
-    """Takes the lock of a process that serves the file. Raises AlreadyServed."""
+    """Takes the lock that a process serving the file holds. Raises AlreadyServed."""
     path = sqlite_path(url)
     make_folder(path.parent)
     return closing(take_lock(path))

@@ -1,4 +1,4 @@
-"""The network checks of `doctor`: the base URL, and the collector of traces."""
+"""The network checks of `doctor`: the base URL, the trace collector and the mail server."""
 
 import asyncio
 import http.client
@@ -17,14 +17,14 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class NotReached(Exception):
-    """Raised when an address does not answer as expected; the message says what to do."""
+    """Raised if an address does not respond as expected; the message says what to do."""
 
 
 async def check_base_url(settings: Settings) -> str:
-    """Asks `/healthz` at the base URL. Raises NotReached for an answer that is not Steward's.
+    """Requests `/healthz` at the base URL. Raises NotReached if the response is not Steward's.
 
-    An address that cannot be reached from here is reported and passes: a network may not lead back to itself,
-    and the service may be stopped.
+    An address that cannot be reached from here passes with a report, since networks may not allow loops and
+    the service may be stopped.
     """
     address = urlsplit(settings.base_url)
     if address.hostname in _LOOPBACK:
@@ -50,7 +50,7 @@ async def check_base_url(settings: Settings) -> str:
 
 
 async def check_collector(settings: Settings) -> str:
-    """Sends the collector of traces an empty request. Raises NotReached."""
+    """Sends an empty request to the trace collector. Raises NotReached."""
     try:
         traces = open_traces(settings)
     except SettingsError as error:

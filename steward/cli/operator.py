@@ -1,4 +1,4 @@
-"""org, user and credential: what the operator does to accounts."""
+"""org, user and credential: manages accounts on behalf of the operator."""
 
 from steward.accounts import credentials, organizations, people
 from steward.accounts.credentials import IssuedCredential
@@ -44,7 +44,7 @@ async def _list_orgs(args: CliArgs) -> Facts:
 
 
 async def _switch_org(args: CliArgs) -> Facts:
-    """Switches automations on or off."""
+    """Enables or disables an organization's automations."""
 
     async def act(tx: Tx) -> Organization:
         org = await organizations.resolve(tx, args.options.org)
@@ -55,7 +55,7 @@ async def _switch_org(args: CliArgs) -> Facts:
 
 
 async def _create_user(args: CliArgs) -> Facts:
-    """Creates a person, and adds them to an organization when one is named."""
+    """Creates a person, and adds them to an organization if one is named."""
     options = args.options
     if (options.org is None) != (options.role is None):
         raise WrongUsage("Give --org and --role together.")
@@ -81,7 +81,7 @@ async def _create_user(args: CliArgs) -> Facts:
 
 
 async def _set_password(args: CliArgs) -> Facts:
-    """Sets a password; the person's sessions end."""
+    """Sets a password and ends the person's sessions."""
     plain = password(args)
 
     async def load(tx: Tx) -> tuple[Person, list[str]]:
@@ -102,12 +102,12 @@ async def _set_password(args: CliArgs) -> Facts:
 
 
 async def activate(args: CliArgs) -> Facts:
-    """Switches an account on everywhere."""
+    """Activates an account in all organizations."""
     return await _set_active(args, True)
 
 
 async def deactivate(args: CliArgs) -> Facts:
-    """Switches an account off everywhere."""
+    """Deactivates an account in all organizations."""
     return await _set_active(args, False)
 
 
@@ -121,7 +121,7 @@ async def _set_active(args: CliArgs, active: bool) -> Facts:
 
 
 async def _add_to_org(args: CliArgs) -> Facts:
-    """Makes a person a member, or changes the role."""
+    """Adds a person as a member, or changes their role."""
 
     async def act(tx: Tx) -> Facts:
         person = await people.resolve(tx, args.options.user)
@@ -153,12 +153,12 @@ async def rotate(args: CliArgs) -> Facts:
 
 
 async def enable(args: CliArgs) -> Facts:
-    """Switches a credential on."""
+    """Enables a credential."""
     return await _set_enabled(args, True)
 
 
 async def disable(args: CliArgs) -> Facts:
-    """Switches a credential off."""
+    """Disables a credential."""
     return await _set_enabled(args, False)
 
 
@@ -171,7 +171,7 @@ async def _set_enabled(args: CliArgs, enabled: bool) -> Facts:
 
 
 async def _list_credentials(args: CliArgs) -> Facts:
-    """Credentials of one organization or of all; never a secret."""
+    """Lists the credentials of one organization or of all, without secrets."""
 
     async def act(tx: Tx) -> list[Credential]:
         if args.options.org is not None:

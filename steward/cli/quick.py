@@ -1,4 +1,4 @@
-"""`doctor --quick`: whether the process on this machine answers; imports nothing of the service."""
+"""`doctor --quick`: checks whether this machine's process answers; imports nothing from the service."""
 
 import http.client
 import json
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 TIMEOUT_SECONDS = 5.0
-# What `serve` and `worker` listen on unless they are told otherwise, and what each answers.
+# The default addresses of `serve` and `worker`, and their expected answers.
 ADDRESSES = (
     ("STEWARD_LISTEN", "127.0.0.1:8400", "/healthz"),
     ("STEWARD_METRICS_LISTEN", "127.0.0.1:9464", "/metrics"),
@@ -15,12 +15,12 @@ _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 
 def is_quick(argv: Sequence[str]) -> bool:
-    """Returns whether the words of a command line ask for the quick check."""
+    """Returns whether a command line requests the quick check."""
     return argv[:1] == ["doctor"] and "--quick" in argv
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Prints what the process answers; returns the exit code, 0 when it is well."""
+    """Prints the answer of the process and returns the exit code: 0 if it is well."""
     problem = check(environ)
     facts = {"ok": problem is None, "message": problem or "The process answers."}
     out = sys.stdout if problem is None or "--json" in argv else sys.stderr
@@ -29,7 +29,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def check(environ: Mapping[str, str]) -> str | None:
-    """Calls the API, or, if nothing listens, a worker's metrics. Returns what is wrong, or None."""
+    """Calls the API or, if nothing listens, a worker's metrics. Returns the problem, or None."""
     problem = None
     for setting, usual, path in ADDRESSES:
         address = environ.get(setting) or usual

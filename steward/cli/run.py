@@ -1,4 +1,4 @@
-"""Reads the command line, runs one command, and says how it ended: words or JSON, exit 0, 1 or 2."""
+"""Parses the command line, runs one command and prints its result as text or JSON; exits 0, 1 or 2."""
 
 import argparse
 import asyncio
@@ -27,12 +27,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; the exit code."""
+    """Runs the command line and returns the exit code."""
     return run(sys.argv[1:] if argv is None else argv, os.environ, out=sys.stdout, err=sys.stderr)
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: TextIO) -> int:
-    """Runs the command line once, with its environment and its output streams."""
+    """Runs the command line with its environment and output streams, and returns the exit code."""
     as_json = "--json" in argv
     try:
         rest, env_file = _shared(argv)
@@ -75,7 +75,7 @@ async def _call(command: Command, args: CliArgs) -> Facts | None:
 
 
 def _shared(argv: Sequence[str]) -> tuple[list[str], str | None]:
-    """Removes `--json` and `--env-file PATH` from any position of the arguments."""
+    """Removes `--json` and `--env-file PATH` from anywhere in the arguments; returns the path too."""
     rest: list[str] = []
     env_file = None
     words = iter(argv)
@@ -112,7 +112,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
 def _group(
     groups: "dict[str, argparse._SubParsersAction[_Parser]]", words: Sequence[str]
 ) -> "argparse._SubParsersAction[_Parser]":
-    """Returns the sub-commands of `words`, made at their first use."""
+    """Returns the sub-commands of `words`, creating them on first use."""
     path = " ".join(words)
     if path not in groups:
         parent = _group(groups, words[:-1])
@@ -122,7 +122,7 @@ def _group(
 
 
 def _settings(environ: Mapping[str, str], env_file: str | None) -> Settings:
-    """Returns the settings of the environment and the file; the environment takes precedence."""
+    """Returns the settings from the environment and the file; the environment takes precedence."""
     return read({**(read_env_file(Path(env_file)) if env_file is not None else {}), **environ})
 
 
@@ -136,7 +136,7 @@ def _say(facts: Facts, as_json: bool, out: TextIO, command: Command) -> None:
 
 
 def _words(facts: object, indent: str = "") -> list[str]:
-    """Returns the facts as lines of text: one line each, records indented."""
+    """Returns the facts as text, one line each, with records indented."""
     if isinstance(facts, Mapping):
         lines = []
         for name, value in facts.items():

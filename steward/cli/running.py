@@ -1,4 +1,4 @@
-"""The commands serve, worker, demo and sandbox; serve.py, demo.py and the fake platforms run them."""
+"""The commands serve, worker, demo and sandbox; serve.py, demo.py and fake_platforms run them."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 async def _run_serve(args: CliArgs) -> None:
-    """API, web app and one worker, until a signal."""
+    """Runs the API, the web app and one worker until a signal."""
     options = args.options
     chosen = ServeOptions(
         options.host, options.port, options.processes, not options.no_worker, options.handle
@@ -29,7 +29,7 @@ async def _run_serve(args: CliArgs) -> None:
 
 
 async def _run_worker(args: CliArgs) -> None:
-    """Runs a worker without API until a signal; PostgreSQL only."""
+    """Runs a worker without the API until a signal; requires PostgreSQL."""
     try:
         await serve.work(args.settings, concurrency=args.options.concurrency, ready=args.ready)
     except CannotServe as error:
@@ -39,7 +39,7 @@ async def _run_worker(args: CliArgs) -> None:
 
 
 async def _run_demo(args: CliArgs) -> None:
-    """Serves the demo with the fake platforms until a signal; takes no settings but its arguments."""
+    """Serves the demo with the fake platforms until a signal; its only settings are its arguments."""
     options = args.options
     chosen = DemoOptions(options.host, options.port, Path(options.dir), options.reset)
     try:

@@ -1,4 +1,4 @@
-"""Warns operators, in `doctor` and at the start, where foreign code cannot be sandboxed."""
+"""Warns operators, in `doctor` and at start, if foreign code cannot be sandboxed."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ ISOLATION_REMEDY: Final = (
 
 
 def missing_isolation(settings: Settings) -> str:
-    """Returns words on how foreign code runs without system call filters and namespaces."""
+    """Returns a description of how foreign code runs without system call filters and namespaces."""
     missing = "The machine has neither a filter of system calls nor namespaces for foreign code"
     if settings.env is Environment.PRODUCTION and not settings.unconfined_scripts:
         return f"{missing}: expressions and scripts of imported workflows are refused."
@@ -22,7 +22,7 @@ def missing_isolation(settings: Settings) -> str:
 
 
 async def log_missing_isolation(settings: Settings, sandbox_pool: SandboxPool, log: Log) -> None:
-    """Writes a warning to the log of a production service whose machine cannot confine foreign code."""
+    """Logs a warning for a production service whose machine cannot confine foreign code."""
     if settings.env is not Environment.PRODUCTION:
         return
     try:
@@ -30,7 +30,7 @@ async def log_missing_isolation(settings: Settings, sandbox_pool: SandboxPool, l
     except (
         SandboxStopped,
         OSError,
-    ) as error:  # OSError: no folder for temporary files, or no descriptor left
+    ) as error:  # OSError: no temporary folder, or no file descriptor left
         log.warning("foreign_code_unavailable", message=str(error))
         return
     if not isolation.is_confined:

@@ -37,12 +37,12 @@ Ready = Callable[[Mapping[str, object]], None]
 
 
 class CannotServe(Exception):
-    """Raised when the process cannot start; the message says what to do."""
+    """Raised if the process cannot start; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """The address, and whether to run a worker; `handle` is a listening socket of a parent process."""
+    """The address, and whether to run a worker; `handle` is the listening socket of a parent process."""
 
     host: str | None = None
     port: int | None = None
@@ -52,7 +52,7 @@ class ServeOptions:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: one place handles signals for API and worker together."""
+    """uvicorn without its signal handlers, since signals are handled once for API and worker."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -115,9 +115,9 @@ async def run_service(
     beside: Callable[[], Awaitable[None]] | None = None,
     descriptors: Descriptors = _PLENTY,
 ) -> None:
-    """Runs API, metrics and worker of one process until `stop`; calls `started` once it takes requests.
+    """Runs API, metrics and worker of one process until `stop`; calls `started` when it takes requests.
 
-    The worker is registered first: what waits to connect must not take the descriptors it needs for that.
+    The worker is registered first, so that waiting connections do not take the descriptors it needs.
     """
     edge = ConnectionLimits(
         max_connections=descriptors.connections,
@@ -172,7 +172,7 @@ async def _work(service: app.WiredProcess, own_worker: worker.Worker, stop: asyn
 
 
 async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> None:
-    """Runs a worker without API, on PostgreSQL only. Raises CannotServe."""
+    """Runs a worker without the API; requires PostgreSQL. Raises CannotServe."""
     if is_sqlite(settings.database_url):
         raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
     raise_limit()
@@ -207,9 +207,9 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
 
 
 def open_log(settings: Settings, process: Process) -> Log:
-    """Opens the log of this process, which also takes lines of libraries and uncaught errors.
+    """Opens this process's log, which also receives library messages and uncaught errors.
 
-    Closes the installation's files to others, and reports those that stay open.
+    It restricts the installation's files to their owner, and reports those that others can still read.
     """
     log = startup.make_log(settings, SystemClock(), process=process)
     take_over(log)
@@ -229,7 +229,7 @@ async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Even
 
 
 async def _refuse_restored(service: app.WiredProcess) -> None:
-    """Closes the service and raises CannotServe when its database was restored and is not prepared."""
+    """Closes the service and raises CannotServe if its restored database has not been prepared."""
     why = await restored.why_not_served(service.engine, service.clock.now())
     if why is not None:
         await service.close()
@@ -253,9 +253,9 @@ def _listen(settings: Settings, options: ServeOptions, descriptors: Descriptors)
 
 
 def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket:
-    """Returns a listening socket with a backlog of `queue`. Raises CannotServe for an address in use."""
+    """Returns a listening socket with a backlog of `queue`. Raises CannotServe if the address is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
+    # The protocol is given, since asyncio otherwise delays small answers by 40 ms (no TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -269,14 +269,14 @@ def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket
 
 
 def spare_collector() -> None:
-    """Freezes what is loaded, so that garbage collection during requests skips it."""
+    """Freezes all objects loaded so far, so that garbage collection during requests skips them."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 
 
 def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
-    """Returns a server for an application that is limited by `edge`."""
+    """Returns a server for an application, limited by `edge`."""
     config = uvicorn.Config(
         application,
         loop="uvloop",
@@ -295,7 +295,7 @@ def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QU
 
 
 def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
-    """Returns the server of /metrics; each request checks whether the service is ready."""
+    """Returns the server of /metrics; every request checks whether the service is ready."""
 
     async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"
@@ -312,7 +312,7 @@ def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
 
 
 def _metrics_servers(service: app.WiredProcess, queue: int) -> list[uvicorn.Server]:
-    """Returns the server of /metrics on its own address; none if it is switched off."""
+    """Returns the server of /metrics on its own address, or none if it is switched off."""
     address = service.settings.metrics_listen
     if address is None:
         return []
@@ -323,7 +323,7 @@ def _metrics_servers(service: app.WiredProcess, queue: int) -> list[uvicorn.Serv
 
 @contextlib.asynccontextmanager
 async def _metrics_beside(service: app.WiredProcess, log: Log) -> AsyncIterator[None]:
-    """Serves /metrics beside a worker; an address in use is logged, since its runs matter more."""
+    """Serves /metrics beside a worker; an address in use is only logged, since runs matter more."""
     address = service.settings.metrics_listen
     if address is None:
         yield
@@ -344,7 +344,7 @@ async def _metrics_beside(service: app.WiredProcess, log: Log) -> AsyncIterator[
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; a second one exits at once."""
+    """Returns an event that the first SIGTERM or SIGINT sets; the second exits at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -360,13 +360,13 @@ def stop_on_signals() -> asyncio.Event:
 
 @contextlib.contextmanager
 def _more_processes(settings: Settings, options: ServeOptions, listening: socket.socket) -> Iterator[None]:
-    """Further API processes on the same socket; ended with this one."""
+    """Starts further API processes on the same socket, which end with this one."""
     process_count = options.processes or settings.processes
     if process_count > 1 and is_sqlite(settings.database_url):
         raise CannotServe("More than one process needs PostgreSQL.")
     handle = listening.fileno()
     command = [sys.executable, "-m", "steward", "serve", "--no-worker", "--handle", str(handle)]
-    # The service manager supervises this process alone: a child's notices would be taken for its own.
+    # The service manager supervises only this process and would take a child's notices for its own.
     variables = {name: text for name, text in os.environ.items() if name != SOCKET}
     children = [
         subprocess.Popen(

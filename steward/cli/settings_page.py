@@ -1,4 +1,4 @@
-"""The table of every setting, `docs/settings.md`."""
+"""Writes `docs/settings.md`, the table of all settings."""
 
 from dataclasses import fields
 
@@ -6,7 +6,7 @@ from steward.config import Settings, spec_of, variable
 
 
 def settings_page() -> str:
-    """`docs/settings.md`: the table of every setting."""
+    """Returns the text of `docs/settings.md`."""
     lines = [
         "# Settings",
         "",

@@ -13,27 +13,27 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """The socket of a service manager, and every how many seconds it expects a sign of life."""
+    """The socket of a service manager, and the interval at which it expects a sign of life."""
 
     address: str | None
     watchdog_seconds: float | None
 
     def ready(self) -> None:
-        """Reports that requests are taken, or runs."""
+        """Reports that the process takes requests or runs."""
         self.notify("READY=1")
 
     def notify(self, state: str) -> None:
         """Sends one state; does nothing without a service manager."""
         if self.address is None:
             return
-        # An address that begins with @ is in the abstract name space, whose first byte is zero.
+        # Addresses that begin with @ are in the abstract namespace, whose first byte is zero.
         address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
             notifications.connect(address)
             notifications.send(state.encode())
 
     async def watch(self, stop: asyncio.Event, is_well: Callable[[], bool]) -> None:
-        """Gives a sign of life twice a period while `is_well`, until `stop`, which it reports."""
+        """Sends a sign of life twice per interval while `is_well`; after `stop`, reports stopping."""
         pause = None if self.watchdog_seconds is None else self.watchdog_seconds / 2
         while not stop.is_set():
             if pause is not None and is_well():
@@ -44,7 +44,7 @@ class Supervisor:
 
 
 def _supervisor_of(environ: Mapping[str, str]) -> Supervisor:
-    """Returns the manager that the environment names; the period is another process's when the id is."""
+    """Returns the manager that the environment names; its interval applies only to the named process."""
     period = environ.get("WATCHDOG_USEC", "")
     is_ours = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     seconds = int(period) / _MICROSECONDS if period.isdecimal() and int(period) and is_ours else None

@@ -1,6 +1,6 @@
-"""The table of commands: the files that hold them, each by the first words of its commands.
+"""The table of commands: the files that define them, by the first words of their commands.
 
-A file is imported when one of its commands is asked for, so that `keys new` does not load the service.
+A file is only imported when one of its commands is run, so that `keys new` does not load the service.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Final
 
 from steward.cli.command import Command
 
-# A new file of commands is one line here.
+# to add a file of commands, add a line
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "operator": ("org", "user", "credential"),
     "erasing": ("org", "user", "compact"),
@@ -25,6 +25,6 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def commands(first_word: str | None = None) -> list[Command]:
-    """Returns the commands that begin with `first_word`'s files; every command when no file has that word."""
+    """Returns the commands in files for `first_word`, or all commands if no file has that word."""
     files = [file for file, words in FILES.items() if first_word in words] or list(FILES)
     return [command for file in files for command in import_module(f"steward.cli.{file}").COMMANDS]

@@ -1,7 +1,7 @@
-"""Continues with a request that offers another protocol, which the service declines.
+"""Reads on after a request that offers a protocol upgrade, which the service declines.
 
-The parser takes what follows such a head for the other protocol; a client means it so only once the server
-has agreed. Some offer HTTP/2 with the first request of a connection, whatever it is and with its body.
+The parser takes whatever follows such a head for the other protocol, but a client only switches once the
+server has agreed. Some clients offer HTTP/2 with the first request of a connection, including its body.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class _Parsed(Protocol):
 
 
 class _Body:
-    """Passes on everything parsed except the head it was primed with."""
+    """Passes on all parser callbacks except those for the head it was primed with."""
 
     def __init__(self, to: _Parsed) -> None:
         self._to = to
@@ -61,16 +61,16 @@ class _Body:
 
 
 def has_body(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Returns whether a request with these headers, their names in lower case, has a body."""
+    """Returns whether a request with these lower-case headers has a body."""
     return any(name in _FRAMING and value != b"0" for name, value in headers)
 
 
 def body_parser(to: _Parsed, headers: Sequence[tuple[bytes, bytes]]) -> HttpRequestParser:
-    """Returns a parser positioned at the start of the body of a request with these headers."""
+    """Returns a parser positioned at the start of the body of a request with these lower-case headers."""
     framing = [name + b": " + value + b"\r\n" for name, value in headers if name in _FRAMING]
     body = _Body(to)
     parser = HttpRequestParser(body)
-    parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
     parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(framing) + b"\r\n")
     body.is_told = False
     return parser
