@@ -1,21 +1,20 @@
-"""Remembers below which stamp no ready run is expected (docs/design/runs.md#claim)."""
+"""Remembers the stamp below which no ready run is expected (docs/design/runs.md#claim)."""
 
 from collections.abc import Callable
 
 from steward.database.runs.transitions import Claim
 
-# Longer than a transaction that stamps a run usually takes from the stamp to its commit.
+# Longer than a transaction usually takes from stamping a run to its commit.
 MARGIN = 2.0  # seconds
 FULL_WALK_EVERY = 10.0  # seconds
 
 
 class ClaimBound:
-    """The stamp at which the claims of one worker begin.
+    """The stamp at which one worker's claims begin.
 
-    PostgreSQL's index keeps an entry of every run that was claimed since the oldest open transaction began.
-    Claims that begin at the bound do not read those entries. Every 10 seconds one claim begins at 0 and finds
-    runs that were committed below the bound, after the margin; it lowers the bound to them, so that claims
-    keep the fair order.
+    PostgreSQL's index keeps an entry for every run claimed since the oldest open transaction began. Claims
+    that begin at the bound skip those entries. Every 10 seconds a claim begins at 0 and, after the margin,
+    finds runs committed below the bound; it lowers the bound to them, so that claims keep the fair order.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -32,11 +31,11 @@ class ClaimBound:
         return self._bound
 
     def note(self, first_vt: int, claim: Claim | None, *, leaves_out: bool) -> None:
-        """Notes a claim that began at `first_vt`; `leaves_out` says that it passed over full organizations.
+        """Records a claim that began at `first_vt`; with `leaves_out` it passed over full organizations.
 
-        All runs from `first_vt` up to the claim's last stamp are taken then, but for those passed over. Runs
-        that become ready later are stamped with the fairness clock or more. So the bound never rises past
-        either, and not at all while organizations are passed over.
+        All runs from `first_vt` up to the claim's last stamp are then claimed, except those passed over. Runs
+        that become ready later are stamped with the fairness clock or more. Therefore the bound never rises
+        past either, and not at all while organizations are passed over.
         """
         now = self._monotonic()
         if first_vt == 0:

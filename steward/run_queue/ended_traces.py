@@ -1,4 +1,4 @@
-"""Sends the traces of runs that end while no worker has them: cancelled, rejected, expired, superseded."""
+"""Sends traces of runs that end without a worker: cancelled, rejected, expired, superseded."""
 
 import asyncio
 from collections.abc import Collection
@@ -16,28 +16,28 @@ T = TypeVar("T")
 
 
 class _EndedRun(NamedTuple):
-    """A run that a transaction ended, and how often it was begun."""
+    """A run that a transaction ended, and its attempt."""
 
     org: OrgId
     run: RunId
     attempt: int
 
 
-# The runs that the current transaction has ended; None where nobody traces them.
+# The runs that the current transaction has ended; None without tracing.
 _ended: ContextVar[list[_EndedRun] | None] = ContextVar("ended_runs", default=None)
 
 
 def note_end(org: OrgId, run: RunId, *, attempt: int) -> None:
-    """Records that the current transaction ends a run, for the trace that is sent after the commit."""
+    """Records that the current transaction ends a run; its trace is sent after the commit."""
     ended = _ended.get()
     if ended is not None:
         ended.append(_EndedRun(org, run, attempt))
 
 
 class TracedEngine(EngineWrapper):
-    """An engine that sends the trace of each run that a transaction of this process ended without a worker.
+    """An engine that sends the trace of each run that its transactions end without a worker.
 
-    The trace is made from rows after the commit, and no caller waits for it.
+    The trace is built from rows after the commit, and no caller waits for it.
     """
 
     def __init__(self, engine: Engine, traces: Traces) -> None:
@@ -50,14 +50,14 @@ class TracedEngine(EngineWrapper):
     ) -> T:
         """Writes like the wrapped engine.
 
-        Acts that share a call are passed on as they are: none of them calls `ending.end`.
+        Acts that share a call are passed on unchanged: none of them calls `ending.end`.
         """
         if isinstance(act, Batchable | Autocommit):
             return await self._engine.write(now, act, org=org, urgent=urgent)
         ended: list[_EndedRun] = []
 
         async def noting(tx: Tx) -> T:
-            ended.clear()  # of a try that was rolled back
+            ended.clear()  # from an attempt that was rolled back
             token = _ended.set(ended)
             try:
                 return await act(tx)
@@ -77,7 +77,7 @@ class TracedEngine(EngineWrapper):
             await spans.add_finished(self._traces, self._engine, now, org=org, run=run, attempt=attempt)
 
     async def close(self) -> None:
-        """Sends what is left, then closes the engine."""
+        """Waits for pending traces, then closes the engine."""
         await asyncio.gather(*self._sending, return_exceptions=True)
         await self._traces.close()
         await super().close()

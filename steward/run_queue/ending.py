@@ -1,4 +1,4 @@
-"""Ends runs that no worker writes to, with their approval, open changes and place in the queue."""
+"""Ends runs that no worker writes to, together with their approval, open changes and queue entry."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ async def end(
 ) -> bool:
     """Ends a queued or waiting run under its queue's lock.
 
-    Returns False when its status is no longer `since`.
+    Returns False if its status is no longer `since`.
     """
     await active_run.lock(tx, org, [automation])
     state = await transitions.read_state(tx, org, run, lock=True)
@@ -90,10 +90,7 @@ async def end_queued(
     how: RunEnding,
     started_by: Collection[StartedBy] = tuple(StartedBy),
 ) -> int:
-    """Ends the automation's runs that have not started and were started by one of `started_by`.
-
-    Returns how many.
-    """
+    """Ends an automation's unstarted runs whose starter is in `started_by`; returns how many."""
     ended = 0
     for run, starter, _ in reversed(await transitions.ids_of(tx, org, automation, RunStatus.QUEUED)):
         state = await transitions.read_state(tx, org, run)
@@ -104,7 +101,7 @@ async def end_queued(
 
 
 async def end_waiting(tx: Tx, org: OrgId, automation: AutomationId, *, how: RunEnding) -> int:
-    """Ends the automation's runs that wait for approval; returns how many."""
+    """Ends an automation's runs that wait for approval; returns how many."""
     ended = 0
     for run, _, _ in await transitions.ids_of(tx, org, automation, RunStatus.WAITING_APPROVAL):
         ended += await end(tx, org, run, automation=automation, since=RunStatus.WAITING_APPROVAL, how=how)
@@ -112,13 +109,13 @@ async def end_waiting(tx: Tx, org: OrgId, automation: AutomationId, *, how: RunE
 
 
 async def _stop_running(tx: Tx, org: OrgId, automation: AutomationId, *, code: str) -> int:
-    """Requests the automation's running runs to stop at their next checkpoint; returns how many."""
+    """Requests an automation's running runs to stop at their next checkpoint; returns how many."""
     requested = 0
     vt = await fairness.present(tx)
     for run, _, _ in await transitions.ids_of(tx, org, automation, RunStatus.RUNNING):
         requested += await transitions.request_cancel(tx, org, run, code=code, vt=vt)
     for run, _, queue in await transitions.ids_of(tx, org, automation, RunStatus.QUEUED):
-        if queue in (Queue.READY, Queue.LEASED):  # a lost run that is to be continued
+        if queue in (Queue.READY, Queue.LEASED):  # a recovered run that will be continued
             requested += await transitions.request_cancel(tx, org, run, code=code, vt=vt)
     return requested
 

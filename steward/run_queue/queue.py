@@ -54,7 +54,7 @@ class EventRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedRun:
-    """The created run; `refused` is its code when it was refused at once."""
+    """The created run; `refused` is its code if it was refused."""
 
     run_id: RunId
     status: RunStatus
@@ -62,14 +62,14 @@ class EnqueuedRun:
 
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> LockedQueue:
-    """Locks the queue and returns it; requests of one automation exclude each other."""
+    """Locks the queue and returns it; the lock serializes requests for one automation."""
     return (await lock_many(tx, org, [automation]))[automation]
 
 
 async def lock_many(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, LockedQueue]:
-    """Locks the queues of several automations of an organization, in order of their ids."""
+    """Locks the queues of several automations of an organization, ordered by id."""
     await active_run.lock(tx, org, automations)
     return await read_many(tx, org, automations)
 
@@ -77,15 +77,15 @@ async def lock_many(
 async def read_many(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, LockedQueue]:
-    """Reads queues that this transaction has locked already."""
+    """Reads queues that this transaction has already locked."""
     active = await active_run.active_runs(tx, org, automations)
     return {automation: LockedQueue(*active.get(automation, (None, None))) for automation in automations}
 
 
 async def enqueue_slots(tx: Tx, org: OrgId, requests: Sequence[RunRequest]) -> None:
-    """Creates the runs of slots, each with its `run_id`: refused, or ready because the queue is empty.
+    """Creates the runs of slots, each with its `run_id`, as refused or, if the queue is empty, ready.
 
-    Call it with the queues locked by `lock_many`; at most one request of an automation may be ready.
+    Call it with the queues locked by `lock_many`; per automation at most one request may be ready.
     """
     ready = [offer for offer in requests if not offer.refused]
     vt = await fairness.stamp(tx, org, len(ready)) if ready else 0
@@ -121,7 +121,7 @@ async def enqueue_events(
     *,
     max_waiting: int,
 ) -> list[EnqueuedRun]:
-    """Creates a run of each event, in order.
+    """Creates a run for each event, in order.
 
     A run is ready or blocked while fewer than `max_waiting` wait, else refused as `too_many_waiting`. Runs
     refused for other reasons do not count as waiting.
@@ -133,7 +133,7 @@ async def enqueue_events(
     new: list[runs.NewRun] = []
     is_free = queue_before.active_run is None
     dropped: list[RunId] = []
-    ids = RisingIds()  # what waits starts in the order of the events
+    ids = RisingIds()  # waiting runs start in the order of their events
     for request in events:
         refused = request.refused
         if refused is None and room <= 0:
@@ -184,16 +184,15 @@ def _event_run(
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, limit: int) -> int:
-    """Counts runs that are queued or wait for approval, up to `limit` + 1; call it with the queue locked."""
+    """Counts runs that are queued or wait for approval, up to `limit` + 1; requires the queue's lock."""
     return await active_run.waiting(tx, org, automation, limit)
 
 
 async def enqueue(tx: Tx, locked: LockedQueue, request: RunRequest) -> EnqueuedRun:
-    """Creates one run, which is ready, blocked behind the active run, or refused.
+    """Creates one run as ready, blocked behind the active run, or refused.
 
-    It is ready when it is a test or no run is active.
-
-    Call it with the queue locked; whether a slot may start at all is the caller's decision.
+    It is ready if it is a test or no run is active. Call it with the queue locked; whether a slot may start
+    at all is the caller's decision.
     """
     automation = request.automation
     run = request.run_id or RunId(new_id(tx.now))
@@ -227,7 +226,7 @@ async def enqueue(tx: Tx, locked: LockedQueue, request: RunRequest) -> EnqueuedR
 
 
 async def promote_next(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
-    """Promotes the oldest blocked run when no run is active any more and returns it.
+    """Promotes the oldest blocked run if no run is active any more, and returns it.
 
     Call it after a run has ended, with the queue locked.
     """

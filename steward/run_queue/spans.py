@@ -1,4 +1,4 @@
-"""Makes the trace of a finished run from its rows, so that a run of several workers is one trace."""
+"""Builds the trace of a finished run from its rows, so that a run of several workers is one trace."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ _FAILED = frozenset({RunStatus.FAILED, RunStatus.EXPIRED})
 
 
 class _Step(msgspec.Struct):
-    """The facts of a step for its span; the fields as its row has them."""
+    """The data of a step for its span, as in its row."""
 
     seq: int
     kind: str
@@ -38,7 +38,7 @@ _decode_step = msgspec.json.Decoder(_Step).decode
 async def add_finished(
     traces: Traces, engine: Engine, now: datetime, *, org: OrgId, run: RunId, attempt: int
 ) -> None:
-    """Adds the spans of the run if it has ended. Of runs that succeeded, only the sampled share is added."""
+    """Adds the spans of the run if it has ended; of succeeded runs, only the sampled share."""
     if not traces.is_on:
         return
     try:
@@ -56,17 +56,17 @@ async def add_finished(
             steps_read = await engine.read(now, following, org=org, small=True)
             _add_steps(traces, run, steps_read)
     except Refusal:
-        return  # the run was removed or the database is away; a missing trace is no failure
+        return  # the run was deleted or the database is away; a missing trace is no failure
 
 
 def add_sleep(traces: Traces, run: RunId, *, epoch: int, began_at: datetime, wake_at: datetime) -> None:
-    """Adds the span of a sleep that a run begins, up to when it is due to wake.
+    """Adds the span of a sleep that a run begins, up to the time it is due to wake.
 
-    Nothing records a sleep afterwards, so it is added at its beginning, for runs of the sampled share.
+    Nothing is recorded after a sleep, so it is added at the beginning, for runs in the sampled share.
     """
     root = run_span(run)
     if traces.is_sampled(root.trace):
-        span_id = span_within(run, "sleep", epoch)  # a run sleeps once for each time that a worker takes it
+        span_id = span_within(run, "sleep", epoch)  # a run sleeps at most once per claim
         traces.add(Span("wait", span_id, began_at, wake_at, {"steward.kind": "sleep"}, parent=root))
 
 

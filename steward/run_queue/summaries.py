@@ -1,4 +1,4 @@
-"""Builds a run's summary: its numbers from its steps and changes, its text from its template."""
+"""Builds a run's summary: numbers from its steps and changes, text from its template."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -20,9 +20,9 @@ from steward.run_queue.undo_plan import UNDO
 from steward.templates.base import OTHER_OUTCOMES, EndedRun, RunSummary, Template, sentences
 
 START = "@start"
-# Codes of runs that reached the end of their plan and failed because of their changes' outcomes.
+# Codes of runs that completed their plan but failed because of their changes' outcomes.
 _VERDICTS = frozenset({"outcome_unknown", "some_changes_failed", "all_conflicted"})
-# The round of messages that are sent at their step: no approval's set holds them.
+# The round of messages sent during their step; no approval contains them.
 NO_APPROVAL_ROUND = 0
 _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 
@@ -31,8 +31,8 @@ _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 class RunTotals:
     """The recorded results of a run: its steps' counts and outputs, and the outcome of each change.
 
-    Steps and changes are keyed by execution (`execution_key`). Without a template the text is generic: of a
-    workflow, and of a template that is no longer offered.
+    Steps and changes are keyed by execution (`execution_key`). Workflows, and templates no longer offered,
+    have a generic text.
     """
 
     mode: Mode
@@ -40,9 +40,9 @@ class RunTotals:
     inputs: JsonObject
     journal: Mapping[str, StepValue]
     executions: Collection[str]
-    counted: Counts  # by the steps themselves, without their changes
+    counted: Counts  # of the steps themselves, without their changes
     outcomes: Mapping[str, Sequence[Outcome]]
-    sends: Collection[str]  # the executions whose changes are messages
+    sends: Collection[str]  # executions whose changes are messages
 
     def counts(self) -> Counts:
         """Returns the run's numbers."""
@@ -54,7 +54,7 @@ class RunTotals:
         return total
 
     def run_summary(self) -> RunSummary:
-        """Returns text and result of a run that waits, or that walked to the end of its plan."""
+        """Returns the text and result of a run that waits or has completed its plan."""
         if self.template is None:
             return self._general()
         ended = EndedRun(
@@ -67,7 +67,7 @@ class RunTotals:
         return self.template.finish(ended)
 
     def summary(self, status: RunStatus, code: str | None, message: str | None) -> JsonObject:
-        """Returns the summary of a run that ends with this status, or that waits."""
+        """Returns the summary of a run that waits or ends with this status."""
         return {"text": self._text(status, code, message), "counts": self.counts().wire()}
 
     def _text(self, status: RunStatus, code: str | None, message: str | None) -> str:
@@ -78,7 +78,7 @@ class RunTotals:
         return sentences(lead, f"{word} {self._position()}; {self._undone()}.")
 
     def _is_judged(self) -> bool:
-        """Returns whether the template's reading and deciding steps have run; before, it reports nothing."""
+        """Returns whether the template's reading and deciding steps, which its text needs, have run."""
         if self.template is None:
             return True
         judging = (StepKind.READ, StepKind.DECIDE)
@@ -89,7 +89,7 @@ class RunTotals:
         return value is not None and value.state in _SETTLED
 
     def _position(self) -> str:
-        """Returns where in its plan the run was, such as `while reading the products`."""
+        """Returns how far the run got in its plan, such as `while reading the products`."""
         assert self.template is not None
         step = next(planned for planned in self.template.plan.steps if not self._has_ended(planned))
         verb, _, what = step.title.partition(" ")
@@ -105,7 +105,7 @@ class RunTotals:
         return " and ".join([", ".join([first, *more[:-1]]), *more[-1:]])
 
     def _general(self) -> RunSummary:
-        """Returns a generic summary: the run in one sentence, and which steps ran."""
+        """Returns a generic summary: one sentence about the run and which steps ran."""
         phrases = self._phrases()
         ran = len(self.executions)
         text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {phrases}." if phrases else ".")
@@ -113,7 +113,7 @@ class RunTotals:
         return RunSummary(text, {"steps_run": ran, "steps": names[:200]})
 
     def _phrases(self) -> str:
-        """Returns what the run did in numbers, such as `12 read, 3 changed`."""
+        """Returns the run's results in numbers, such as `12 read, 3 changed`."""
         counts = self.counts()
         tally = Counter(outcome for outcomes in self.outcomes.values() for outcome in outcomes)
         waiting = tally[Outcome.PROPOSED] + tally[Outcome.APPROVED]
@@ -140,7 +140,7 @@ def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
 
 
 def change_counts(tally: Mapping[Outcome, int], *, sends: bool) -> Counts:
-    """Returns the outcomes of a step's changes as counts; a message that went out counts as sent."""
+    """Returns the outcomes of a step's changes as counts; messages count as sent."""
     done = tally.get(Outcome.APPLIED, 0)
     return Counts(
         applied=0 if sends else done,
@@ -154,13 +154,13 @@ def change_counts(tally: Mapping[Outcome, int], *, sends: bool) -> Counts:
 
 
 def step_counts(row: Counts, *, status: str, has_changes: bool) -> Counts:
-    """Returns the counts of a step's row without those of its changes, which have records of their own."""
+    """Returns the counts in a step's row, without those of its changes, which have their own records."""
     tells_outcomes = has_changes and status not in ("held", "refused")
     return Counts(read=row.read, matched=row.matched, unchanged=0 if tells_outcomes else row.unchanged)
 
 
 async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, without_template: bool = False) -> RunTotals:
-    """Reads the totals of a run that has started; `without_template` for a generic text."""
+    """Reads the totals of a started run; `without_template` gives a generic text."""
     run = await runs.get(tx, org, run_id)
     values = [] if without_template else await steps.values(tx, org, run_id)
     journal = {execution_key(value.name, value.iteration): value for value in values}
@@ -193,7 +193,7 @@ def _template_of(run: Run) -> Template | None:
 
 
 async def outcomes_of(tx: Tx, org: OrgId, run: RunId) -> tuple[dict[str, list[Outcome]], set[str]]:
-    """Returns the outcomes of a run's changes by execution, and which executions sent at their step."""
+    """Returns the outcomes of a run's changes by execution, and the executions that sent messages."""
     outcomes: dict[str, list[Outcome]] = {}
     sends: set[str] = set()
     steps_with_approval: set[str] = set()

@@ -1,4 +1,4 @@
-"""Adds up the results of live runs when the numbers are read."""
+"""Adds up the results of live runs when they are read."""
 
 from datetime import timedelta
 from functools import partial
@@ -9,16 +9,16 @@ from steward.database.runs import totals
 from steward.database.runs.totals import DAY_MS, QUARTER, quarter_of
 from steward.model.ids import OrgId
 
-# Transactions that queue a run at the end of a quarter have committed by then.
+# By then, transactions that queue a run at the end of a quarter have committed.
 _SETTLED_AFTER = timedelta(minutes=15)
 _SPAN = timedelta(days=31)
 _MAX_PASSES = 200
 
 
 async def keep(engine: Engine, clock: Clock, org: OrgId) -> bool:
-    """Adds up the quarters of an hour that are over, in bounded passes; returns whether none is left.
+    """Adds up the ended quarter-hours in bounded passes; returns whether none is left.
 
-    If no quarter has ended since the last pass, this reads only one row.
+    If no quarter-hour has ended since the last pass, this reads only one row.
     """
     for _ in range(_MAX_PASSES):
         now = clock.now()
