@@ -1,4 +1,4 @@
-"""`python -m steward` and the `steward` command."""
+"""The entry point of `python -m steward` and the `steward` command."""
 
 import os
 import sys
@@ -7,11 +7,11 @@ from steward.cli import quick
 
 
 def main() -> None:
-    """Runs the command line and ends the process with its exit code."""
+    """Runs the command line and exits with its code."""
     words = sys.argv[1:]
     if quick.is_quick(words):
         sys.exit(quick.main(words, os.environ))
-    # Imported late: the quick check, which runs twice a minute, needs nothing of it.
+    # Imported late, because the quick check, which runs twice a minute, needs none of it.
     from steward.cli.run import main as run_command_line
 
     sys.exit(run_command_line())

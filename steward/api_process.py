@@ -1,4 +1,4 @@
-"""Keeps the row of an API process without a worker, by which an update sees that its release still serves."""
+"""Keeps a row for an API process without a worker, so that updates see that its release still serves."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ _LEASE_MS = 60_000
 
 @asynccontextmanager
 async def announced(engine: Engine, clock: Clock) -> AsyncIterator[None]:
-    """While in force, the process has its row; one that a lost database keeps back is written later."""
+    """Keeps the row of this process while the context is open; retries while the database is unavailable."""
     announcing = asyncio.create_task(_announce_again(engine, clock))
     try:
         yield
@@ -26,7 +26,7 @@ async def announced(engine: Engine, clock: Clock) -> AsyncIterator[None]:
         announcing.cancel()
         with suppress(asyncio.CancelledError):
             await announcing
-        with suppress(Unavailable):  # its lease ends by itself
+        with suppress(Unavailable):  # the lease expires by itself
             withdraw = partial(processes.withdraw, name=process_name())
             await engine.write(clock.now(), withdraw)
 

@@ -1,4 +1,4 @@
-"""Wiring: builds engine, keys, connectors, API and worker of the settings."""
+"""Wiring: builds the engine, keys, connectors, API and worker from the settings."""
 
 import sys
 from collections.abc import Callable
@@ -80,9 +80,9 @@ async def build(
     log: Log | None = None,
     sandbox_pool: SandboxPool | None = None,
 ) -> WiredProcess:
-    """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
+    """Wires a process. With `serve`, it locks an SQLite file and may raise AlreadyServed.
 
-    For tests in process, `transport` and `sandbox_pool` replace what works outside of it.
+    Tests in the same process replace outside systems with `transport` and `sandbox_pool`.
     """
     zones.use_packaged_zones()
     log, metrics = log or make_log(settings, clock, write_log), _metrics()
@@ -140,7 +140,7 @@ def _worker_context(
     *,
     wake: Callable[[str], None],
 ) -> WorkerContext:
-    """Returns what runs need, with the parts of the API that they share."""
+    """Returns the dependencies of runs, some of them shared with the API."""
     return WorkerContext(
         engine=engine if context.space is None else SpaceGuard(engine, context.space, finishes=True),
         space=context.space,
@@ -164,7 +164,7 @@ def _worker_context(
 def _notifications(
     settings: Settings, ctx: WorkerContext, context: AppContext, *, wake: Callable[[str], None]
 ) -> NotificationContext:
-    """Returns the context of notifications, with the channels that are set up."""
+    """Returns the context of notifications with the configured channels."""
     base = NotificationContext(
         ctx.engine,
         ctx.clock,
@@ -183,7 +183,7 @@ def _sandbox_pool(settings: Settings) -> SandboxPool:
 
 
 def _transport(settings: Settings, clock: Clock, log: Log, metrics: Metrics, transport: Any) -> HttpTransport:
-    """Returns what makes every outbound call, with where the spans of this process go."""
+    """Returns the transport of all outbound calls, which also sends this process's spans."""
     return HttpTransport(
         clock,
         log.register,
@@ -195,7 +195,7 @@ def _transport(settings: Settings, clock: Clock, log: Log, metrics: Metrics, tra
 
 
 def _space(settings: Settings) -> DiskSpace | None:
-    """Returns the disk of an SQLite file, with its reserve."""
+    """Returns the disk space of an SQLite file with its reserve; None for PostgreSQL."""
     if not is_sqlite(settings.database_url):
         return None
     space = DiskSpace(sqlite_path(settings.database_url))
@@ -205,7 +205,7 @@ def _space(settings: Settings) -> DiskSpace | None:
 
 
 def _metrics() -> Metrics:
-    """Returns a process's metrics, with the release that it is of."""
+    """Returns the metrics of a process, labelled with its release."""
     metrics = Metrics()
     metrics.set("steward_release", 1, release=__version__)
     return metrics
@@ -219,7 +219,7 @@ async def _engine(
 
 
 def _files(settings: Settings, space: DiskSpace | None) -> FileFolder | None:
-    """Returns where the files of runs are kept: None where their rows hold them."""
+    """Returns the folder for the files of runs, or None if they are stored in rows."""
     if not is_sqlite(settings.database_url):
         return None
     return FileFolder.beside(sqlite_path(settings.database_url), space)

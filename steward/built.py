@@ -1,7 +1,8 @@
-"""The list of built files and their SHA-256, `built.sha256`: in every wheel, compared by `steward doctor`.
+"""The list of built files and their SHA-256, `built.sha256`.
 
-It imports nothing of the service: the build of the wheel loads it by its path.
-`python -m steward.built` writes the list.
+Every wheel contains it, and `steward doctor` checks it.
+It imports nothing from the service, since the wheel's build loads it by path. `python -m steward.built`
+writes the list.
 """
 
 import hashlib
@@ -11,27 +12,27 @@ from pathlib import Path
 
 FOLDERS = ("static", "sandbox/built", "connectors/shopify/built")
 LIST = "built.sha256"
-# Built files that the service never reads: licences go into the wheel's metadata, tests read the manifest.
+# Built files that the service never reads: licences are in the wheel's metadata, tests read the manifest.
 NOT_READ = ("static/manifest.json", "static/licenses", "sandbox/built/licenses")
 
 
 def write_list(package: Path) -> None:
-    """Writes the list of what is built into `package`, in the format of sha256sum."""
+    """Writes the list of the files built into `package`, in the format of sha256sum."""
     lines = [f"{_sha256(path)}  {path.relative_to(package).as_posix()}\n" for path in _built_files(package)]
     _replace_file(package / LIST, "".join(lines))
 
 
 def _replace_file(target: Path, text: str) -> None:
-    """Writes a file whole: a reader, such as `steward doctor`, sees the old text or the new one."""
+    """Replaces a file atomically, so that readers such as `steward doctor` see the old or the new text."""
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
     unfinished.write_text(text, "utf-8")
     unfinished.replace(target)
 
 
 def differences(package: Path) -> list[str]:
-    """Returns the names of files that are missing, were changed or are not in the list.
+    """Returns the names of files that are missing, changed or not in the list.
 
-    Raises FileNotFoundError where there is no list, and ValueError when a line of it cannot be read.
+    Raises FileNotFoundError without a list, ValueError for a line that cannot be read.
     """
     listed: dict[str, str] = {}
     for line in (package / LIST).read_text("utf-8").splitlines():
@@ -54,7 +55,7 @@ def _built_files(package: Path) -> Iterator[Path]:
 
 
 def _sha256(path: Path) -> str:
-    """Returns the hash of a file; of one that was removed since it was listed, an empty text."""
+    """Returns the hash of a file, or an empty text if it was removed in the meantime."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The only file that reads time or sleeps; other code takes `now` or a Clock as an argument."""
+"""The only module that reads time or sleeps; other code takes `now` or a Clock as an argument."""
 
 import asyncio
 import time
@@ -7,18 +7,18 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time as an argument: tests pass their own."""
+    """The time as an argument; tests pass their own."""
 
     def now(self) -> datetime:
         """Returns the current time, timezone-aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Returns seconds that never decrease."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Waits `seconds`."""
+        """Waits for `seconds`."""
         ...
 
 
@@ -30,9 +30,9 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Returns seconds that never decrease."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Waits `seconds`."""
+        """Waits for `seconds`."""
         await asyncio.sleep(seconds)

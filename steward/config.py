@@ -1,4 +1,4 @@
-"""Every setting: name, range, default and meaning, read once; using them is left to others."""
+"""All settings: name, range, default and meaning; they are read once and used elsewhere."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class SettingsError(Exception):
-    """Settings that stop the start; `problems` are sentences naming variable and range."""
+    """Raised for invalid settings; `problems` are sentences that name the variable and its range."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -26,7 +26,7 @@ class SettingsError(Exception):
 
 
 class Environment(StrEnum):
-    """The purpose for which the service is run."""
+    """What the service is run for."""
 
     PRODUCTION = "production"
     DEMO = "demo"
@@ -34,26 +34,26 @@ class Environment(StrEnum):
 
 
 class HostPort(NamedTuple):
-    """A host and its port, the host in lower case and without brackets."""
+    """A host and its port; the host is in lower case and without brackets."""
 
     host: str
     port: int
 
 
 class Form(NamedTuple):
-    """The form of a value: the words for its range, and its parser, which raises ValueError outside it."""
+    """The form of a value: a description of its range, and a parser that raises ValueError outside it."""
 
     words: str
     read: Callable[[str], object]
     in_test: "Form | None" = None
 
     def for_environment(self, environment: Environment) -> "Form":
-        """Returns the form in this environment: some lower bounds are lower in tests."""
+        """Returns the form in this environment; some lower bounds are lower in tests."""
         return self.in_test if self.in_test and environment is Environment.TEST else self
 
 
 class SettingSpec(NamedTuple):
-    """The metadata of a field of Settings, besides its name."""
+    """The metadata of a field of Settings, apart from its name."""
 
     form: Form
     default: str | None
@@ -107,7 +107,7 @@ def _text(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """Returns an http or https address without user, query, fragment and closing slash."""
+    """Returns an http or https URL without user, query, fragment and trailing slash."""
     parts = urlsplit(_text(text))
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.port == 0:
         raise ValueError
@@ -154,7 +154,7 @@ def _slack_host(text: str) -> str:
 
 
 class MailAddress(NamedTuple):
-    """A mail server's address without sign-in, and the sign-in."""
+    """A mail server's address without the sign-in, and the sign-in."""
 
     url: str
     user: str | None
@@ -207,7 +207,7 @@ def _master_key(text: str) -> tuple[str, bytes]:
 
 
 def _items(text: str, item: Callable[[str], T]) -> tuple[T, ...]:
-    """Returns the items of a comma separated list, each once; an empty text is an empty list."""
+    """Returns the unique items of a comma-separated list; an empty text gives an empty list."""
     items = tuple(item(part.strip()) for part in text.split(",")) if text.strip() else ()
     if len(set(items)) != len(items):
         raise ValueError
@@ -268,10 +268,10 @@ def _month(text: str) -> str:
     return text
 
 
-# A field's name is the variable's in lower case, without its prefix.
+# A field is named like its variable, in lower case and without the prefix.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting with its value for this process."""
+    """All settings with their values for this process."""
 
     env: Environment = _setting(_ENVIRONMENT, "production", "What the service is run for")
     database_url: str = _setting(
@@ -433,24 +433,24 @@ class Settings:
 
 
 def spec_of(setting: "Field[Any]") -> SettingSpec:
-    """Returns what is known of a field of Settings beside its name."""
+    """Returns the metadata of a field of Settings, apart from its name."""
     spec: SettingSpec = setting.metadata["spec"]
     return spec
 
 
 def default_of(name: str) -> Any:
-    """Returns the default of a setting, for rules that are made without Settings."""
+    """Returns the default of a setting, for rules built without Settings."""
     spec: SettingSpec = Settings.__dataclass_fields__[name].metadata["spec"]
     return None if spec.default is None else spec.form.read(spec.default)
 
 
 def variable(name: str) -> str:
-    """Returns the variable that gives a field its value."""
+    """Returns the variable that sets a field."""
     return PREFIX + name.upper()
 
 
 def read(environ: Mapping[str, str]) -> Settings:
-    """Reads the settings from `environ`. Raises SettingsError with every problem."""
+    """Reads the settings from `environ`. Raises SettingsError with all problems."""
     problems = _unknown(environ)
     values = _values(_texts(environ, problems), problems)
     if problems:
@@ -465,7 +465,7 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 
 def _texts(environ: Mapping[str, str], problems: list[str]) -> dict[str, str | None]:
-    """Returns the text of every setting; what cannot be read is added to `problems`."""
+    """Returns the text of every setting; adds problems for those that cannot be read."""
     texts: dict[str, str | None] = {}
     for setting in fields(Settings):
         try:
@@ -476,7 +476,7 @@ def _texts(environ: Mapping[str, str], problems: list[str]) -> dict[str, str | N
 
 
 def _values(texts: Mapping[str, str | None], problems: list[str]) -> dict[str, Any]:
-    """Parses the texts; each value out of its range is added to `problems`."""
+    """Parses the texts; adds a problem for each value out of its range."""
     try:
         environment = Environment(texts.get("env") or Environment.PRODUCTION)
     except ValueError:
@@ -489,7 +489,7 @@ def _values(texts: Mapping[str, str | None], problems: list[str]) -> dict[str, A
         try:
             values[setting.name] = None if text is None else form.read(text)
         except ValueError:
-            # The value is not repeated: a mistyped secret would appear in the log.
+            # The value is not repeated, because a mistyped secret would appear in the log.
             problems.append(f"{variable(setting.name)} must be {form.words}.")
     return values
 
@@ -507,7 +507,7 @@ def _unknown(environ: Mapping[str, str]) -> list[str]:
 
 
 def _text_of(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
-    """Returns the text of one setting: its variable, the file it names, or its default."""
+    """Returns the text of one setting: its variable, the content of its file, or its default."""
     name, spec = variable(setting.name), spec_of(setting)
     text, file = environ.get(name), environ.get(f"{name}_FILE") if spec.secret else None
     if text is not None and file is not None:
@@ -521,7 +521,7 @@ def _text_of(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
 
 
 def _rules(settings: Settings) -> list[str]:
-    """Checks settings that depend on each other."""
+    """Returns problems with settings that depend on each other."""
     problems = []
     if settings.approval_seconds is not None and settings.env is not Environment.TEST:
         problems.append("STEWARD_APPROVAL_SECONDS may be set only with STEWARD_ENV=test.")
@@ -550,7 +550,7 @@ def _is_production(settings: Settings) -> bool:
 
 
 def _production_rules(settings: Settings) -> list[str]:
-    """Checks settings that production alone requires."""
+    """Returns problems with settings that only production requires."""
     problems = []
     if not settings.master_keys:
         problems.append(

@@ -1,4 +1,4 @@
-"""Named places at which crash tests stop the service; free when off."""
+"""Named places at which crash tests stop the service; without cost when off."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ _watch: Callable[[str], None] | None = None
 
 
 def failpoint(name: str) -> None:
-    """Reports to the watcher, if there is one, that the place `name` was reached; the watcher may raise."""
+    """Reports to the watcher, if any, that the failpoint `name` was reached; the watcher may raise."""
     if _watch is not None:
         _watch(name)
 

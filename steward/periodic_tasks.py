@@ -32,7 +32,7 @@ _RECOVERIES_A_LEASE = 5
 
 
 def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1)) -> list[PeriodicTask]:
-    """Returns everything a worker does besides running runs.
+    """Returns all tasks that a worker performs besides executing runs.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
@@ -72,9 +72,9 @@ def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1
 
 
 def _notification_tasks(ctx: NotificationContext | None) -> list[PeriodicTask]:
-    """Returns the tasks of notifications; each channel has its own, so that a slow one delays no other.
+    """Returns the notification tasks; each channel has its own, so that a slow one delays no other.
 
-    One statement a second finds which of them have due rows and wakes those.
+    One statement a second finds the tasks with due rows and wakes them.
     """
     if ctx is None:
         return []
@@ -115,7 +115,7 @@ async def export_gauges(worker: Worker) -> bool:
 
 
 async def watch_space(worker: Worker) -> bool:
-    """Measures the disk that an SQLite database is on."""
+    """Measures the free space of an SQLite database's disk."""
     ctx = worker.ctx
     if ctx.space is None:
         return False
@@ -134,7 +134,7 @@ async def check_connections(worker: Worker) -> bool:
 
 
 async def dispatch_due(worker: Worker) -> bool:
-    """Starts or skips what is due."""
+    """Starts or skips due slots."""
     ctx = worker.ctx
     if not ctx.accepts_work:
         return False
@@ -150,7 +150,7 @@ async def dispatch_due(worker: Worker) -> bool:
 
 
 async def _audit_slots(worker: Worker) -> bool:
-    """Audits that every slot has its record: each automation once an hour, and all after the start."""
+    """Audits that every slot has its record: each automation hourly, and all after the start."""
     ctx = worker.ctx
     return await audit.audit_slots(
         ctx.engine,
@@ -178,7 +178,7 @@ async def _record_delays(worker: Worker) -> bool:
 
 
 async def expire_unstarted(worker: Worker) -> bool:
-    """Expires runs no worker started within the queue limit."""
+    """Expires runs that no worker started within the queue limit."""
     return await tasks.expire_unstarted(worker.ctx, worker.ctx.worker_rules.queue_limit)
 
 
@@ -191,7 +191,7 @@ async def apply_retention(worker: Worker) -> bool:
 
 
 async def _find_full_organizations(worker: Worker) -> bool:
-    """Finds the organizations that have as many leased runs as they may."""
+    """Finds the organizations that have reached their limit of leased runs."""
     ctx = worker.ctx
     cap = ctx.worker_rules.organization_concurrency
     if ctx.worker_rules.concurrency > cap or ctx.engine.dialect == "postgresql":

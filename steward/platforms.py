@@ -1,4 +1,4 @@
-"""The connectors as the settings configure them, for the service and for operator commands."""
+"""Configures the connectors from the settings, for the service and for operator commands."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from steward.connectors.base.options import Options, SignInClient
 
 
 def operations(settings: Settings) -> dict[str, Mapping[str, AnyWriteOperation]]:
-    """Returns what can be written to each kind of connection, for commands that check a restored backup."""
+    """Returns the write operations of each kind of connection, for checking a restored backup."""
     return {
         kind: connector.writes for kind, connector in connectors.build(connector_options(settings)).items()
     }

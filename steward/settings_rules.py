@@ -1,4 +1,4 @@
-"""The rules that the settings make for each part: limits, time limits and addresses."""
+"""Derives the rules of each part from the settings: limits, time limits and addresses."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -38,7 +38,7 @@ def api_rules(settings: Settings) -> EndpointRules:
         session_hours=settings.session_hours,
         approver_not_starter=settings.approver_not_starter,
         max_waiting_hand=settings.max_waiting_hand,
-        # Runs are removed with their month, and an undo may wait 30 days for its approval.
+        # Runs are deleted by month, and an undo may wait 30 days for its approval.
         undo_for=timedelta(days=min(settings.undo_days, settings.run_history_days - 35)),
         settle_quiet=timedelta(seconds=settings.settle_quiet_seconds),
         imports_kept=settings.imports_kept,
@@ -48,7 +48,7 @@ def api_rules(settings: Settings) -> EndpointRules:
 
 
 def _sign_in(settings: Settings) -> SignInApps:
-    """Returns the apps with which people sign in to accounts, those that have both id and secret."""
+    """Returns the OAuth apps for signing in to accounts that have both an id and a secret."""
     redirect_uri = f"{settings.web_origin}/app/connections/sign-in/callback"
     apps = {
         "google": (
@@ -110,7 +110,7 @@ def worker_rules(settings: Settings) -> WorkerRules:
 
 
 def event_rules(settings: Settings) -> EventRules:
-    """Returns the rules of stores' events."""
+    """Returns the rules of store events."""
     return EventRules(
         max_waiting=settings.max_waiting_events,
         catch_up=timedelta(minutes=settings.catch_up_minutes),
@@ -130,7 +130,7 @@ def retention_rules(settings: Settings) -> RetentionRules:
 
 
 def notification_rules(settings: Settings) -> NotificationRules:
-    """Returns when and how often people are told."""
+    """Returns when and how often notifications are sent."""
     return NotificationRules(
         window=timedelta(minutes=settings.notify_window_minutes),
         quiet_periods=settings.quiet_periods,
@@ -139,5 +139,5 @@ def notification_rules(settings: Settings) -> NotificationRules:
 
 
 def password_cost(settings: Settings) -> Cost:
-    """Returns what hashing a password costs; less where nothing but tests and demos runs."""
+    """Returns the cost of password hashing, which is lower for tests and demos."""
     return PRODUCTION if settings.env is Environment.PRODUCTION else SMALL

@@ -1,4 +1,4 @@
-"""Opens what the settings name for the service and operator commands: database, master keys and log.
+"""Opens the database, master keys and log of the settings, for the service and operator commands.
 
 It imports neither connectors nor the API, so that a command that needs only the database starts fast.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from steward.telemetry.metrics import Metrics
 
 KEY_FILE = "master.keys"
-# Of an operator's command, in seconds: it may look through whole tables.
+# For operator commands, in seconds, since they may scan whole tables.
 COMMAND_DEADLINE = 60.0
 
 
@@ -44,10 +44,10 @@ async def open_engine(
     observer: EngineObserver = UNOBSERVED,
     traces: Traces = NO_TRACES,
 ) -> Engine:
-    """Opens the database the settings name. Raises AlreadyServed, Unavailable.
+    """Opens the database of the settings. Raises AlreadyServed, Unavailable.
 
-    `deadline` replaces the setting for commands that read more than the service does. Closing
-    the engine closes `traces` first, which sends the spans that still wait for a few seconds at most.
+    `deadline` replaces the setting, for commands that read more than the service does. Closing the engine
+    closes `traces` first, which takes a few seconds at most to send waiting spans.
     """
     engine: Engine
     if is_sqlite(settings.database_url):
@@ -66,14 +66,14 @@ async def open_engine(
     if not traces.is_on:
         return engine
     from steward.run_queue.ended_traces import (
-        TracedEngine,  # commands, which send no traces, start without it
+        TracedEngine,  # imported late: commands send no traces
     )
 
     return TracedEngine(engine, traces)
 
 
 def observe_database(metrics: "Metrics", log: Log, clock: Clock) -> EngineObserver:
-    """Returns an observer that turns what an engine reports into metrics and lines of the log."""
+    """Returns an observer that turns what an engine reports into metrics and log lines."""
     telemetry = DatabaseTelemetry(metrics, log, clock)
     return EngineObserver(
         batch_committed=telemetry.batch_committed,
@@ -86,7 +86,7 @@ def observe_database(metrics: "Metrics", log: Log, clock: Clock) -> EngineObserv
 
 
 def master_keys(settings: Settings) -> list[MasterKey]:
-    """Returns the key-encryption keys: from the settings, or outside production from a generated file."""
+    """Returns the key-encryption keys from the settings or, outside production, from a generated file."""
     if settings.master_keys:
         return [MasterKey(key_id, key) for key_id, key in settings.master_keys]
     file = settings.data_dir / KEY_FILE
@@ -99,7 +99,7 @@ def master_keys(settings: Settings) -> list[MasterKey]:
 
 
 def open_traces(settings: Settings, on_drop: Callable[[int], None] = lambda count: None) -> Traces:
-    """Returns where spans go. Raises SettingsError without the extra that sends them."""
+    """Returns the exporter of spans. Raises SettingsError if its extra is not installed."""
     if settings.traces_url is None:
         return NO_TRACES
     try:
@@ -116,11 +116,10 @@ def open_traces(settings: Settings, on_drop: Callable[[int], None] = lambda coun
 
 
 def own_files(settings: Settings) -> list[Path]:
-    """Returns the existing files of the installation: data folder, master keys, the SQLite file and those
-    beside it.
+    """Returns the installation's existing files: the data folder, master keys and SQLite files.
 
-    Those are its log, lock and reserve, and databases that a restore kept. Links that other accounts put
-    there lead to foreign files and are left out.
+    The SQLite files include the log, lock and reserve, and databases that a restore kept. Links created by
+    other accounts are left out, since they lead to foreign files.
     """
     files = [path for path in (settings.data_dir, settings.data_dir / KEY_FILE) if _is_there(path)]
     if is_sqlite(settings.database_url):
@@ -138,7 +137,7 @@ def close_files(settings: Settings) -> list[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Returns whether a path exists; also False where this account may not look."""
+    """Returns whether a path exists; False if this account may not look."""
     try:
         return path.exists()
     except PermissionError:
@@ -150,7 +149,7 @@ def _is_foreign_link(path: Path) -> bool:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Writes a file only its owner may read; the first of two processes wins."""
+    """Writes a file that only its owner can read, unless another process has written it first."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as out:
@@ -170,7 +169,7 @@ def make_log(
     *,
     process: Process = "cli",
 ) -> Log:
-    """Returns the log of a process; it knows the secrets among the settings."""
+    """Returns the log of a process, which masks the secrets in the settings."""
     register = SecretRegister()
     register.add(*_secrets(settings))
     level = LogLevel[settings.log_level.upper()]
@@ -181,7 +180,7 @@ def make_log(
 
 
 def _secrets(settings: Settings) -> list[str]:
-    """Returns passwords and keys among the settings, in the form they were given."""
+    """Returns the passwords and keys in the settings, in their original form."""
     password = urlsplit(settings.database_url).password
     keys_given = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
     if settings.smtp_url is not None and settings.smtp_url.password:

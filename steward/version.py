@@ -1,3 +1,3 @@
-"""The version of this release, in the one place it stands; pyproject.toml reads it here."""
+"""The version of this release, defined only here; pyproject.toml reads it."""
 
 __version__ = "0.1.0"

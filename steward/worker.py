@@ -1,4 +1,4 @@
-"""The worker: its row and its lease, the runs it is running, and the loop that runs periodic tasks."""
+"""The worker: its row and lease, its current runs, and the loop of periodic tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,21 +37,21 @@ _NOT_DRAINED = (
 
 @dataclass(slots=True)
 class Hints:
-    """Wake-up hints within this process; a lost one only delays work until the next poll."""
+    """Wake-up hints within this process; losing one only delays work until the next poll."""
 
     events: dict[str, asyncio.Event] = field(default_factory=dict)
-    notify_others: Callable[[str], None] | None = None  # the other processes, where there may be any
+    notify_others: Callable[[str], None] | None = None  # notifies other processes, if there may be any
 
     def of(self, kind: str) -> asyncio.Event:
-        """Returns the event of one kind of hint."""
+        """Returns the event for one kind of hint."""
         return self.events.setdefault(kind, asyncio.Event())
 
     def wake(self, kind: str) -> None:
-        """Wakes tasks of this process that wait for this kind of hint."""
+        """Wakes this process's tasks that wait for this kind of hint."""
         self.of(kind).set()
 
     def announce(self, kind: str) -> None:
-        """Wakes tasks of every process that wait for this kind of hint."""
+        """Wakes all processes' tasks that wait for this kind of hint."""
         self.of(kind).set()
         if self.notify_others is not None:
             self.notify_others(kind)
@@ -66,14 +66,14 @@ class WorkerRules:
     concurrency: int = default_of("worker_concurrency")
     organization_concurrency: int = default_of("organization_concurrency")
     audit_anchor: timedelta = timedelta(hours=default_of("audit_anchor_hours"))
-    expects_standbys: bool = False  # the database's address names several servers
+    expects_standbys: bool = False  # whether the database URL names several servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerContext(RunContext):
-    """The dependencies of the periodic tasks: those of runs, and those of the process alone.
+    """The dependencies of the periodic tasks: those of runs and those of the process.
 
-    Only this file and the wiring know it whole: each task passes on what its functions use.
+    Only this module and the wiring use the whole; each task passes on what its functions need.
     """
 
     worker_rules: WorkerRules = field(default_factory=WorkerRules)
@@ -87,7 +87,7 @@ class WorkerContext(RunContext):
         return self.space is None or not self.space.is_full
 
     def events(self) -> EventContext:
-        """Returns what the tasks of events depend on."""
+        """Returns the dependencies of event tasks."""
         return EventContext(
             engine=self.engine,
             clock=self.clock,
@@ -102,7 +102,7 @@ class WorkerContext(RunContext):
 
 @dataclass(slots=True)
 class Worker:
-    """This process as a worker: its row, and the runs it is running."""
+    """This process as a worker: its row, and the runs it is executing."""
 
     ctx: WorkerContext
     hints: Hints
@@ -114,14 +114,14 @@ class Worker:
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
-    swept_until: int = 0  # the last organization that retention has looked into
+    swept_until: int = 0  # the last organization that retention has processed
     notifications: NotificationContext | None = None
     row_holds: RowHolds = field(default_factory=RowHolds)
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """A bounded pass over rows: how often, and which hint brings it forward."""
+    """A bounded pass over rows, with its interval and the hint that triggers it early."""
 
     name: str
     every: timedelta
@@ -132,9 +132,9 @@ class PeriodicTask:
 async def register(
     ctx: WorkerContext, hints: Hints, *, poll: timedelta, notifications: NotificationContext | None = None
 ) -> Worker:
-    """Makes this process a worker; frees at once the runs of this host's workers that are gone.
+    """Registers this process as a worker and frees the runs of this host's dead workers.
 
-    Without `notifications` its periodic tasks leave telling people to others.
+    Without `notifications`, sending notifications is left to other processes.
     """
     now = ctx.clock.now()
     await ctx.engine.write(now, recover.expire_own_host)
@@ -190,7 +190,7 @@ async def heartbeat(worker: Worker) -> bool:
 
 
 async def recover_dead_workers(worker: Worker) -> bool:
-    """Frees the runs of dead workers, if this one's own lease is confirmed."""
+    """Frees the runs of dead workers if this worker's own lease is confirmed."""
     ctx = worker.ctx
     if ctx.clock.monotonic() < ctx.lease_confirmation.until:
         freed = await recover.recover(ctx.engine, ctx.clock.now(), worker.id)
@@ -202,7 +202,7 @@ async def recover_dead_workers(worker: Worker) -> bool:
 
 
 async def release_orphaned_runs(worker: Worker) -> bool:
-    """Frees runs that are leased to this worker and that it is not running.
+    """Frees runs that are leased to this worker but not being executed.
 
     A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
     lifetime of this process.
@@ -215,14 +215,14 @@ async def release_orphaned_runs(worker: Worker) -> bool:
     freed = await ctx.engine.write(
         ctx.clock.now(), partial(recover.free, worker=worker.id, held=orphaned, lost=True)
     )
-    if freed:  # what has ended meanwhile is none
+    if freed:  # 0 if they have ended in the meantime
         ctx.log.warning("orphaned_runs_released", worker=worker.id, runs=freed)
         worker.hints.wake("ready")
     return False
 
 
 async def claim_runs(worker: Worker) -> bool:
-    """Claims as many ready runs as there is room for and starts them."""
+    """Claims as many ready runs as fit, and starts them."""
     ctx = worker.ctx
     free = ctx.worker_rules.concurrency - len(worker.running)
     if ctx.clock.monotonic() >= ctx.lease_confirmation.until or not ctx.accepts_work:
@@ -255,9 +255,9 @@ def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
 
 
 async def _run_periodically(worker: Worker, task: PeriodicTask) -> None:
-    """Runs a task again and again, by its hint or its time; a failing one backs off 1 to 30 s.
+    """Runs a task repeatedly, at its interval or on its hint; failures back off 1 to 30 s.
 
-    A hint shortens the back-off only if the database was away: it mends no defect.
+    A hint shortens the backoff only if the database was unavailable, because it does not mend defects.
     """
     clock, failures = worker.ctx.clock, 0
     hint = worker.hints.of(task.hint) if task.hint else None
@@ -274,16 +274,16 @@ async def _run_periodically(worker: Worker, task: PeriodicTask) -> None:
             is_defect = not isinstance(error, Unavailable)
             worker.ctx.metrics.count("steward_periodic_task_failures_total", task=task.name)
             wait = min(30.0, 2.0 ** (failures - 1))
-            if task.name == "heartbeat":  # the lease must not end because the database was away for a moment
+            if task.name == "heartbeat":  # a brief database outage must not end the lease
                 wait = min(wait, task.every.total_seconds() / 4)
             _log_failure(worker.ctx, task, error)
         await _wait(clock.sleep(wait), None if is_defect else hint)
 
 
 def _log_failure(ctx: WorkerContext, task: PeriodicTask, error: Exception) -> None:
-    """Logs a pass that failed; with a traceback only when a defect may be the cause.
+    """Logs a failed pass, with a traceback only if a defect may be the cause.
 
-    A database that is away fails every task at once.
+    An unavailable database fails every task at once.
     """
     if isinstance(error, Unavailable):
         cause = "" if error.__cause__ is None else ctx.log.redacted(repr(error.__cause__))
@@ -313,7 +313,7 @@ async def run(worker: Worker, table: Sequence[PeriodicTask], stop: asyncio.Event
         beating = [task for task in loops if task.get_name() == "task heartbeat"]
         await _end([task for task in loops if task not in beating])
         await _finish_in_hand(worker)
-        await _end(beating)  # before its row goes: a late heartbeat would register this process again
+        await _end(beating)  # first, since a late heartbeat would register this process again
         await _release_runs(worker)
 
 
@@ -334,7 +334,7 @@ async def _finish_in_hand(worker: Worker) -> None:
 
 
 async def _release_runs(worker: Worker) -> None:
-    """Makes remaining runs ready for others and removes this worker."""
+    """Makes the remaining runs ready for others and removes this worker."""
     ctx = worker.ctx
 
     async def leave(tx: Tx) -> None:
@@ -345,7 +345,7 @@ async def _release_runs(worker: Worker) -> None:
 
 
 async def drain(worker: Worker, table: Sequence[PeriodicTask]) -> None:
-    """Runs every task, and every run it starts, until none has more to do.
+    """Runs all tasks, and all runs they start, until none has work left.
 
     For tests, which control the time.
     """
