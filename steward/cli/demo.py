@@ -73,7 +73,7 @@ async def demo(options: DemoOptions, *, ready: Ready) -> None:
         await migrate(settings.database_url, SystemClock().now())
         service = await app.build(settings, clock=SystemClock(), log=serve.open_log(settings, "api"))
         try:
-            facts = await _world(service, options, sandbox)
+            facts = await _sample_organization(service, options, sandbox)
             await serve.run_service(
                 service,
                 listening,
@@ -133,7 +133,7 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
     )
 
 
-async def _world(
+async def _sample_organization(
     service: app.WiredProcess, options: DemoOptions, sandbox: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Creates the sample organization at the first start and reads it back at later starts."""

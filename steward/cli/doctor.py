@@ -85,25 +85,25 @@ class _Installation:
             raise CheckFailed(_NOT_KNOWN) from error
 
 
-async def _settings(patient: _Installation) -> str:
-    return f"Complete and in range; the environment is {patient.settings.env}."
+async def _settings(installation: _Installation) -> str:
+    return f"Complete and in range; the environment is {installation.settings.env}."
 
 
-async def _database(patient: _Installation) -> str:
-    if patient.engine is None:
-        raise CheckFailed(patient.why)
-    if patient.engine.dialect == "sqlite":
-        if not patient.is_full:
+async def _database(installation: _Installation) -> str:
+    if installation.engine is None:
+        raise CheckFailed(installation.why)
+    if installation.engine.dialect == "sqlite":
+        if not installation.is_full:
             return "SQLite; the file can be read. `steward doctor --full` checks all of it."
-        damage = await patient.read(health.damage_of_file)
+        damage = await installation.read(health.damage_of_file)
         if damage is not None:
             raise CheckFailed(f"The file is damaged ({damage}). Restore the last copy.")
         return "SQLite; the file is sound."
-    server_settings = await patient.read(health.settings_of_server)
-    if patient.settings.env == "test":
+    server_settings = await installation.read(health.settings_of_server)
+    if installation.settings.env == "test":
         server_settings |= dict.fromkeys(health.DURABLE_IF_ON, "on")
     return server_result(
-        server_settings, is_one_of_several=names_several_servers(patient.settings.database_url)
+        server_settings, is_one_of_several=names_several_servers(installation.settings.database_url)
     )
 
 
@@ -125,9 +125,9 @@ def server_result(server_settings: Mapping[str, str], *, is_one_of_several: bool
     return f"PostgreSQL can be reached. {no_checksums}: {to_do}."
 
 
-async def _migrations(patient: _Installation) -> str:
+async def _migrations(installation: _Installation) -> str:
     try:
-        state = await migrate(patient.settings.database_url, patient.now, dry_run=True)
+        state = await migrate(installation.settings.database_url, installation.now, dry_run=True)
     except SchemaDiffers as error:
         raise CheckFailed(str(error)) from error
     except Unavailable as error:
@@ -137,14 +137,16 @@ async def _migrations(patient: _Installation) -> str:
     return f"The schema is at {state.after}, as this release needs it."
 
 
-async def _keys(patient: _Installation) -> str:
-    if not patient.masters:
+async def _keys(installation: _Installation) -> str:
+    if not installation.masters:
         return "There is no master key yet; the first start makes one."
     try:
-        count = await patient.read(partial(keys.openable, masters=patient.masters))
+        count = await installation.read(partial(keys.openable, masters=installation.masters))
         older = 0
-        for org in await patient.read(organizations.every):
-            older += await patient.read(partial(rotation.under_others, org=org, masters=patient.masters), org)
+        for org in await installation.read(organizations.every):
+            older += await installation.read(
+                partial(rotation.under_others, org=org, masters=installation.masters), org
+            )
     except CannotOpen as error:
         raise CheckFailed(
             "A key was wrapped by a master key that STEWARD_MASTER_KEYS does not contain. Add it at the end."
@@ -157,24 +159,24 @@ async def _keys(patient: _Installation) -> str:
     return f"All can be opened; {count} of the service's own."
 
 
-async def _clock(patient: _Installation) -> str:
-    then = await patient.read(health.database_now)
-    skew = abs(then - patient.now)
+async def _clock(installation: _Installation) -> str:
+    then = await installation.read(health.database_now)
+    skew = abs(then - installation.now)
     if skew > _MAX_SKEW:
         raise CheckFailed(
             f"This host's clock is {skew.total_seconds():.0f} s from the database's. Keep both by NTP."
         )
-    scheduler = await patient.read(stats.scheduler)
-    if scheduler is not None and scheduler.written_at - patient.now > _MAX_SKEW:
+    scheduler = await installation.read(stats.scheduler)
+    if scheduler is not None and scheduler.written_at - installation.now > _MAX_SKEW:
         raise CheckFailed(
             f"The clock went back: the scheduler wrote at {scheduler.written_at:%Y-%m-%d %H:%M:%S} UTC."
         )
     return "This host's clock agrees with the database's."
 
 
-async def _tz_data(patient: _Installation) -> str:
+async def _tz_data(installation: _Installation) -> str:
     use_packaged_zones()
-    stored_version, version = await patient.read(slot_audits.time_zone_data), tzdata_version()
+    stored_version, version = await installation.read(slot_audits.time_zone_data), tzdata_version()
     if stored_version is not None and stored_version > version:
         raise CheckFailed(
             f"The slots follow time zones {stored_version}; this release carries the older {version}."
@@ -185,9 +187,9 @@ async def _tz_data(patient: _Installation) -> str:
     return f"Time zones {version}."
 
 
-async def _free_space(patient: _Installation) -> str:
-    url = patient.settings.database_url
-    folder = sqlite_path(url).parent if is_sqlite(url) else patient.settings.data_dir
+async def _free_space(installation: _Installation) -> str:
+    url = installation.settings.database_url
+    folder = sqlite_path(url).parent if is_sqlite(url) else installation.settings.data_dir
     return await asyncio.to_thread(_space_of, folder)
 
 
@@ -202,8 +204,8 @@ def _space_of(folder: Path) -> str:
     return words
 
 
-async def _files(patient: _Installation) -> str:
-    return await asyncio.to_thread(_check_files, patient.settings)
+async def _files(installation: _Installation) -> str:
+    return await asyncio.to_thread(_check_files, installation.settings)
 
 
 def _check_files(settings: Settings) -> str:
@@ -221,9 +223,9 @@ def _check_files(settings: Settings) -> str:
     return "The data folder and the files in it are their owner's alone."
 
 
-async def _long_readers(patient: _Installation) -> str:
-    now = await patient.read(health.database_now)
-    transactions = await patient.read(health.open_transactions)
+async def _long_readers(installation: _Installation) -> str:
+    now = await installation.read(health.database_now)
+    transactions = await installation.read(health.open_transactions)
     readers = [transaction for transaction in transactions if now - transaction.since > health.LONG_READER]
     if readers:
         named = "; ".join(
@@ -235,7 +237,7 @@ async def _long_readers(patient: _Installation) -> str:
             f"Transactions are open for over a minute and slow the queue: {named}. End them, and see"
             " docs/guides/several-machines.md."
         )
-    if not await patient.read(health.sees_sessions):
+    if not await installation.read(health.sees_sessions):
         raise CheckFailed(
             "The sessions of other roles cannot be seen, so a transaction that stays open and slows the queue"
             " would go unnoticed. As a superuser run: GRANT pg_read_all_stats TO steward_queue"
@@ -243,13 +245,13 @@ async def _long_readers(patient: _Installation) -> str:
     return "No transaction is open for over a minute."
 
 
-async def _standbys(patient: _Installation) -> str:
-    if is_sqlite(patient.settings.database_url):
+async def _standbys(installation: _Installation) -> str:
+    if is_sqlite(installation.settings.database_url):
         return "SQLite has no standbys."
-    if not await patient.read(health.sees_sessions):
+    if not await installation.read(health.sees_sessions):
         return "Standbys cannot be seen, as long_readers says."
-    followers = await patient.read(health.followers)
-    server_settings = await patient.read(health.settings_of_server)
+    followers = await installation.read(health.followers)
+    server_settings = await installation.read(health.settings_of_server)
     are_waited_for = bool(server_settings["synchronous_standby_names"])
     if faults := standby_faults(followers, are_waited_for=are_waited_for):
         raise CheckFailed(f"{'; '.join(faults)}. See docs/guides/several-machines.md.")
@@ -287,15 +289,15 @@ def _faults_of(follower: Follower) -> Iterator[str]:
         )
 
 
-async def _partitions(patient: _Installation) -> str:
-    if is_sqlite(patient.settings.database_url):
+async def _partitions(installation: _Installation) -> str:
+    if is_sqlite(installation.settings.database_url):
         return "SQLite has no partitions."
-    if missing := await patient.read(partitions.missing):
+    if missing := await installation.read(partitions.missing):
         raise CheckFailed(
             f"There is no partition {', '.join(missing)}. Is a worker running? It creates them every hour,"
             " but not for a month whose rows came first."
         )
-    rows = await patient.read(health.rest_rows)
+    rows = await installation.read(health.rest_rows)
     if tables := [table for table, row_count in sorted(rows.items()) if row_count]:
         return (
             f"This month and the next have their partitions. Rows of {', '.join(tables)} are in none, since"
@@ -304,16 +306,18 @@ async def _partitions(patient: _Installation) -> str:
     return "This month and the next have their partitions, and every row is in one."
 
 
-async def _slots(patient: _Installation) -> str:
-    limit = timedelta(minutes=patient.settings.late_limit_minutes) + _GRACE
-    due = await patient.read(schedules.next_due)
-    if due is not None and patient.now - due > limit:
+async def _slots(installation: _Installation) -> str:
+    limit = timedelta(minutes=installation.settings.late_limit_minutes) + _GRACE
+    due = await installation.read(schedules.next_due)
+    if due is not None and installation.now - due > limit:
         raise CheckFailed(
             f"A slot is due since {due:%Y-%m-%d %H:%M} UTC and nothing starts it. Is a worker running?"
         )
     lost = 0
-    for org in await patient.read(organizations.every):
-        lost += await patient.read(partial(health.lost_slots, org=org, since=patient.now - _LOST_WITHIN), org)
+    for org in await installation.read(organizations.every):
+        lost += await installation.read(
+            partial(health.lost_slots, org=org, since=installation.now - _LOST_WITHIN), org
+        )
     if lost:
         raise CheckFailed(
             f"{lost} slots of the last 7 days had no record until the auditor wrote one. See the log."
@@ -321,16 +325,16 @@ async def _slots(patient: _Installation) -> str:
     return "Every slot of the last 7 days has its record."
 
 
-async def _leases(patient: _Installation) -> str:
-    leases = await patient.read(health.leases)
+async def _leases(installation: _Installation) -> str:
+    leases = await installation.read(health.leases)
     if leases.expired and not leases.alive:
         raise CheckFailed(
             f"{leases.expired} workers are silent and none is alive. Start one: their runs wait for it."
         )
     interrupted = 0
-    for org in await patient.read(organizations.every):
-        recent = partial(health.interrupted_runs, org=org, since=patient.now - _INTERRUPTED_WITHIN)
-        interrupted += await patient.read(recent, org)
+    for org in await installation.read(organizations.every):
+        recent = partial(health.interrupted_runs, org=org, since=installation.now - _INTERRUPTED_WITHIN)
+        interrupted += await installation.read(recent, org)
     if interrupted:
         raise CheckFailed(
             f"{interrupted} runs of the last day were given up: three workers were lost with each. Find out"
@@ -339,7 +343,7 @@ async def _leases(patient: _Installation) -> str:
     words = f"{leases.alive} workers hold their lease{_of_releases(leases.releases)}"
     if leases.expired:
         words += f"; {leases.expired} are being taken over"
-    if api := await patient.read(processes.api_releases):
+    if api := await installation.read(processes.api_releases):
         words += f"; {len(api)} API processes serve beside them{_of_releases(sorted({*api}))}"
     return f"{words}."
 
@@ -348,15 +352,15 @@ def _of_releases(releases: Sequence[str]) -> str:
     return f" (release {', '.join(releases)})" if releases else ""
 
 
-async def _private_hosts(patient: _Installation) -> str:
-    hosts = patient.settings.allow_private_hosts
+async def _private_hosts(installation: _Installation) -> str:
+    hosts = installation.settings.allow_private_hosts
     if not hosts:
         return "No private address can be reached."
     return f"Calls may reach {', '.join(hosts)} inside your network. Keep only what is needed."
 
 
-async def _put_off(patient: _Installation) -> str:
-    failing_rows = await patient.read(partial(health.failing_rows, at_least=_POISONED))
+async def _put_off(installation: _Installation) -> str:
+    failing_rows = await installation.read(partial(health.failing_rows, at_least=_POISONED))
     if failing_rows:
         named = ", ".join(f"{tick} {key}" for tick, key in failing_rows[:5])
         raise CheckFailed(
@@ -365,22 +369,22 @@ async def _put_off(patient: _Installation) -> str:
     return "No row keeps failing."
 
 
-async def _store_events(patient: _Installation) -> str:
-    poison = await patient.read(events_kept.with_poison)
+async def _store_events(installation: _Installation) -> str:
+    poison = await installation.read(events_kept.with_poison)
     if poison:
         raise CheckFailed(f"{poison} store events could not be matched and were set aside. The log says why.")
     return "Every store event is matched, or will be."
 
 
-async def _mail(patient: _Installation) -> str:
+async def _mail(installation: _Installation) -> str:
     """Connects to the mail server and signs in, without sending anything."""
-    if patient.settings.smtp_url is None:
+    if installation.settings.smtp_url is None:
         return NO_MAIL_SERVER
     try:
-        await check_mail_server(patient.settings, patient.clock)
+        await check_mail_server(installation.settings, installation.clock)
     except NotReached as error:
         raise CheckFailed(str(error)) from error
-    since = await patient.read(mail_down_since)
+    since = await installation.read(mail_down_since)
     if since is not None:
         raise CheckFailed(
             f"E-mail is not going out since {since:%Y-%m-%d %H:%M} UTC. The log's message_deferred says why."
@@ -388,11 +392,11 @@ async def _mail(patient: _Installation) -> str:
     return "The mail server can be reached and takes sign-ins; `steward mail test --to ADDRESS` sends a mail."
 
 
-async def _notices(patient: _Installation) -> str:
-    found = await patient.read(gauges.notices)
+async def _notices(installation: _Installation) -> str:
+    found = await installation.read(gauges.notices)
     if found.poison:
         raise CheckFailed(f"{found.poison} notices could not be read and were set aside. The log says why.")
-    if found.oldest_new_at is not None and patient.now - found.oldest_new_at > _NOTICE_WITHIN:
+    if found.oldest_new_at is not None and installation.now - found.oldest_new_at > _NOTICE_WITHIN:
         raise CheckFailed(
             f"A notice waits since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and nothing hands it on."
             " Is a worker running?"
@@ -402,25 +406,25 @@ async def _notices(patient: _Installation) -> str:
     return "Every notice was handed on."
 
 
-async def _closings(patient: _Installation) -> str:
+async def _closings(installation: _Installation) -> str:
     wrong: list[str] = []
-    for org in await patient.read(organizations.every):
-        wrong += await patient.read(partial(closed_periods.problems, org=org, now=patient.now), org)
+    for org in await installation.read(organizations.every):
+        wrong += await installation.read(partial(closed_periods.problems, org=org, now=installation.now), org)
     if wrong:
         raise CheckFailed(f"Closed periods: {'; '.join(wrong[:5])}.")
     return "Closed periods close as they were made."
 
 
-async def _walls(patient: _Installation) -> str:
-    if is_sqlite(patient.settings.database_url):
+async def _walls(installation: _Installation) -> str:
+    if is_sqlite(installation.settings.database_url):
         return "SQLite has the wall of signatures alone."
-    holes = await patient.read(health.row_security_gaps)
+    holes = await installation.read(health.row_security_gaps)
     if holes:
         raise CheckFailed(f"Row-level security or rights are not as migrated: {', '.join(holes)}.")
     return "Row-level security and the rights of the serving role are as migrated."
 
 
-async def _confined(patient: _Installation) -> str:
+async def _confined(installation: _Installation) -> str:
     sandbox_pool = SandboxPool(1)
     try:
         isolation = await sandbox_pool.probe_isolation(JAVASCRIPT)
@@ -432,7 +436,7 @@ async def _confined(patient: _Installation) -> str:
         "and without a network" if isolation.network else "but the machine gives it no network of its own"
     )
     if not isolation.is_confined:
-        raise CheckFailed(f"{missing_isolation(patient.settings)} {ISOLATION_REMEDY}")
+        raise CheckFailed(f"{missing_isolation(installation.settings)} {ISOLATION_REMEDY}")
     if not isolation.system_calls:
         raise CheckFailed(
             f"Foreign code runs within limits {network}; its system calls are not filtered."
@@ -442,25 +446,25 @@ async def _confined(patient: _Installation) -> str:
     return f"Foreign code runs within limits, behind a filter of system calls {network}{user}."
 
 
-async def _proxy(patient: _Installation) -> str:
+async def _proxy(installation: _Installation) -> str:
     try:
-        return await check_base_url(patient.settings)
+        return await check_base_url(installation.settings)
     except NotReached as error:
         raise CheckFailed(str(error)) from error
 
 
-async def _traces(patient: _Installation) -> str:
+async def _traces(installation: _Installation) -> str:
     try:
-        return await check_collector(patient.settings)
+        return await check_collector(installation.settings)
     except NotReached as error:
         raise CheckFailed(str(error)) from error
 
 
-async def _audit(patient: _Installation) -> str:
+async def _audit(installation: _Installation) -> str:
     """Reports the results of the worker's audit log checks; reads no entries itself."""
     broken = []
-    for org in await patient.read(organizations.every):
-        fault = await patient.read(partial(health.audit_fault, org=org), org)
+    for org in await installation.read(organizations.every):
+        fault = await installation.read(partial(health.audit_fault, org=org), org)
         if fault is not None:
             broken.append(f"entry {fault.seq} of organization {org} ({fault.how})")
     if broken:
@@ -471,13 +475,13 @@ async def _audit(patient: _Installation) -> str:
     return "No check of an audit log found a fault."
 
 
-async def _setup(patient: _Installation) -> str:
+async def _setup(installation: _Installation) -> str:
     """Reports organizations without an owner, including erased ones."""
-    orgs = await patient.read(organizations.every)
+    orgs = await installation.read(organizations.every)
     if not orgs:
         return "There is no organization yet. Run: steward init."
     ownerless = [
-        org for org in orgs if not await patient.read(partial(members.has_joined_owner, org=org), org)
+        org for org in orgs if not await installation.read(partial(members.has_joined_owner, org=org), org)
     ]
     if ownerless:
         named = ", ".join(map(str, ownerless[:5]))
@@ -485,7 +489,7 @@ async def _setup(patient: _Installation) -> str:
     return "Every organization has an owner."
 
 
-async def _built(patient: _Installation) -> str:
+async def _built(installation: _Installation) -> str:
     is_whole, words = await asyncio.to_thread(built_files.compare)
     if not is_whole:
         raise CheckFailed(words)
@@ -528,10 +532,10 @@ async def doctor(args: CliArgs) -> Facts:
     settings = args.settings
     engine, why = await _opened(args, settings)
     try:
-        patient = _Installation(
+        installation = _Installation(
             settings, args.now(), _masters(settings), engine, args.clock, why, args.options.full
         )
-        checks = [await _checked(patient, name) for name in CHECKS]
+        checks = [await _checked(installation, name) for name in CHECKS]
     finally:
         if engine is not None:
             await engine.close()
@@ -561,9 +565,9 @@ def _masters(settings: Settings) -> list[MasterKey]:
     return master_keys(settings) if is_there else []
 
 
-async def _checked(patient: _Installation, name: str) -> dict[str, object]:
+async def _checked(installation: _Installation, name: str) -> dict[str, object]:
     try:
-        return {"name": name, "ok": True, "message": await CHECKS[name](patient)}
+        return {"name": name, "ok": True, "message": await CHECKS[name](installation)}
     except CheckFailed as wrong:
         return {"name": name, "ok": False, "message": str(wrong)}
 

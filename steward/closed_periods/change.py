@@ -127,7 +127,7 @@ async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
     bound = await records.lock(tx, actor.org)
     await _check_room(tx, actor, stored.period.scope)
     await _store(tx, stored, bound)
-    await _note(tx, actor, "closed_period_made", None, stored.period)
+    await _add_audit_entry(tx, actor, "closed_period_made", None, stored.period)
     failpoint("after_period")
     return stored
 
@@ -162,7 +162,7 @@ async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
     )
     changed = replace(stored, period=after, changed_by=actor.person, origin=command.origin or stored.origin)
     await _store(tx, changed, bound)
-    await _note(tx, actor, "closed_period_changed", period, after)
+    await _add_audit_entry(tx, actor, "closed_period_changed", period, after)
     await held.release(tx, actor.org)
     return changed
 
@@ -182,9 +182,9 @@ async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPe
     await records.lock(tx, actor.org)
     await _end_version(tx, actor, stored)
     await records.request_work(tx, actor.org)
-    await _note(tx, actor, "unfrozen" if is_freeze else "closed_period_ended", period, None)
+    await _add_audit_entry(tx, actor, "unfrozen" if is_freeze else "closed_period_ended", period, None)
     if is_freeze:
-        await _tell(tx, actor, period, is_over=True)
+        await _add_notice(tx, actor, period, is_over=True)
     await held.release(tx, actor.org)
     return replace(stored, period=replace(period, valid_until=tx.now), changed_by=actor.person)
 
@@ -211,8 +211,8 @@ async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None
     )
     stored = StoredPeriod(period, actor.person, tx.now, None)
     await _store(tx, stored, bound)
-    await _note(tx, actor, "frozen", None, period)
-    await _tell(tx, actor, period, is_over=False)
+    await _add_audit_entry(tx, actor, "frozen", None, period)
+    await _add_notice(tx, actor, period, is_over=False)
     failpoint("after_period")
     return FrozenChanges(stored, is_new=True, in_flight=in_flight)
 
@@ -303,7 +303,7 @@ def _fields_of(when: ClosedWhen) -> JsonObject:
     return {name: value for name, value in when.to_wire().items() if name != "kind"}
 
 
-async def _note(
+async def _add_audit_entry(
     tx: Tx, actor: Actor, action: str, before: ClosedPeriod | None, after: ClosedPeriod | None
 ) -> None:
     """Writes the audit entry, with the period before and after."""
@@ -325,7 +325,7 @@ def _record(period: ClosedPeriod) -> JsonObject:
     }
 
 
-async def _tell(tx: Tx, actor: Actor, period: ClosedPeriod, *, is_over: bool) -> None:
+async def _add_notice(tx: Tx, actor: Actor, period: ClosedPeriod, *, is_over: bool) -> None:
     """Adds a notice for owners and approvers that changes were stopped or resumed."""
     facts = facts_of(name=period.name, scope=period.scope.kind.value, over=is_over)
     dedupe = f"{Topic.CHANGES_STOPPED}:{period.id}:{'over' if is_over else 'begun'}"

@@ -49,10 +49,10 @@ class Floods:
             raise Unavailable(message, retry_after=max(1, ceil(wait)))
         window.add(now, 1, 0)
 
-    def weigh(self, address: str, now: float, *, size: int) -> None:
+    def count_bytes(self, address: str, now: float, *, size: int) -> None:
         """Counts the bytes of an admitted delivery."""
         self.windows.setdefault(address, _Window()).add(now, 0, size)
 
-    def doubt(self, address: str, now: float) -> None:
+    def count_invalid(self, address: str, now: float) -> None:
         """Counts a delivery with a wrong signature twice."""
         self.windows.setdefault(address, _Window()).add(now, 1, 0)

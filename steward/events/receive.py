@@ -121,10 +121,10 @@ class DeliveryIntake:
 
         Raises Unauthenticated, and Unavailable if it could not be stored.
         """
-        self.floods.weigh(address.key_hash, self.clock.monotonic(), size=body.size)
+        self.floods.count_bytes(address.key_hash, self.clock.monotonic(), size=body.size)
         verdict = address.source.verify_event(headers, body, address.held_against)
         if isinstance(verdict, UnverifiedDelivery):
-            self.floods.doubt(address.key_hash, self.clock.monotonic())
+            self.floods.count_invalid(address.key_hash, self.clock.monotonic())
             self._tell(address, "unverified")
             raise Unauthenticated("This delivery is not signed with the secret of this address.")
         if isinstance(verdict, PingDelivery):

@@ -18,7 +18,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.occurrence import Occurrence, OccurrenceState
 from steward.model.refusals import ValidationFailed
 from steward.occurrences.projection import Nearness
-from steward.occurrences.slot import left_out
+from steward.occurrences.slot import skipped_if_closed
 from steward.scheduling.slots import Slot, slots
 from steward.scheduling.zones import zone
 
@@ -113,7 +113,7 @@ class _Slots:
                 slots_after=coming.slots_after,
             ),
         )
-        return left_out(occurrence, self.closed)
+        return skipped_if_closed(occurrence, self.closed)
 
 
 async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
@@ -179,7 +179,7 @@ def _as_judged(row: CalendarRow, periods: ActingPeriods) -> Occurrence:
     occurrence = row.occurrence
     if occurrence.state is not OccurrenceState.PENDING or row.is_exempt:
         return occurrence
-    return left_out(occurrence, periods.on_runs_of(occurrence.automation_id, row.integration))
+    return skipped_if_closed(occurrence, periods.on_runs_of(occurrence.automation_id, row.integration))
 
 
 def place_of(row: Occurrence) -> Place:

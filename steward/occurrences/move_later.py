@@ -169,9 +169,7 @@ def _between(locked: LockedAutomation, rows: _Rows, chosen: datetime) -> list[St
 def _carried(
     locked: LockedAutomation, moved: MovedSchedule, rows: _Rows, chosen: datetime, *, now: datetime
 ) -> list[StoredSlot]:
-    """Returns rows that carry a person's decisions over from the k-th slot after the chosen one to the k-th
-    new slot.
-    """
+    """Returns rows that carry a person's decisions on the k-th later slot over to the k-th new slot."""
     automation = locked.automation
     decided = {row.slot_at: row for row in rows.later() if row.is_persons and row.slot_at > now}
     places: dict[datetime, Slot] = skips_after_move(

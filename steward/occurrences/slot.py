@@ -158,7 +158,7 @@ def edited(
         closed_name=row.closed_name,
     )
     if row.state is OccurrenceState.PENDING and not row.exempt:
-        occurrence = left_out(occurrence, closed)
+        occurrence = skipped_if_closed(occurrence, closed)
     return EditedOccurrence(occurrence, automation)
 
 
@@ -186,7 +186,7 @@ def _closings_at(slot: LockedSlot, instant: datetime) -> set[tuple[str, datetime
     return {(closing.period.id, closing.start) for closing in closings if closing is not None}
 
 
-def left_out(occurrence: Occurrence, closed: Sequence[ClosedPeriod]) -> Occurrence:
+def skipped_if_closed(occurrence: Occurrence, closed: Sequence[ClosedPeriod]) -> Occurrence:
     """Returns a pending occurrence as skipped if one of the periods excludes it."""
     closing = closing_at(closed, occurrence.run_at) if closed else None
     if closing is None:

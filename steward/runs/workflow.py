@@ -113,7 +113,7 @@ async def advance(walk_: Walk) -> EndedStep | None:
         if plan.mode is DataMode.ENVIRONMENT:
             is_scheduled = entry.kind == "schedule"
             trigger_data = start_times.flow_item(_started_at(run)) if is_scheduled else {}
-            walked = await walk_flow(plan, entry.name, trigger_data, means=means, journal=rows)
+            walked = await walk_flow(plan, entry.name, trigger_data, context=means, journal=rows)
         else:
             walked = await walk(
                 plan, entry.name, _trigger_items(walk_, entry, start_item), context=means, journal=rows

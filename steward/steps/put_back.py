@@ -196,7 +196,7 @@ def _values_now(
 def _looked_up(read_values: ReadValues, index: Mapping[ChangeId, int]) -> dict[tuple[int, int], LookUpResult]:
     """Returns the look-up results of the parts, by index of the change and number of the part."""
     return {
-        (index[ChangeId(change)], number): _sought(words, wires, note)
+        (index[ChangeId(change)], number): _look_up_result(words, wires, note)
         for change, number, words, wires, note in read_values.look_ups
     }
 
@@ -228,7 +228,9 @@ def _values(ctx: StepContext, part: Part, value: JsonValue) -> Mapping[str, Json
     return _account(ctx, part.integration_id).changes[part.operation].values(part, value)
 
 
-def _sought(words: str | None, wires: Iterable[Mapping[str, JsonValue]], note: str | None) -> LookUpResult:
+def _look_up_result(
+    words: str | None, wires: Iterable[Mapping[str, JsonValue]], note: str | None
+) -> LookUpResult:
     return words if words is not None else FoundInverse(tuple(Part.from_wire(wire) for wire in wires), note)
 
 

@@ -175,7 +175,7 @@ def test_sixty_events_a_second_are_accepted_and_a_wrong_signature_counts_double(
     floods.take("one", 10.0)
     for _ in range(300):
         floods.take("doubtful", 50.0)
-        floods.doubt("doubtful", 50.0)
+        floods.count_invalid("doubtful", 50.0)
     with pytest.raises(Unavailable):
         floods.take("doubtful", 59.9)
     floods.take("doubtful", 60.1)

@@ -7,7 +7,7 @@ import pytest
 
 from steward.model.plan import OnError, PlanStep, StepKind, StepSource
 from steward.outbound.response import PlatformResponse
-from steward.steps.workflow.answers import StatusFailed, status_error, telling_errors
+from steward.steps.workflow.answers import StatusFailed, status_error, with_error_objects
 from steward.steps.workflow.effects import read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
@@ -32,7 +32,7 @@ async def failed_items(number: int, on_error: OnError) -> NodeResult:
         sleep=nothing,
     )
 
-    @telling_errors
+    @with_error_objects
     async def read(index: int) -> Sequence[dict[str, Any]]:
         raise StatusFailed(PlatformResponse(404, {}, (CHARACTER * 10_000).encode()))
 

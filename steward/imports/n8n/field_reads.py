@@ -80,7 +80,7 @@ def _passes(step: PlanStep, *, joined: bool, extended: bool) -> bool:
     return field_use is FieldUse.PASSES_ITEMS or (extended and field_use is FieldUse.EXTENDS_ITEMS)
 
 
-def handing_on(plan: Plan, source: str) -> set[str]:
+def passing_on(plan: Plan, source: str) -> set[str]:
     """Returns `source` and the steps that pass its items on unchanged."""
     same = receiving(plan, source, joined=False, extended=False)
     steps = [step for step in plan.steps if step.name in same]

@@ -205,7 +205,7 @@ def _same_object(change: PlanStep, read: PlanStep) -> bool:
     return change.operation.split(".")[:2] == read.operation.split(".")[:2]
 
 
-def order_shows(plan: Plan) -> bool:
+def order_matters(plan: Plan) -> bool:
     """Returns whether the order of branches matters: the plan has a join or several steps with effects."""
     effects = sum(step.kind in (StepKind.CHANGE, StepKind.SEND) for step in plan.steps)
     joins = any(step.origin is not None and step.origin.inputs > 1 for step in plan.steps)

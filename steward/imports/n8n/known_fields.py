@@ -15,7 +15,7 @@ from steward.imports.n8n.field_reads import (
     FieldRead,
     StepReads,
     codes_of,
-    handing_on,
+    passing_on,
     reads_of,
     receiving,
 )
@@ -66,25 +66,27 @@ def _properties_of(step: PlanStep) -> tuple[str, ...]:
 
 def _sources(plan: Plan, nodes: Iterable[Node]) -> Iterator[tuple[str, KnownFields, str]]:
     entry = plan.entry()
-    told = _told_by(entry) if entry is not None and entry.kind == "event" and entry.topics else None
-    if entry is not None and told is not None:
-        yield entry.name, told, _EVENT
+    event_fields = (
+        _event_fields(entry) if entry is not None and entry.kind == "event" and entry.topics else None
+    )
+    if entry is not None and event_fields is not None:
+        yield entry.name, event_fields, _EVENT
     running = {step.name for step in plan.running()}
     for node in nodes:
-        known = _handed_on_by(node) if node.name in running else None
+        known = _output_fields(node) if node.name in running else None
         if known is not None:
             yield node.name, known, _STEP
 
 
-def _told_by(entry: PlanTrigger) -> KnownFields | None:
+def _event_fields(entry: PlanTrigger) -> KnownFields | None:
     topic = entry.topics[0]
-    told = told_fields(topic)
+    event_fields = told_fields(topic)
     is_read = not topic.endswith(("/delete", "/tags_added"))
     noun = topic.partition("/")[0].removesuffix("s") if is_read else ""
-    return None if told is None else {**dict.fromkeys(told), **KNOWN_FIELDS.get(noun, {})}
+    return None if event_fields is None else {**dict.fromkeys(event_fields), **KNOWN_FIELDS.get(noun, {})}
 
 
-def _handed_on_by(node: Node) -> KnownFields | None:
+def _output_fields(node: Node) -> KnownFields | None:
     step_type = BY_TYPE.get(node.type)
     definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
     return None if step_type is None else step_type.known_fields(definition)
@@ -93,7 +95,7 @@ def _handed_on_by(node: Node) -> KnownFields | None:
 def _lacking_reads(
     plan: Plan, source: str, known: KnownFields, readers: Sequence[_Reader]
 ) -> Iterator[tuple[PlanStep, list[str]]]:
-    names = handing_on(plan, source)
+    names = passing_on(plan, source)
     same = receiving(plan, source, joined=False, extended=False)
     extended = receiving(plan, source, joined=False) - same
     absent = LACKING_FIELDS.difference(known, *(members or () for members in known.values()))
@@ -105,14 +107,14 @@ def _lacking_reads(
             # after other steps added fields, only reads of fields that store objects lack are certain
             if name not in extended or (read.keys and read.keys[0] in LACKING_FIELDS)
         ]
-        fields = [field for read in reads if (field := _lacking(read, known))]
+        fields = [field for read in reads if (field := _missing_field(read, known))]
         if name in same:
             fields += [field for field in reader.properties if field in absent]
         if fields:
             yield reader.step, list(dict.fromkeys(fields))
 
 
-def _lacking(read: FieldRead, known: KnownFields) -> str | None:
+def _missing_field(read: FieldRead, known: KnownFields) -> str | None:
     """Returns the field that a read requests and items lack, as written in code; None if none is missing."""
     if not read.keys:
         return None

@@ -10,7 +10,7 @@ from steward.steps.workflow.answers import RUN_DATA_IN_READ
 _ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step"))
 
 
-def said_once(plan: Plan, findings: Iterable[Finding]) -> list[Finding]:
+def without_repetitions(plan: Plan, findings: Iterable[Finding]) -> list[Finding]:
     """Returns the findings without repetitions, in their order."""
     unique = list(dict.fromkeys(findings))
     return _with_one_for_reads({step.name for step in plan.running()}, _with_one_per_ai_step(unique))

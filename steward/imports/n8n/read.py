@@ -1,4 +1,4 @@
-"""Reads an export of n8n into a Plan and findings; pure, never fails on a node."""
+"""Reads an n8n export into a Plan and findings; a node that cannot run is a finding, not an error."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from steward.imports.n8n.form_pages import with_pages
 from steward.imports.n8n.known_fields import unknown_field_findings
 from steward.imports.n8n.local_files import unwritten_file_findings
 from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
-from steward.imports.n8n.once import said_once
+from steward.imports.n8n.once import without_repetitions
 from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
 from steward.imports.n8n.secrets import without_secrets
 from steward.imports.n8n.start_files import start_file_findings, with_start_files
@@ -32,7 +32,7 @@ MAX_BOUND_STEPS = 500
 
 @dataclass(slots=True)
 class ReadExport:
-    """The result of reading: the plan, the findings, and the content without secrets, to be stored."""
+    """The result of reading: the plan, the findings, and the content without secrets."""
 
     plan: Plan
     findings: list[Finding]
@@ -40,7 +40,7 @@ class ReadExport:
 
 
 def read(content: Content, name: str | None = None) -> ReadExport:
-    """Returns the plan of an export. Raises Unreadable for a file that is no export or cannot be stored."""
+    """Returns the plan of an export. Raises Unreadable if it is no export or cannot be stored."""
     return read_value(parsed(content.text), content.sha256, name)
 
 
@@ -75,7 +75,7 @@ def read_value(
         triggers=tuple(starts),
         inner=inner,
     )
-    plan = graph.arranged(plan, start=triggers.called_by(workflow.nodes) if depth else None)
+    plan = graph.arranged(plan, start=triggers.call_trigger(workflow.nodes) if depth else None)
     plan = with_start_files(start_fields.with_call_fields(plan), workflow.nodes)
     reading.start_findings(plan, depth)
     plan = reading.missing_values(plan, paths, cleaned)
@@ -86,7 +86,7 @@ def read_value(
         > MAX_BOUND_STEPS
     ):
         raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
-    return ReadExport(plan, said_once(plan, reading.findings), cleaned)
+    return ReadExport(plan, without_repetitions(plan, reading.findings), cleaned)
 
 
 @dataclass(slots=True)
@@ -102,9 +102,9 @@ class _WorkflowReader:
         self.findings.append(Finding(step, level, code, message))
 
     def missing_values(self, plan: Plan, paths: list[str], cleaned: Mapping[str, Any]) -> Plan:
-        """Adds findings for removed secrets, and for steps that read values or files which are missing.
+        """Adds findings for removed secrets, and for steps that read missing values or files.
 
-        Returns the plan with the accounts that take the place of secrets.
+        Returns the plan with the accounts that replace secrets.
         """
         flow = DataFlow(plan)
         self.findings += answer_findings(flow, self.workflow.nodes)
@@ -126,12 +126,12 @@ class _WorkflowReader:
         return plan
 
     def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:
-        """Returns the name of each node by its place in the file's list, which also has sticky notes."""
+        """Returns the name of each node by its index in the file's list, which also has sticky notes."""
         places = [index for index, node in enumerate(nodes) if unwrap.is_step_node(node)]
         return {index: node.name for index, node in zip(places, self.workflow.nodes, strict=True)}
 
     def starts(self) -> list[PlanTrigger]:
-        """Returns the triggers that are not disabled."""
+        """Returns the enabled triggers and keeps their findings."""
         plan_triggers: list[PlanTrigger] = []
         for node in self.workflow.nodes:
             if not triggers.is_trigger(node) or node.disabled:
@@ -144,13 +144,13 @@ class _WorkflowReader:
     def without_trigger(
         self, steps_: dict[str, PlanStep], edges: list[PlanEdge], depth: int
     ) -> tuple[list[PlanTrigger], list[PlanEdge]]:
-        """Returns a manual start at the first step, with the edges; reports that nothing runs without one."""
+        """Returns a manual start at the first step, with the edges; reports if nothing could run."""
         first = graph.first_step(list(steps_.values()), edges)
         if depth or first is None:
             words = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
             self.find(None, FindingLevel.ERROR, "nothing_runs", words)
             return [], edges
-        start = triggers.by_hand(steps_)
+        start = triggers.manual_start(steps_)
         words = (
             f"The workflow has no trigger, so a run begins at “{first}”. "
             "Start it by hand, or choose a schedule when you set it up."
@@ -159,7 +159,7 @@ class _WorkflowReader:
         return [start], [PlanEdge(start.name, "out:0", first), *edges]
 
     def start_findings(self, plan: Plan, depth: int) -> None:
-        """Adds the findings of the proposed trigger, and of the steps that it does not reach."""
+        """Adds the findings of the proposed trigger and of the steps it does not reach."""
         entry = plan.entry()
         if entry is not None:
             findings = self.found_at_triggers.get(entry.name, [])
@@ -170,7 +170,7 @@ class _WorkflowReader:
             self.findings += reach_findings(plan)
 
     def steps(self) -> dict[str, PlanStep]:
-        """Returns the step of every node that is not a trigger, by name, and adds their findings."""
+        """Returns the steps of all nodes except triggers, by name, and adds their findings."""
         steps_: dict[str, PlanStep] = {}
         for node in self.workflow.nodes:
             if triggers.is_trigger(node):
@@ -181,7 +181,7 @@ class _WorkflowReader:
         return steps_
 
     def called(self, steps_: dict[str, PlanStep], depth: int) -> dict[str, Plan]:
-        """Returns the workflows inside steps; one that cannot run makes its step unable to run."""
+        """Returns the workflows embedded in steps; if one cannot run, neither can its step."""
         inner_plans: dict[str, Plan] = {}
         for name, step in steps_.items():
             is_itself = calls_itself(self.nodes[name].parameters)
@@ -197,13 +197,13 @@ class _WorkflowReader:
         return inner_plans
 
     def _read_itself(self, depth: int) -> ReadExport:
-        """Returns the workflow as it runs when it is called, without the steps that are then not reached.
+        """Returns the workflow as it runs when called, without steps that are not reached then.
 
         Raises Unreadable.
         """
         if depth:
             raise Unreadable("It would call itself again and again, without an end.")
-        if triggers.called_by(self.workflow.nodes) is None:
+        if triggers.call_trigger(self.workflow.nodes) is None:
             raise Unreadable("It calls itself, and has no trigger for that. Add one in n8n.")
         read = read_value(self.content, depth=1)
         steps_ = tuple(step for step in read.plan.steps if step.origin is not None and step.origin.reachable)
@@ -224,7 +224,7 @@ class _WorkflowReader:
             steps_[step.name] = replace(step, origin=replace(step.origin, supported=False))
 
     def edges(self, starts: set[str], steps_: dict[str, PlanStep]) -> list[PlanEdge]:
-        """Returns the connections; reports and leaves out those that lead nowhere."""
+        """Returns the connections; leaves out and reports those that lead nowhere."""
         edges: list[PlanEdge] = []
         for source_name, sides in self.workflow.connections.items():
             source = self.workflow.targets.get(source_name)
@@ -267,7 +267,7 @@ class _WorkflowReader:
             words = "The file does not say in which order branches run; they run as in new workflows. "
             words += "Check the order of the steps."
             self.find(None, FindingLevel.NOTE, "execution_order_assumed", words)
-        elif order != "v1" and graph.order_shows(plan):
+        elif order != "v1" and graph.order_matters(plan):
             words = (
                 "The workflow uses the branch order of old n8n versions; here the new order (v1) is used. "
             )
@@ -275,7 +275,7 @@ class _WorkflowReader:
             self.find(None, FindingLevel.WARNING, "parameter", words)
 
     def settings(self, plan: Plan) -> None:
-        """Adds findings for the file's settings."""
+        """Adds findings on the file's settings."""
         file_settings = self.workflow.settings
         self._execution_order(file_settings.get("executionOrder"), plan)
         for key, words in _SETTINGS.items():
@@ -309,19 +309,19 @@ def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _holds_workflow(step: PlanStep, node: Node) -> bool:
-    """Returns whether the step calls a workflow that is embedded in it; a person chooses any other."""
+    """Returns whether the step calls a workflow embedded in it; a person chooses any other."""
     return is_open(step, Plan((), ())) and node.parameters.get("source") == "parameter"
 
 
 def _read_called(node: Node, depth: int) -> ReadExport:
-    """Returns the workflow a node holds inside. Raises Unreadable."""
+    """Returns the workflow embedded in a node. Raises Unreadable."""
     if depth >= MAX_SUB_WORKFLOW_DEPTH:
         raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
     return read_value(inline(node.parameters), depth=depth + 1)
 
 
 def _check_inner_errors(read: ReadExport) -> None:
-    """Raises Unreadable when a step of a called workflow that would run has an error."""
+    """Raises Unreadable if a called workflow has an error in a step that would run."""
     for finding in graph.softened(read.plan, read.findings):
         if finding.level is FindingLevel.ERROR:
             raise Unreadable(f"{finding.step or 'The workflow'}: {finding.message}")
@@ -330,9 +330,9 @@ def _check_inner_errors(read: ReadExport) -> None:
 
 
 def _check_has_usable_step(workflow: Workflow) -> None:
-    """Raises Unreadable unless a node other than a trigger names its type and is not disabled.
+    """Raises Unreadable unless a node other than a trigger has a type and is enabled.
 
-    A workflow called by a step is exempt: one that is only a trigger hands its items back.
+    A called workflow is exempt, since one with only a trigger returns its items.
     """
     steps = [node for node in workflow.nodes if not triggers.is_trigger(node)]
     if not steps:
@@ -362,7 +362,7 @@ def _port(source: str, number: int, starts: set[str], steps_: dict[str, PlanStep
     ports = step.origin.ports
     if number < len(ports):
         return ports[number]
-    # An unsupported step's outputs are not known; a known one has no such output.
+    # the outputs of an unsupported step are unknown; a supported step has no such output
     return f"out:{number}" if not step.origin.supported else None
 
 

@@ -37,7 +37,7 @@ def is_trigger(node: Node) -> bool:
     return node.type.rpartition(".")[2].endswith(_TRIGGER_END)
 
 
-def called_by(nodes: Iterable[Node]) -> str | None:
+def call_trigger(nodes: Iterable[Node]) -> str | None:
     """Returns the trigger used when another workflow calls this one."""
     for node in nodes:
         if node.type == "executeWorkflowTrigger" and not node.disabled:
@@ -45,7 +45,7 @@ def called_by(nodes: Iterable[Node]) -> str | None:
     return None
 
 
-def by_hand(names: Container[str]) -> PlanTrigger:
+def manual_start(names: Container[str]) -> PlanTrigger:
     """Returns a manual start for a workflow without a trigger, named unlike any step."""
     name, number = "Start by hand", 2
     while name in names:

@@ -6,11 +6,11 @@ See docs/design/imports-verdict.md#missing-values.
 from collections.abc import Iterable
 from typing import Final
 
-from steward.imports.n8n.field_reads import handing_on, reads_of, receiving
+from steward.imports.n8n.field_reads import passing_on, reads_of, receiving
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan, PlanStep
-from steward.steps.n8n.nodes.http_request import hands_on_whole_lists
+from steward.steps.n8n.nodes.http_request import outputs_whole_lists
 from steward.steps.workflow.step_types import NodeDefinition
 
 _ADVICE: Final = (
@@ -22,14 +22,14 @@ _ADVICE: Final = (
 def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     """Returns an error for each running step that reads an older HTTP Request step's item as a list."""
     running = {step.name: step for step in plan.running()}
-    sources = [node.name for node in nodes if node.name in running and _hands_on_whole_lists(node)]
+    sources = [node.name for node in nodes if node.name in running and _outputs_whole_lists(node)]
     if not sources:
         return []
     lists = {name: _list_reads(step) for name, step in running.items()}
     own = {name for name, read_names in lists.items() if None in read_names}
     findings = []
     for source in sources:
-        names = handing_on(plan, source)
+        names = passing_on(plan, source)
         readers = own & receiving(plan, source, joined=False)
         readers |= {name for name, read_names in lists.items() if not read_names.isdisjoint(names)}
         message = f"It reads the list that “{source[:80]}” hands on as one item in n8n. {_ADVICE}"
@@ -39,9 +39,9 @@ def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     return findings
 
 
-def _hands_on_whole_lists(node: Node) -> bool:
+def _outputs_whole_lists(node: Node) -> bool:
     definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
-    return node.type == "httpRequest" and hands_on_whole_lists(definition)
+    return node.type == "httpRequest" and outputs_whole_lists(definition)
 
 
 def _list_reads(step: PlanStep) -> set[str | None]:

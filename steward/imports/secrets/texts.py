@@ -175,7 +175,7 @@ def _named(text: str) -> Iterator[Span]:
             continue
         if weight is NameWeight.WEAK:
             weight = _weight(text, left, name)
-        spans = _behind(text, left, right, weight)
+        spans = _secrets_after(text, left, right, weight)
         yield from spans
         if spans:
             passed = spans[-1][1]
@@ -197,7 +197,7 @@ def _weight(text: str, left: int, name: str) -> NameWeight:
     return max(NameWeight.WEAK, weight_of(f"{preceding[1]} {name}")) if preceding else NameWeight.WEAK
 
 
-def _behind(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
+def _secrets_after(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
     """Returns the spans of the secret that follows a name."""
     if weight is NameWeight.NONE:
         return []

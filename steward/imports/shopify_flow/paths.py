@@ -53,13 +53,13 @@ def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedP
     by_name = {step.name: step for step in steps}
     for step in steps:
         reported = len(used_paths.findings)
-        for path in _asked_by(step, scopes, roots, used_paths):
+        for path in _paths_of_step(step, scopes, roots, used_paths):
             if len(used_paths.findings) - reported < _MAX_FINDINGS_OF_STEP:
                 _assign_path(used_paths, step.name, path, scopes, by_name, roots, loops, inputs)
     return used_paths
 
 
-def _asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPaths) -> list[str]:
+def _paths_of_step(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPaths) -> list[str]:
     """Returns the paths that a step reads, under its own names; reports those that are unclear."""
     config, paths = step.config, list[str]()
     tree = config.get("condition")
@@ -134,7 +134,7 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scope
     elif not scopes.lasts(step, other.name):
         message = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
         used_paths.error(step, message, "expression_feature")
-    if not _gives(other, rest):
+    if not _may_output(other, rest):
         message = f"“{rest[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
         used_paths.error(step, message, "expression_feature")
     task = other.origin.source_type if other.origin is not None else ""
@@ -144,7 +144,7 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scope
         used_paths.fetched.setdefault(alias, {}).setdefault(path, []).append(step)
 
 
-def _gives(step: PlanStep, rest: str) -> bool:
+def _may_output(step: PlanStep, rest: str) -> bool:
     """Returns whether a step's output may have a path; code with output types has only typed paths."""
     text = str(step.config.get("output_schema") or "") if step.operation == "code" else ""
     try:

@@ -63,7 +63,9 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
         variables=tuple(paths.variables(used, steps, tuple(flow.patched))),
     )
     plan = graph.arranged(plan, by_port=True)
-    findings = reading.findings + used.findings + waits.held_up(edges, scopes) + graph.reads_beside(plan)
+    findings = (
+        reading.findings + used.findings + waits.wait_findings(edges, scopes) + graph.reads_beside(plan)
+    )
     findings += reach_findings(plan)
     if (
         sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)

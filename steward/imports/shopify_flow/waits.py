@@ -16,7 +16,7 @@ _IN_LOOP = (
 )
 
 
-def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
+def wait_findings(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
     """Returns a warning for each wait that holds up other steps."""
     warnings: list[Finding] = []
     for step in scopes.steps:
@@ -24,12 +24,12 @@ def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
             continue
         if scopes.of[step.name].items:
             warnings.append(Finding(step.name, FindingLevel.WARNING, "parameter", _IN_LOOP))
-        if _beside(step.name, edges, scopes):
+        if _has_branch_beside(step.name, edges, scopes):
             warnings.append(Finding(step.name, FindingLevel.WARNING, "parameter", _BESIDE))
     return warnings
 
 
-def _beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:
+def _has_branch_beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:
     """Returns whether an output on the way to the wait also leads elsewhere."""
     leads: dict[tuple[str, str], set[bool]] = {}
     for edge in edges:

@@ -50,7 +50,7 @@ def local(naive: datetime, before: timedelta, zone: tzinfo) -> datetime:
     return guess.replace(tzinfo=UTC).astimezone(zone)
 
 
-def _again(date: datetime, naive: datetime) -> datetime:
+def _at_local_time(date: datetime, naive: datetime) -> datetime:
     return local(naive, date.utcoffset() or timedelta(), date.tzinfo or UTC)
 
 
@@ -65,7 +65,7 @@ def plus(start: datetime, amounts: Mapping[str, float]) -> datetime:
         whole = {unit: math.trunc(amounts.get(unit, 0)) for unit in _HIGH}
         months = whole["year"] * 12 + whole["quarter"] * 3 + whole["month"]
         naive = _by_months(start.replace(tzinfo=None, fold=0), months)
-        moved = _again(start, naive + timedelta(days=whole["day"] + 7 * whole["week"]))
+        moved = _at_local_time(start, naive + timedelta(days=whole["day"] + 7 * whole["week"]))
         rest = sum((amounts.get(unit, 0) - whole[unit]) * _MS[unit] for unit in _HIGH)
         rest += sum(amounts.get(unit, 0) * _MS[unit] for unit in _LOW)
         return (moved.astimezone(UTC) + timedelta(milliseconds=rest)).astimezone(start.tzinfo)
@@ -87,7 +87,7 @@ def floor(date: datetime, unit: str) -> datetime:
     wall = wall.replace(microsecond=0)
     if unit in _LOW:
         wall = wall.replace(second=0 if unit != "second" else wall.second)
-        return _again(date, wall.replace(minute=0) if unit == "hour" else wall)
+        return _at_local_time(date, wall.replace(minute=0) if unit == "hour" else wall)
     wall = wall.replace(hour=0, minute=0, second=0)
     if unit == "week":
         wall -= timedelta(days=wall.weekday())
@@ -97,7 +97,7 @@ def floor(date: datetime, unit: str) -> datetime:
         wall = wall.replace(day=1, month=(wall.month - 1) // 3 * 3 + 1)
     elif unit == "year":
         wall = wall.replace(day=1, month=1)
-    return _again(date, wall)
+    return _at_local_time(date, wall)
 
 
 def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str, float]:
@@ -107,7 +107,7 @@ def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str
     high = [unit for unit in _HIGH if unit in units]
     low = [unit for unit in _LOW if unit in units]
     amounts, cursor, ahead = _by_calendar(start, end, high)
-    remaining_ms = _apart(end, cursor)
+    remaining_ms = _milliseconds_between(end, cursor)
     if high and not low:
         amounts[high[-1]] += _fraction(cursor, end, ahead, high[-1])
     return {unit: js.plain_number(value) for unit, value in (amounts | _by_clock(remaining_ms, low)).items()}
@@ -120,7 +120,7 @@ def _fraction(cursor: datetime, end: datetime, ahead: datetime, unit: str) -> fl
     """
     if ahead < end:
         ahead = plus(cursor, {unit: 1})
-    return _apart(end, cursor) / _apart(ahead, cursor) if ahead != cursor else 0
+    return _milliseconds_between(end, cursor) / _milliseconds_between(ahead, cursor) if ahead != cursor else 0
 
 
 def _by_calendar(
@@ -130,7 +130,7 @@ def _by_calendar(
     amounts: dict[str, float] = {}
     cursor = ahead = start
     for unit in units:
-        amounts[unit] = _rough(cursor, end, unit)
+        amounts[unit] = _estimated(cursor, end, unit)
         ahead = plus(start, amounts)
         if ahead <= end:
             cursor = ahead
@@ -142,7 +142,7 @@ def _by_calendar(
     return amounts, cursor, ahead
 
 
-def _rough(start: datetime, end: datetime, unit: str) -> int:
+def _estimated(start: datetime, end: datetime, unit: str) -> int:
     """Returns the difference in a calendar unit; it may be one too high."""
     if unit == "year":
         return end.year - start.year
@@ -154,7 +154,7 @@ def _rough(start: datetime, end: datetime, unit: str) -> int:
     return days // 7 if unit == "week" else days
 
 
-def _apart(later: datetime, earlier: datetime) -> int:
+def _milliseconds_between(later: datetime, earlier: datetime) -> int:
     return (later.astimezone(UTC) - earlier.astimezone(UTC)) // timedelta(milliseconds=1)
 
 

@@ -67,7 +67,7 @@ def csv_items(rows: Sequence[Sequence[str]], params: Params) -> list[dict[str, J
 
 def sheet_items(rows: Sequence[Sequence[JsonValue]], params: Params) -> list[dict[str, JsonValue]]:
     """Returns one object per row of a sheet; omits empty rows if there is a header."""
-    rows = _within(rows, params.get("options.range", ""))
+    rows = _in_range(rows, params.get("options.range", ""))
     with_empty = params.flag("options.includeEmptyCells")
     if not params.flag("options.headerRow", default=True):
         return [{"row": [_filled(cell, with_empty=with_empty) for cell in _trimmed(row)]} for row in rows]
@@ -109,7 +109,7 @@ def _names(cells: Sequence[JsonValue]) -> list[str]:
     return names
 
 
-def _within(rows: Sequence[Sequence[JsonValue]], bounds: JsonValue) -> Sequence[Sequence[JsonValue]]:
+def _in_range(rows: Sequence[Sequence[JsonValue]], bounds: JsonValue) -> Sequence[Sequence[JsonValue]]:
     """Returns the rows within a range such as A2:D10; a plain number is the first row, counted from 0."""
     if bounds in ("", None, js.UNDEFINED):
         return rows

@@ -9,7 +9,7 @@ from steward.model.run import Counts
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
 from steward.steps.n8n.http_pages import PageRequest
-from steward.steps.workflow.answers import StatusFailed, fields_beside_file, is_tolerant, telling_errors
+from steward.steps.workflow.answers import StatusFailed, fields_beside_file, is_tolerant, with_error_objects
 from steward.steps.workflow.effects import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
@@ -45,7 +45,7 @@ async def read_files(
 ) -> NodeResult:
     """Fetches a file for each item with `send`. Items keep their other files."""
 
-    @telling_errors
+    @with_error_objects
     async def fetch(index: int, item: Item) -> list[Item]:
         request, response = await send(index)
         if not response.ok and not is_tolerant(call.params(index)):

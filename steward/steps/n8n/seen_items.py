@@ -59,7 +59,7 @@ def history_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield StepProblem("warning", "parameter", f"{message} Check what the first run does.")
 
 
-async def compared(call: StepCall) -> NodeResult:
+async def compare_with_history(call: StepCall) -> NodeResult:
     """Returns the new items, and on the second output those seen before. Raises ItemFailed."""
     logic = call.first.text("logic", _NEW)
     values = [call.params(index).get(_VALUES[logic]) for index in range(len(call.items))]
@@ -82,7 +82,7 @@ async def compared(call: StepCall) -> NodeResult:
     return NodeResult([kept, seen])
 
 
-async def forgotten(call: StepCall) -> NodeResult:
+async def clear_history(call: StepCall) -> NodeResult:
     """Empties the history and passes the items on."""
     await _keep(call, {})
     items = [Item(item.json, paired_with(index), binary=item.binary) for index, item in enumerate(call.items)]

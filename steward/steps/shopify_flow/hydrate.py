@@ -88,7 +88,7 @@ async def _read_object(call: FlowCall, variable: Variable, number: str) -> JsonV
 async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
     """Reads the newest object, for a manual test run that has no object of its own."""
     root = variable.root
-    if call.scene.mode is not Mode.TEST:
+    if call.run_environment.mode is not Mode.TEST:
         message = (
             f"This flow begins with a {_object_name(root)} of the store, and no event told this run of one."
         )

@@ -47,7 +47,7 @@ class Condition(FlowType):
         tree = call.value("condition")
         if not isinstance(tree, Mapping):
             raise WorkflowStepFailed("The condition of this step cannot be read. Import the flow again.")
-        zone = js_dates.zone_of(call.scene.zone) or UTC
+        zone = js_dates.zone_of(call.run_environment.zone) or UTC
         answer = conditions.holds(tree, call.environment, zone)
         return FlowResult(ports=("true" if answer else "false",), counts=Counts(matched=int(answer)))
 
@@ -219,7 +219,7 @@ class Wait(FlowType):
                 raise ItemFailed("How long to wait cannot be read.")
             until = call.now + timedelta(seconds=min(seconds, 10 * _MAX_WAIT.total_seconds()))
         else:
-            zone = js_dates.zone_of(call.scene.zone) or UTC
+            zone = js_dates.zone_of(call.run_environment.zone) or UTC
             parsed = js_dates.parse(call.text("until"), zone)
             if parsed is None:
                 raise ItemFailed("The time to wait for cannot be read.")

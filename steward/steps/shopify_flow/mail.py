@@ -62,7 +62,7 @@ class SendEmail(FlowType):
         subject, lines = call.text("subject"), _lines(call.text("message"))
         if not subject and not lines:
             raise ItemFailed("The message of this step is empty.")
-        binding = call.scene.binding(call.step.name) or {}
+        binding = call.run_environment.binding(call.step.name) or {}
         for integration, account in call.context.accounts.items():
             if integration == binding.get("integration_id"):
                 if SEND_MAIL.name in account.changes:
@@ -103,7 +103,7 @@ def _row(
         raise WorkflowStepFailed(
             "It is not said which tab of the sheet its rows go to. Bind it again, naming the tab."
         )
-    moment = js_dates.iso(call.now.astimezone(js_dates.zone_of(call.scene.zone) or UTC))
+    moment = js_dates.iso(call.now.astimezone(js_dates.zone_of(call.run_environment.zone) or UTC))
     row = (moment, subject, "\n".join(lines))
     command = AppendRows(tab=tab, rows=(row,), spreadsheet_id=document if isinstance(document, str) else None)
     operation = account.changes["sheet.append_rows"]

@@ -39,7 +39,7 @@ class FlowContext:
 
     steps: Mapping[str, PlanStep]
     evaluator: Evaluator
-    scene: RunEnvironment
+    run_environment: RunEnvironment
     types: Mapping[str, FlowType]
     clock: Callable[[], datetime]
 
@@ -49,10 +49,10 @@ async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionRe
     step = execution.step
     kind = context.types[origin_of(step).source_type]
     environment = _environment_at(execution.trail, context.steps, context.types)
-    scene = replace(context.scene, now=context.clock())
+    run_environment = replace(context.run_environment, now=context.clock())
     try:
-        config = await _evaluated(step.config, environment, context.evaluator, scene.now)
-        result = await kind.run(FlowCall(step, environment, config, context.evaluator, scene))
+        config = await _evaluated(step.config, environment, context.evaluator, run_environment.now)
+        result = await kind.run(FlowCall(step, environment, config, context.evaluator, run_environment))
     except UnknownInTest as unknown:
         return _unknown_in_test(context, step, str(unknown))
     except WorkflowStepFailed as failure:
@@ -83,7 +83,7 @@ def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> Executi
         if other.origin is not None and other.origin.alias == alias
     )
     maker = next(named, "The step before")
-    if context.scene.mode is not Mode.TEST:
+    if context.run_environment.mode is not Mode.TEST:
         message = f"It uses “{path[:80]}”, which “{maker[:80]}” does not hand on. Remove that from this step."
         return ExecutionResult(None, error=message, code="step_failed")
     message = (

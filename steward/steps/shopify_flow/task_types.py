@@ -57,12 +57,12 @@ class FlowCall:
     environment: FlowVariables
     config: JsonObject
     evaluator: Evaluator
-    scene: RunEnvironment
+    run_environment: RunEnvironment
 
     @property
     def now(self) -> datetime:
         """The time at which the step began."""
-        return self.scene.now
+        return self.run_environment.now
 
     def value(self, field_: str) -> AnyJson:
         """Returns a field of the config, or None. Raises ItemFailed if its Liquid failed."""
@@ -76,9 +76,9 @@ class FlowCall:
     @property
     def context(self) -> StepContext:
         """The context of the step's run. Raises WorkflowStepFailed outside a run."""
-        if self.scene.context is None:
+        if self.run_environment.context is None:
             raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
-        return self.scene.context
+        return self.run_environment.context
 
     @property
     def store(self) -> StoreAccess:

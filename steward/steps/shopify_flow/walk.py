@@ -14,26 +14,26 @@ from steward.steps.workflow.walk import Journal, WalkContext, WalkResult, follow
 
 
 async def walk_flow(
-    plan: Plan, entry: str, trigger_values: JsonObject, *, means: WalkContext, journal: Journal
+    plan: Plan, entry: str, trigger_values: JsonObject, *, context: WalkContext, journal: Journal
 ) -> WalkResult:
     """Runs the flow as far as possible now. Raises MemoryBudgetExceeded.
 
     `trigger_values` are the values that its trigger outputs.
     """
-    bench = FlowContext(
+    flow_context = FlowContext(
         steps={step.name: step for step in plan.steps},
-        evaluator=means.evaluator,
-        scene=means.environment,
+        evaluator=context.evaluator,
+        run_environment=context.environment,
         types=RUN_TYPES,
-        clock=means.clock,
+        clock=context.clock,
     )
 
     async def run(execution: Execution) -> ExecutionResult:
         assert isinstance(execution, FlowExecution)
-        return await execute(bench, execution)
+        return await execute(flow_context, execution)
 
     return await follow(
-        FlowOrder(plan, entry=entry, trigger_values=trigger_values), run, journal=journal, context=means
+        FlowOrder(plan, entry=entry, trigger_values=trigger_values), run, journal=journal, context=context
     )
 
 

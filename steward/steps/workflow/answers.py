@@ -145,7 +145,7 @@ def call_failure(message: str) -> ItemFailed:
     return ItemFailed(message, {"message": message, "name": "NodeApiError"})
 
 
-def telling_errors(read: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def with_error_objects(read: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Wraps a read so that its ItemFailed carries an error object instead of only a message."""
 
     @wraps(read)

@@ -77,7 +77,7 @@ class ExecutionContext:
     entry: str
     history: History
     evaluator: Evaluator
-    scene: RunEnvironment
+    run_environment: RunEnvironment
     types: Mapping[str, StepType]
     sleep: Callable[[float], Awaitable[None]]
     clock: Callable[[], datetime]
@@ -236,7 +236,7 @@ async def _call(
     now = context.clock()
 
     def context_for(names: Iterable[str] | None) -> ExpressionContext:
-        return _world_of(context, execution, names, now)
+        return _context_of(context, execution, names, now)
 
     source = execution.sources[0] if execution.sources else None
     params = await _params(context, step, inputs, step_type, context_for, source)
@@ -259,13 +259,13 @@ async def _call(
         params=params,
         evaluator=context.evaluator,
         expression_context=input_context,
-        environment=replace(context.scene, now=now),
+        environment=replace(context.run_environment, now=now),
         memory=memory,
         sleep=context.sleep,
     )
 
 
-def _world_of(
+def _context_of(
     context: ExecutionContext, execution: Execution, names: Iterable[str] | None, now: datetime
 ) -> ExpressionContext:
     """Returns the data that the step's expressions can read; `names` are the steps they name, or None."""
@@ -325,7 +325,7 @@ def _pairing(history: History, execution: Execution) -> Callable[[str, int], Ite
 def _scope(
     context: ExecutionContext, execution: Execution, source: Source | None, now: datetime
 ) -> ExpressionVariables:
-    step, environment = execution.step, context.scene
+    step, environment = execution.step, context.run_environment
     seed = hashlib.sha256(f"{environment.seed}|{step.name}|{execution.run}".encode()).digest()
     previous_step = next(
         (

@@ -145,7 +145,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
         entry=entry,
         history=order.history,
         evaluator=context.evaluator,
-        scene=environment,
+        run_environment=environment,
         types=types,
         sleep=context.sleep,
         clock=context.clock,
@@ -205,7 +205,7 @@ async def follow(
             return walked
         await context.sleep(0)
         settled = await _run_or_replay(
-            run, execution, journal=journal, room=context.budget, is_rerun=is_rerun
+            run, execution, journal=journal, budget=context.budget, is_rerun=is_rerun
         )
         if settled is ExecutionHold.HELD:
             walked.held.append(execution)
@@ -224,27 +224,27 @@ async def _run_or_replay(
     execution: Execution,
     *,
     journal: Journal,
-    room: MemoryBudget,
+    budget: MemoryBudget,
     is_rerun: Callable[[PlanStep], bool],
 ) -> SettledExecution | ExecutionHold:
     settled = await journal.recorded(execution)
     if settled is None:
         await journal.before(execution)
         done = await journal.within_time_limit(run(execution))
-        room.reserve(done.outputs)  # before encoding, since one value may occur in it a thousand times
+        budget.reserve(done.outputs)  # before encoding, since one value may occur in it a thousand times
         settled = await journal.record(execution, done)
         if isinstance(settled, SettledExecution) and settled.outputs is not done.outputs:
-            room.reserve(settled.outputs)  # outputs derived from answers
+            budget.reserve(settled.outputs)  # outputs derived from answers
         return settled
     if is_rerun(execution.step):
         done = await journal.within_time_limit(run(execution))  # already in the journal
         settled = SettledExecution(done.outputs, done.error, done.code)
     if isinstance(settled, SettledExecution):
-        room.reserve(settled.outputs)
+        budget.reserve(settled.outputs)
     return settled
 
 
-async def _release(walked: WalkResult, journal: Journal, room: MemoryBudget) -> bool:
+async def _release(walked: WalkResult, journal: Journal, budget: MemoryBudget) -> bool:
     """Settles the held executions in order once all are decided; returns False while one still waits.
 
     All approved changes have been applied by then; nothing new starts after a failure.
@@ -255,7 +255,7 @@ async def _release(walked: WalkResult, journal: Journal, room: MemoryBudget) -> 
     walked.held = []
     for execution, settled in reversed(decided):  # so that the first one held ends up on top of the stack
         if settled is not None:
-            room.reserve(settled.outputs)
+            budget.reserve(settled.outputs)
             walked.order.settle(execution, settled.outputs, settled.error)
             if settled.outputs is None:
                 walked.failed, walked.failure = execution, settled
@@ -313,7 +313,7 @@ async def _run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) -
     environment = replace(context.environment, zone=plan.timezone or context.environment.zone)
     within = replace(context, environment=environment, budget=context.budget.for_sub_workflow())
     journal = InMemoryJournal()
-    walked = await walk(plan, entry.name, _taken_in(entry, items), context=within, journal=journal)
+    walked = await walk(plan, entry.name, _trigger_items(entry, items), context=within, journal=journal)
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not finish.")
@@ -321,7 +321,7 @@ async def _run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) -
     return _sub_workflow_result(last, journal.acted)
 
 
-def _taken_in(entry: PlanTrigger, items: Items) -> Items:
+def _trigger_items(entry: PlanTrigger, items: Items) -> Items:
     """Returns the items that the called workflow's trigger outputs; some triggers pick fields."""
     if entry.picks is None:
         return items

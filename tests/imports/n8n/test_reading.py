@@ -12,7 +12,7 @@ import pytest
 from steward.imports.content import Unreadable
 from steward.imports.keep import shown_trigger
 from steward.imports.n8n.read import read_value
-from steward.steps.n8n.nodes.graphql import only_asks
+from steward.steps.n8n.nodes.graphql import only_queries
 from tests.imports.exports import calling, chain, code, drafted, listed, node, tell_step
 
 
@@ -144,7 +144,7 @@ def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None
 
     See docs/design/imports-n8n.md#http-steps.
     """
-    assert only_asks(document) is asks
+    assert only_queries(document) is asks
 
 
 @pytest.mark.parametrize(

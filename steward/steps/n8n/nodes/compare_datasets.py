@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.nodes.lists import names_of
-from steward.steps.n8n.nodes.merge import all_there, fields_to_match, matched
+from steward.steps.n8n.nodes.merge import check_fields_present, fields_to_match, matched
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -71,7 +71,7 @@ class CompareDatasetsNode(StepType):
         first, second = call.inputs[0], call.inputs[1]
         dots = not params.flag("options.disableDotNotation")
         if call.version < 2.1:
-            all_there(call.inputs, pairs, dots=dots)
+            check_fields_present(call.inputs, pairs, dots=dots)
         matches = matched(
             first,
             second,

@@ -295,7 +295,7 @@ async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
 
 def _receivers(fields: ServiceFields, headers: Mapping[str, str], own_address: str) -> list[Mailbox]:
     """Returns the recipients of a reply: the sender and other recipients, without the mailbox itself."""
-    senders, others = _known(headers.get("from", "")), _known(headers.get("to", ""))
+    senders, others = _header_mailboxes(headers.get("from", "")), _header_mailboxes(headers.get("to", ""))
     if fields.flag("options.replyToSenderOnly"):
         return senders
     chosen = others if fields.flag("options.replyToRecipientsOnly") else [*senders, *others]
@@ -305,7 +305,7 @@ def _receivers(fields: ServiceFields, headers: Mapping[str, str], own_address: s
     return list(receivers.values()) or senders
 
 
-def _known(text: str) -> list[Mailbox]:
+def _header_mailboxes(text: str) -> list[Mailbox]:
     """Parses the addresses of a header; returns none if it is malformed."""
     try:
         return mailboxes_of(text)

@@ -68,7 +68,7 @@ class GraphQlNode(StepType):
     def kind_of(self, node: NodeDefinition) -> StepKind:
         """Returns read or send, judged by the document in the file, never by data."""
         query = node.get("query", "")
-        return StepKind.READ if isinstance(query, str) and _asks_by_its_text(query) else StepKind.SEND
+        return StepKind.READ if isinstance(query, str) and _queries_by_its_text(query) else StepKind.SEND
 
     def required_connection(self, node: NodeDefinition) -> str | None:
         """Returns http_api if it signs in."""
@@ -97,14 +97,14 @@ class GraphQlNode(StepType):
         """Makes one request for each item."""
         if call.step.kind is StepKind.SEND:
             return _sends(call)
-        return await _questions(call)
+        return await _queries(call)
 
 
 # By GraphQL's rules: the only escape in a block string is \""", and a carriage return ends a comment too.
 _STRINGS = re.compile(r'"""(?:\\"""|\\(?!""")|[^\\])*?"""|"(?:[^"\\\n\r]|\\[^\n\r])*"|#[^\n\r]*', re.DOTALL)
 
 
-def only_asks(document: str) -> bool:
+def only_queries(document: str) -> bool:
     """Returns whether a GraphQL document contains no mutation or subscription at its top level."""
     bare = _STRINGS.sub(" ", document.removeprefix("="))
     depth, top = 0, ""
@@ -114,12 +114,12 @@ def only_asks(document: str) -> bool:
     return not re.search(r"\b(?:mutation|subscription)\b", top)
 
 
-def _asks_by_its_text(query: str) -> bool:
+def _queries_by_its_text(query: str) -> bool:
     """Returns whether a document is a query whatever its expressions yield; a run checks again."""
     if not is_expression(query) or "{{" not in query:
-        return only_asks(query)
+        return only_queries(query)
     beginning = _STRINGS.sub(" ", query.removeprefix("=").partition("{{")[0])
-    return re.match(r"[\s,]*(?:query\b|\{)", beginning) is not None and only_asks(beginning)
+    return re.match(r"[\s,]*(?:query\b|\{)", beginning) is not None and only_queries(beginning)
 
 
 def _document(params: Params) -> bytes:
@@ -171,12 +171,12 @@ def _refuse_errors(objects: Sequence[JsonObject], response_format: object) -> No
         raise ItemFailed(f"The address answered with errors: {', '.join(words)[:400] or 'unnamed ones'}")
 
 
-async def _questions(call: StepCall) -> NodeResult:
+async def _queries(call: StepCall) -> NodeResult:
     web = web_access_of(call)
 
     async def query(index: int) -> list[dict[str, JsonValue]]:
         params = call.params(index)
-        if not only_asks(params.text("query")):
+        if not only_queries(params.text("query")):
             raise ItemFailed("Its document is no longer a query, because its data changed it. Use variables.")
         try:
             answer = await web.query(_endpoint(call, params), _document(params), _headers(params))

@@ -48,7 +48,7 @@ from steward.steps.workflow.answers import (
     run_data_in_read_problems,
     send_each_item,
     status_error,
-    telling_errors,
+    with_error_objects,
 )
 from steward.steps.workflow.effects import as_item_failure, convert_each_item
 from steward.steps.workflow.items import Item
@@ -259,7 +259,7 @@ def _redirect_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepPro
         yield StepProblem("warning", "parameter", message)
 
 
-def hands_on_whole_lists(node: NodeDefinition) -> bool:
+def outputs_whole_lists(node: NodeDefinition) -> bool:
     """Returns whether n8n outputs a list in the response as a single item."""
     is_json = node.version < 3 and node.literal("responseFormat", "json") == "json"
     whole = node.get("options.splitIntoItems") or node.get("options.fullResponse")
@@ -267,7 +267,7 @@ def hands_on_whole_lists(node: NodeDefinition) -> bool:
 
 
 def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    if hands_on_whole_lists(node):
+    if outputs_whole_lists(node):
         message = "A list the address answers with is one item there, here an item for each of its elements."
         yield StepProblem("warning", "parameter", f"{message} Check what follows.")
     shape = str(node.literal("options.response.response.responseFormat", "autodetect"))
@@ -402,7 +402,7 @@ async def _reads(call: StepCall) -> NodeResult:
     if call.items and asks_file(call.first):
         return await _file_reads(call, web)
 
-    @telling_errors
+    @with_error_objects
     async def read(index: int, item: Item) -> list[Item]:
         params = _shaped(call.params(index), call.version)
         first = _first_request(call, index)

@@ -7,7 +7,13 @@ from steward.model.json import AnyJson, JsonValue
 from steward.model.plan import OnError
 from steward.steps.n8n import conditions
 from steward.steps.n8n.nodes.lists import field_at, names_of
-from steward.steps.n8n.seen_items import COMPARES, FORGETS, compared, forgotten, history_problems
+from steward.steps.n8n.seen_items import (
+    COMPARES,
+    FORGETS,
+    clear_history,
+    compare_with_history,
+    history_problems,
+)
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -160,9 +166,9 @@ class RemoveDuplicatesNode(StepType):
         operation = call.first.text("operation", _WITHIN)
         try:
             if operation == COMPARES:
-                return await compared(call)
+                return await compare_with_history(call)
             if operation == FORGETS:
-                return await forgotten(call)
+                return await clear_history(call)
             return NodeResult([without_duplicates(call.first, call.items)])
         except ItemFailed as failure:
             if call.version < 2 or call.on_error is OnError.STOP:

@@ -49,7 +49,10 @@ class SplitInBatchesNode(StepType):
         size = js.number(params.get("batchSize", _size_of(call.version)))
         if not size >= 1:
             raise ItemFailed("The batch size is not a number from 1 on.")
-        came = [replace(item, paired=_home(call, index), error=None) for index, item in enumerate(call.items)]
+        came = [
+            replace(item, paired=_original_source(call, index), error=None)
+            for index, item in enumerate(call.items)
+        ]
         reset = js.truthy(params.get("options.reset", False))
         if "left" not in memory or reset:
             memory.update(left=came, back=[], round=0)
@@ -64,7 +67,7 @@ def _size_of(version: float) -> int:
     return 1 if version >= 3 else 10
 
 
-def _home(call: StepCall, index: int) -> tuple[Link, ...]:
+def _original_source(call: StepCall, index: int) -> tuple[Link, ...]:
     """Returns the source of an item in the step before the loop."""
     source = call.sources[0]
     return () if source is None else (ItemRef(source.step, source.run, source.output, index),)

@@ -186,11 +186,13 @@ class Clash:
         best = self.preferred(len(objects))
         into: dict[str, JsonValue] = {}
         for fields in (*objects[:best], *objects[best + 1 :], objects[best]):
-            _lay(into, fields, deep=self.deep, fill_empty=self.fill_empty)
+            _merge_into(into, fields, deep=self.deep, fill_empty=self.fill_empty)
         return into
 
 
-def _lay(into: dict[str, AnyJson], over: Mapping[str, AnyJson], *, deep: bool, fill_empty: bool) -> None:
+def _merge_into(
+    into: dict[str, AnyJson], over: Mapping[str, AnyJson], *, deep: bool, fill_empty: bool
+) -> None:
     for name, value in over.items():
         present = into.get(name, js.UNDEFINED)
         if (
@@ -199,19 +201,19 @@ def _lay(into: dict[str, AnyJson], over: Mapping[str, AnyJson], *, deep: bool, f
             and not (js.is_missing(present) or present == "")
         ):
             continue
-        into[name] = _over(present, value, fill_empty=fill_empty) if deep else js.deep_copy(value)
+        into[name] = _merged(present, value, fill_empty=fill_empty) if deep else js.deep_copy(value)
 
 
-def _over(present: JsonValue, value: JsonValue, *, fill_empty: bool) -> AnyJson:
+def _merged(present: JsonValue, value: JsonValue, *, fill_empty: bool) -> AnyJson:
     """Merges a value into another: objects by field, lists by index."""
     if isinstance(present, dict) and isinstance(value, Mapping):
-        _lay(present, value, deep=True, fill_empty=fill_empty)
+        _merge_into(present, value, deep=True, fill_empty=fill_empty)
         return present
     if isinstance(present, list) and js.is_object(value):
         return present
     if isinstance(present, list) and js.is_list(value):
         laid = [
-            _over(element, other_element, fill_empty=fill_empty)
+            _merged(element, other_element, fill_empty=fill_empty)
             for element, other_element in zip(present, value, strict=False)
         ]
         return laid + present[len(laid) :] + js.deep_copy(value[len(present) :])
@@ -262,7 +264,7 @@ def _with_suffixes(row: Sequence[tuple[int, Item]]) -> JsonObject:
     return {**fields, **row[-1][1].json} if len(row) > 1 else fields
 
 
-def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
+def _all_item_pairs(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
     """Pairs every item with every other. Raises WorkflowStepFailed first if there would be too many pairs."""
     if len(outer) * len(inner) > _MAX_PAIRS:
         message = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
@@ -275,7 +277,7 @@ def _all_pairs(call: StepCall, params: Params) -> Items:
     out: Items = []
     swapped = clash.resolve == "preferInput1"
     outer, inner = call.inputs[1 if swapped else 0], call.inputs[0 if swapped else 1]
-    for (first_index, first), (second_index, second) in _crossed(outer, inner):
+    for (first_index, first), (second_index, second) in _all_item_pairs(outer, inner):
         place1, place2 = (second_index, first_index) if swapped else (first_index, second_index)
         json1, json2 = (second.json, first.json) if swapped else (first.json, second.json)
         links = _links((place1, 0), (place2, 1))
@@ -306,7 +308,7 @@ def fields_to_match(params: Params) -> list[tuple[str, str]]:
     return pairs
 
 
-def all_there(inputs: Sequence[Items], pairs: Sequence[tuple[str, str]], *, dots: bool) -> None:
+def check_fields_present(inputs: Sequence[Items], pairs: Sequence[tuple[str, str]], *, dots: bool) -> None:
     """Raises ItemFailed if a field is missing from every item of a non-empty input."""
     for number, items in enumerate(inputs[:2]):
         for name in (pair[number] for pair in pairs):
@@ -360,7 +362,7 @@ def _by_fields(call: StepCall, params: Params) -> Items:
     clash = _clash(params, "preferInput1" if join == "enrichInput2" else "preferLast")
     pairs, dots = fields_to_match(params), not params.flag("options.disableDotNotation")
     if call.version < 2.1:
-        all_there(call.inputs, pairs, dots=dots)
+        check_fields_present(call.inputs, pairs, dots=dots)
     matches = matched(
         first,
         second,
@@ -385,7 +387,7 @@ def _pairs(call: StepCall, matches: Matches, clash: Clash) -> Items:
     return out
 
 
-def _alone(call: StepCall, matches: Matches, number: int, clash: Clash | None = None) -> Items:
+def _unmatched(call: StepCall, matches: Matches, number: int, clash: Clash | None = None) -> Items:
     """Returns the items of one input that have no match."""
     out: Items = []
     for index, item in enumerate(call.inputs[number]):
@@ -408,16 +410,20 @@ def _keep_matches(call: StepCall, params: Params, matches: Matches, clash: Clash
 def _keep_non_matches(call: StepCall, params: Params, matches: Matches, clash: Clash) -> Items:
     source = params.text("outputDataFrom", "both")
     if source in ("input1", "input2"):
-        return _alone(call, matches, int(source[-1]) - 1)
+        return _unmatched(call, matches, int(source[-1]) - 1)
     return [
         Item({**item.json, "_source": f"input{number + 1}"}, item.paired)
         for number in (0, 1)
-        for item in _alone(call, matches, number)
+        for item in _unmatched(call, matches, number)
     ]
 
 
 def _keep_everything(call: StepCall, params: Params, matches: Matches, clash: Clash) -> Items:
-    return _pairs(call, matches, clash) + _alone(call, matches, 0, clash) + _alone(call, matches, 1, clash)
+    return (
+        _pairs(call, matches, clash)
+        + _unmatched(call, matches, 0, clash)
+        + _unmatched(call, matches, 1, clash)
+    )
 
 
 _JOINS: dict[str, Callable[[StepCall, Params, Matches, Clash], Items]] = {
@@ -425,10 +431,10 @@ _JOINS: dict[str, Callable[[StepCall, Params, Matches, Clash], Items]] = {
     "keepNonMatches": _keep_non_matches,
     "keepEverything": _keep_everything,
     "enrichInput1": lambda call, params, matches, clash: (
-        _pairs(call, matches, clash) + _alone(call, matches, 0, clash)
+        _pairs(call, matches, clash) + _unmatched(call, matches, 0, clash)
     ),
     "enrichInput2": lambda call, params, matches, clash: (
-        _pairs(call, matches, clash) + _alone(call, matches, 1, clash)
+        _pairs(call, matches, clash) + _unmatched(call, matches, 1, clash)
     ),
 }
 
@@ -490,7 +496,7 @@ def _older_key(call: StepCall, params: Params) -> Items:
 def _older_pairs(call: StepCall, params: Params) -> Items:
     return [
         Item({**first.json, **second.json}, _links((first_index, 0), (second_index, 1)))
-        for (first_index, first), (second_index, second) in _crossed(call.inputs[0], call.inputs[1])
+        for (first_index, first), (second_index, second) in _all_item_pairs(call.inputs[0], call.inputs[1])
     ]
 
 

@@ -38,16 +38,17 @@ def with_event_object(plan: Plan, entry: PlanTrigger) -> Plan:
     Steps that refer to the trigger by name thus read this step's output.
     """
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
-    told = f"{entry.name} (event)"
-    while told in names:
-        told += "'"
+    trigger_name = f"{entry.name} (event)"
+    while trigger_name in names:
+        trigger_name += "'"
     config: JsonObject = {"in_body": entry.replaced == "webhook"}
     source = StepSource(EVENT_TYPE, 1.0, needs="store", place=entry.place)
     step = PlanStep(entry.name, entry.name, StepKind.READ, "store.event", config, source)
     triggers = tuple(
-        replace(trigger, name=told) if trigger.name == entry.name else trigger for trigger in plan.triggers
+        replace(trigger, name=trigger_name) if trigger.name == entry.name else trigger
+        for trigger in plan.triggers
     )
-    edges = (PlanEdge(told, "out:0", entry.name), *plan.edges)
+    edges = (PlanEdge(trigger_name, "out:0", entry.name), *plan.edges)
     return replace(plan, steps=(step, *plan.steps), edges=edges, triggers=triggers)
 
 
@@ -65,20 +66,20 @@ class StoreEventNode(StepType):
         if event is None or event.topic.endswith("/delete"):
             return NodeResult([[item]])
         in_body = call.step.config.get("in_body") is True
-        told: AnyJson = item.json.get("body") if in_body else item.json
-        fields = await _read(store_of(call), event, told if isinstance(told, Mapping) else {})
+        event_fields: AnyJson = item.json.get("body") if in_body else item.json
+        fields = await _read(store_of(call), event, event_fields if isinstance(event_fields, Mapping) else {})
         if not fields:
             return NodeResult([[item]])
-        whole = {**told, **fields}
+        whole = {**event_fields, **fields}
         json = {**item.json, "body": whole} if in_body else whole
         return NodeResult([[Item(json, paired_with(0))]], counts=Counts(read=1))
 
 
-async def _read(store: StoreAccess, event: StoreEvent, told: JsonObject) -> dict[str, AnyJson]:
+async def _read(store: StoreAccess, event: StoreEvent, event_fields: JsonObject) -> dict[str, AnyJson]:
     """Returns the object's fields, or none if the event has them all or the object was deleted."""
     read_object = _read_from_woocommerce if store.platform == "woocommerce" else _read_from_shopify
     try:
-        return await read_object(store, event, told)
+        return await read_object(store, event, event_fields)
     except ItemFailed as failure:
         if not isinstance(failure.__cause__, RemoteNotFound):
             raise
@@ -86,15 +87,17 @@ async def _read(store: StoreAccess, event: StoreEvent, told: JsonObject) -> dict
 
 
 async def _read_from_woocommerce(
-    store: StoreAccess, event: StoreEvent, told: JsonObject
+    store: StoreAccess, event: StoreEvent, event_fields: JsonObject
 ) -> dict[str, JsonValue]:
-    if _WHOLE.get(event.object_type, "id") in told:
+    if _WHOLE.get(event.object_type, "id") in event_fields:
         return {}
     objects = await read_all(store.reader.read(OBJECTS, ObjectsQuery(event.object_type, event.object_id)))
     return objects[0] if objects else {}
 
 
-async def _read_from_shopify(store: StoreAccess, event: StoreEvent, told: JsonObject) -> dict[str, JsonValue]:
+async def _read_from_shopify(
+    store: StoreAccess, event: StoreEvent, event_fields: JsonObject
+) -> dict[str, JsonValue]:
     ids = (event.object_id,)
     if event.object_type == "order":
         return next(map(order_fields, await read_all(store.reader.read(ORDERS, OrdersQuery(ids=ids)))), {})

@@ -72,7 +72,7 @@ class ExecuteWorkflowNode(StepType):
         if calls_itself(node.parameters):
             pass  # the export reader embeds the workflow in the plan
         elif source == "database":
-            yield _to_choose(node)
+            yield _unchosen_problem(node)
         elif source != "parameter":
             message = "The workflow it calls is read from a file or an address. Put its JSON into this step."
             yield StepProblem("error", "sub_workflow_missing", message)
@@ -89,15 +89,15 @@ class ExecuteWorkflowNode(StepType):
         run_inner = call.environment.run_sub_workflow
         if plan is None or run_inner is None:
             raise WorkflowStepFailed("No workflow is chosen for this step. Choose one of your imports.")
-        items = [_handed_over(call, index, item) for index, item in enumerate(call.items)]
+        items = [_input_item(call, index, item) for index, item in enumerate(call.items)]
         result = NodeResult([[]])
         failed: Items = []
         if call.first.text("mode", "once") != "each":
             try:
-                _with(result, await run_inner(call.step.name, plan, items), None)
+                _add_called(result, await run_inner(call.step.name, plan, items), None)
             except WorkflowStepFailed as failure:
                 _tolerate(call, 0, failure, result.outputs[0], failed)
-            return _handed_on(call, result, failed)
+            return _step_result(call, result, failed)
         for index, item in enumerate(items):
             try:
                 called = await run_inner(call.step.name, plan, [replace(item, paired=paired_with(0))])
@@ -105,11 +105,11 @@ class ExecuteWorkflowNode(StepType):
                 _tolerate(call, index, failure, result.outputs[0], failed)
                 continue
             call.budget.add(*(item_.json for item_ in called.items))
-            _with(result, called, index)
-        return _handed_on(call, result, failed)
+            _add_called(result, called, index)
+        return _step_result(call, result, failed)
 
 
-def _to_choose(node: NodeDefinition) -> StepProblem:
+def _unchosen_problem(node: NodeDefinition) -> StepProblem:
     """Returns the problem of a step that calls a workflow in n8n's database."""
     workflow = node.get("workflowId")
     named = node.get("workflowId.cachedResultName")
@@ -129,7 +129,7 @@ def _to_choose(node: NodeDefinition) -> StepProblem:
     return StepProblem("warning", "sub_workflow_missing", message)
 
 
-def _handed_over(call: StepCall, index: int, item: Item) -> Item:
+def _input_item(call: StepCall, index: int, item: Item) -> Item:
     """Returns an item in the form the called workflow receives, with the fields that the step sets."""
     params = call.params(index)
     values = params.get("workflowInputs.value") if params.text("source", "database") == "database" else None
@@ -158,7 +158,7 @@ def _input(name: str, value: AnyJson, kind: str, *, texts: bool, convert: bool) 
     raise ItemFailed(f"“{name}” of the called workflow takes a value of type {kind}. Set one, or convert it.")
 
 
-def _handed_on(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
+def _step_result(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
     """Returns the result with its error output, and with the step's input items if n8n does not wait."""
     if call.first.get("options.waitForSubWorkflow", True) is not True:
         result.outputs[0] = [
@@ -189,7 +189,7 @@ def _with_error_output(call: StepCall, result: NodeResult, failed: Items) -> Nod
     return result
 
 
-def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> NodeResult:
+def _add_called(result: NodeResult, called: SubWorkflowResult, index: int | None) -> NodeResult:
     """Adds the result of another run; pairs its items with the item at `index`, if set."""
     items = result.outputs[0]
     shift = len(items)

@@ -61,7 +61,7 @@ class XmlNode(StepType):
         converted = []
         for index, item in enumerate(call.items):
             try:
-                converted.append(_turned(call.params(index), index, item))
+                converted.append(_converted(call.params(index), index, item))
             except ItemFailed:
                 if call.on_error is OnError.STOP:
                     raise
@@ -70,7 +70,7 @@ class XmlNode(StepType):
         return NodeResult([converted], message=message if dropped else None)
 
 
-def _turned(params: Params, index: int, item: Item) -> Item:
+def _converted(params: Params, index: int, item: Item) -> Item:
     name = params.text("dataPropertyName", "data")
     if params.text("mode", "xmlToJson") == "jsonToxml":
         return Item({name: written(item.json, params)}, paired_with(index))

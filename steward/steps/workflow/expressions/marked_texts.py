@@ -138,7 +138,7 @@ class _Code:
         if not self._has_key(tokens):
             fixed = _fixed_text(tokens)
             return [VariablePart.DATA] if fixed is None else [fixed]
-        inside = _within(tokens)
+        inside = _inside_brackets(tokens)
         if inside is not None and tokens[0].text == "(":
             return self._value(inside)
         _refuse_operators(tokens)
@@ -160,7 +160,7 @@ class _Code:
             return list(_of_text(_unquoted(first.text)))
         if len(tokens) == 1 and first.kind == "template":
             return self._template(first)
-        inside = _within(tokens)
+        inside = _inside_brackets(tokens)
         if inside is not None:
             return self._list(inside) if first.text == "[" else self._object(inside)
         called = self._called(tokens)
@@ -182,8 +182,8 @@ class _Code:
         if texts[:3] == ["Buffer", ".", "from"]:
             return self._of_buffer(tokens[3:])
         if texts[:3] == ["JSON", ".", "stringify"]:
-            return self._json_text(_within(tokens[3:]))
-        arguments = _within(tokens[1:])
+            return self._json_text(_inside_brackets(tokens[3:]))
+        arguments = _inside_brackets(tokens[1:])
         if arguments is None or texts[1] != "(":
             return None
         if texts[0] == "btoa":
@@ -200,7 +200,7 @@ class _Code:
     def _of_buffer(self, tokens: Sequence[_Token]) -> list[TextPart] | None:
         """Returns the parts of `(…).toString('base64')` after `Buffer.from`."""
         texts = [token.text for token in tokens]
-        arguments = _within(tokens[:-5])
+        arguments = _inside_brackets(tokens[:-5])
         if arguments is None or texts[-5:-2] != [".", "toString", "("] or texts[-2] not in _BASE64:
             return None
         return self._encoded(_split(arguments, ",")[0])
@@ -249,7 +249,7 @@ class _Code:
     def _member(self, tokens: Sequence[_Token]) -> list[TextPart]:
         """Returns the parts of a value in JSON syntax."""
         parts = self._value(tokens)
-        if parts == [VariablePart.DATA] or (_within(tokens) is not None and tokens[0].text != "("):
+        if parts == [VariablePart.DATA] or (_inside_brackets(tokens) is not None and tokens[0].text != "("):
             return parts
         inner = [json.dumps(part)[1:-1] if isinstance(part, str) else part for part in parts]
         return ['"', *inner, '"']
@@ -337,7 +337,7 @@ def _depths(tokens: Sequence[_Token]) -> list[int]:
     return depths
 
 
-def _within(tokens: Sequence[_Token]) -> Sequence[_Token] | None:
+def _inside_brackets(tokens: Sequence[_Token]) -> Sequence[_Token] | None:
     """Returns the tokens inside the brackets that enclose all tokens, or None if there are none."""
     if len(tokens) < 2 or tokens[0].kind != "sign" or tokens[0].text not in _CLOSING:
         return None
