@@ -34,7 +34,7 @@ _AT_ONCE = 4
 _PROBE_AFTER = timedelta(minutes=1)
 # Connecting and transferring may each take a minute.
 _LONGEST_DELIVERY = timedelta(minutes=2)
-# Longer than any delivery; a delivery that has not begun a minute after the lease is given up.
+# Longer than any delivery. A message is released if its delivery has not begun within a minute.
 _LEASE = timedelta(minutes=3)
 _DELAY_STEPS = (0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 

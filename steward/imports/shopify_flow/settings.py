@@ -70,7 +70,7 @@ def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
 
 
 def _unwrapped(text: str) -> str:
-    """Unwraps `{"value": …, "default_value": …}`; an empty value is replaced by the path beside it."""
+    """Unwraps `{"value": …, "default_value": …}`; an empty value falls back to the default."""
     wrapper = inner(text)
     if isinstance(wrapper, Mapping) and wrapper.keys() == _WRAPPED:
         texts = (

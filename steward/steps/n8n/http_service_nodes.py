@@ -52,11 +52,11 @@ class HttpServicePort(ServicePort):
         return SendRequest(call.method, url, headers, body.encode(), body, call.message)
 
     async def read(self, path: str, query: Mapping[str, str]) -> PlatformResponse:
-        """Returns the response to a GET. Raises ItemFailed."""
+        """Returns the response to a GET. Raises CallError, ItemFailed."""
         return await self._checked(self._access.read("GET", self._url(path, query), self._node.headers))
 
     async def query(self, path: str, body: JsonObject) -> PlatformResponse:
-        """Returns the response to a POST that only reads. Raises ItemFailed."""
+        """Returns the response to a POST that only reads. Raises CallError, ItemFailed."""
         headers = {**self._node.headers, "content-type": _JSON}
         content = json.dumps(body, ensure_ascii=False).encode()
         return await self._checked(self._access.query(self._url(path, {}), content, headers))

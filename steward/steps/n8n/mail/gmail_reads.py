@@ -41,7 +41,7 @@ class GmailReads:
     labels: list[dict[str, JsonValue]] | None = field(default=None)
 
     async def run(self, *, many: bool) -> NodeResult:
-        """Reads one object, or a list with `many`, for each item."""
+        """Reads one object, or a list with `many`, for each item. Raises ItemFailed."""
 
         async def read(index: int, item: Item) -> list[Item]:
             fields = ServiceFields(self.call.params(index), self.call.version, {}, item.json)

@@ -69,7 +69,7 @@ _DEFAULTS = {name: "create" for name in ("task", "comment", "list", "folder", "c
 
 
 class ClickUpNode(HttpServiceNode):
-    """Supports tasks with tags and comments, and reading lists and folders; does not write dates."""
+    """Supports tasks with tags and comments, lists and folders; does not write dates."""
 
     types = ("clickUp",)
     service = "ClickUp"

@@ -1,4 +1,4 @@
-"""The node coda: rows and columns of tables, through a bound account."""
+"""The node coda: rows of tables, through a bound account."""
 
 from collections.abc import Mapping, Sequence
 

@@ -76,7 +76,7 @@ _DEFAULTS = {"issue": "create", "comment": "addComment"}
 
 
 class LinearNode(HttpServiceNode):
-    """Supports issues and comments, but not listing them and links."""
+    """Supports single issues and comments on them, but not lists of issues and links."""
 
     types = ("linear",)
     versions = (1, 1.1)

@@ -103,7 +103,7 @@ _DEFAULTS = {"post": "create", "postComment": "create", "subreddit": "get"}
 
 
 class RedditNode(HttpServiceNode):
-    """Creates posts and comments, and lists and searches posts."""
+    """Creates, lists, searches and deletes posts, comments on them, and reads subreddits."""
 
     types = ("reddit",)
     service = "Reddit"
