@@ -87,7 +87,7 @@ def copy_repository(folder: Path) -> None:
 
 
 def carry_out(carried: Sequence[Recipe], folder: Path) -> None:
-    """Applies all `carried` recipes to a copy of the repository and runs their commands.
+    """Applies all `carried` recipes to a copy of the repository, lints their files and runs their commands.
 
     The suites that recipes name run in one pytest process. A command that fails fails the test.
     """
@@ -96,6 +96,8 @@ def carry_out(carried: Sequence[Recipe], folder: Path) -> None:
         if block.file is not None:
             _write(block, folder / block.file)
             _check_components(block.text, folder / block.file)
+    python = shlex.join(sorted({block.file for block in blocks if block.file and block.language == "python"}))
+    _run(f"ruff check {python}\nruff format --diff {python}", folder)
     scripts = [block.text for block in blocks if block.file is None and block.language == "sh"]
     suites = [script.removeprefix(_PYTEST).strip() for script in scripts if script.startswith(_PYTEST)]
     for script in scripts:
