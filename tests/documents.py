@@ -8,11 +8,6 @@ from pathlib import Path
 
 from tests.source import ROOT, kept_files, name_of
 
-# `make docs`, `make bench` and `make built` generate these; a clone does not have them.
-GENERATED = (
-    *("docs/settings.md", "docs/templates.md", "docs/pictures/", "bench/results/"),
-    "steward/built.sha256",
-)
 _READ_BESIDE = frozenset({"README.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "web/README.md"})
 _CITING_FOLDERS = ("steward/", "tests/", "bench/", "web/src/")
 _CITING_SUFFIXES = frozenset({".py", ".sql", ".js", ".ts", ".svelte", ".css"})
@@ -23,6 +18,13 @@ _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _CITATION = re.compile(r"(?<![\w./])(docs/[\w./-]+?\.md(?:#[\w-]+)?|CONTRIBUTING\.md#[\w-]+)")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.M)
 _NOT_IN_A_SLUG = re.compile(r"[^\w\- ]")
+
+
+@cache
+def _built_paths() -> tuple[str, ...]:
+    """Returns the paths that git ignores, each with a slash: commands build them, a clone has none."""
+    lines = (ROOT / ".gitignore").read_text("utf-8").splitlines()
+    return tuple(f"{line.strip('/')}/" for line in lines if line.startswith("/"))
 
 
 def documents() -> list[Path]:
@@ -73,7 +75,7 @@ def problem(target: str, folder: Path) -> str | None:
     name, _, anchor = target.partition("#")
     path = (folder / name).resolve()
     relative = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else name
-    if f"{relative}/".startswith(GENERATED):
+    if f"{relative}/".startswith(_built_paths()):
         return None
     if not path.exists() or not path.is_relative_to(ROOT):
         return f"there is no {relative}"
