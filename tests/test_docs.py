@@ -169,7 +169,8 @@ def test_every_operation_of_the_api_has_an_example() -> None:
             row = match.methods[example.method]
             with_example.add((row.method, row.path))
     public = {(row.method, row.path) for row in OPERATIONS if row.access is Access.API}
-    assert public - with_example == set()
+    missing = sorted(public - with_example)
+    assert missing == [], "add a request and the answer to it to docs/guides/api-clients.md"
     assert ("POST", LOGIN) in with_example
 
 
@@ -183,7 +184,7 @@ def test_every_operation_of_the_web_app_is_named() -> None:
         if row.access is not Access.API
         and f"{row.method} {camel.sub(lambda letter: letter[1].upper(), row.path)}`" not in text
     ]
-    assert missing == []
+    assert missing == [], "add them to the table “The web app” of docs/guides/api-clients.md"
 
 
 @pytest.mark.parametrize("code", sorted(STATUS))
