@@ -9,7 +9,7 @@ from typing import Any
 from steward.automations.rules import AutomationRules
 from steward.connections.vault import Vault
 from steward.connectors import build
-from steward.connectors.base.options import Options, SignInClient
+from steward.connectors.base.options import SignInClient
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.database.notifications import inbox
@@ -43,6 +43,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from steward.templates import ALL as TEMPLATES
 from tests.automations.world import REPORT
+from tests.connectors.options import connector_options
 from tests.fake_clock import FakeClock
 from tests.people import Caller
 from tests.service import BASE_URL, MASTERS, Service, make_service
@@ -151,7 +152,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
         transport=outside.transport(),
     )
     built = build(
-        Options(
+        connector_options(
             private_hosts=hosts,
             read_s=10.0,
             sheets_url=sheet["sheets_url"],

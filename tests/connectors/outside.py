@@ -9,7 +9,7 @@ import httpx
 
 from steward.connectors import build
 from steward.connectors.base.connector import Connector, PlannedChanges, Reader
-from steward.connectors.base.options import Options, SignInClient
+from steward.connectors.base.options import SignInClient
 from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
@@ -21,6 +21,7 @@ from steward.outbound.grant import WriteGrant
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
+from tests.connectors.options import connector_options
 from tests.fake_clock import FakeClock
 
 URL = "http://127.0.0.1:8500"
@@ -48,9 +49,8 @@ class Outside:
         wire = HttpTransport(self.clock, self.register, log, private_hosts=[HOST], transport=self.transport)
         self.outbound = Outbound(wire, jitter=lambda: 0.5)
         self.connectors = build(
-            Options(
+            connector_options(
                 private_hosts=frozenset([HOST]),
-                read_s=20.0,
                 sheets_url=f"{URL}/sheets",
                 google=SignInClient(f"{URL}/google/token"),
                 teams_hosts=(".logic.azure.com", ".environment.api.powerplatform.com", HOST),

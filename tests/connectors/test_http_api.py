@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import HTTP, HttpQuery
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.http_api.connector import CONNECTOR, HttpApiConnector
@@ -21,6 +20,7 @@ from steward.outbound.response import PlatformResponse
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
+from tests.connectors.options import connector_options
 from tests.fake_clock import FakeClock
 from tests.fakes.partner_api import API, AUTH, CLIENT_ID, CLIENT_SECRET, ELSEWHERE, KEY, REFRESH, PartnerApi
 
@@ -45,8 +45,7 @@ every_sign_in = pytest.mark.parametrize("sign_in", SIGN_INS)
 
 def connector() -> HttpApiConnector:
     """Returns the connector of an operator who allows no private hosts."""
-    options = Options(frozenset(), 20.0, "https://sheets.example", SignInClient("https://token.example"), ())
-    return CONNECTOR.from_options(options)
+    return CONNECTOR.from_options(connector_options())
 
 
 def connected(fields: dict[str, Any], hosts: str = API) -> ConnectionSecrets:

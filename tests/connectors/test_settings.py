@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from steward.connectors import ALL, build
-from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.settings import BadSettings
 from steward.model.change import Recovery
 from steward.telemetry.redact import Secret
+from tests.connectors.options import connector_options
 from tests.connectors.outside import HOST, Connection, Outside
 
 GOOD = {"url": "https://shop.example", "consumer_key": "ck_1", "consumer_secret": "cs_1"}
@@ -179,10 +179,8 @@ def test_times_are_the_connectors_own_unless_they_are_bounded() -> None:
     """Gives reads 90 s in all, more when the operator sets over 60 s, unless times are bounded."""
 
     def made(read_s: float, bounded: bool) -> dict[str, tuple[float, float]]:
-        options = Options(
-            frozenset(), read_s, "https://s.example", SignInClient("https://t.example"), (), bounded
-        )
-        times = {name: connector.facts.timeouts for name, connector in build(options).items()}
+        built = build(connector_options(read_s=read_s, bounded=bounded))
+        times = {name: connector.facts.timeouts for name, connector in built.items()}
         kinds = ("woocommerce", "spreadsheet", "teams")
         return {name: (times[name].read_s, times[name].write_s) for name in kinds}
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.connectors import ALL, build
-from steward.connectors.base.options import Options, SignInClient
+from steward.connectors.base.options import SignInClient
 from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.requests import RequestWriter, SendRequest
 from steward.connectors.base.settings import ConnectionSecrets
@@ -31,16 +31,14 @@ from steward.outbound.transport import HttpTransport
 from steward.outbound.web import NO_CONNECTION
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Secret, SecretRegister
+from tests.connectors.options import connector_options
 from tests.fake_clock import FakeClock
 
 READING = {"GET", "HEAD", "OPTIONS"}
 BUILT = build(
-    Options(
-        private_hosts=frozenset(),
-        read_s=20.0,
+    connector_options(
         sheets_url="https://sheets.googleapis.com",
         google=SignInClient("https://oauth2.googleapis.com/token", "app", "secret app"),
-        teams_hosts=(".logic.azure.com",),
         microsoft=SignInClient("https://login.example/token", "app", "secret app"),
     )
 )

@@ -9,13 +9,13 @@ import httpx
 
 from steward.connections.vault import Vault
 from steward.connectors import build
-from steward.connectors.base.options import Options, SignInClient
 from steward.database.engine.base import Engine
 from steward.notifications.channels import route_channels
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
+from tests.connectors.options import connector_options
 from tests.fake_clock import FakeClock
 from tests.people import Caller
 from tests.service import BASE_URL, MASTERS, Cast, Service, make_service
@@ -25,14 +25,7 @@ HOOK = "https://hooks.example/in/abc"
 TEAMS_URL = "https://flow.logic.azure.com/workflows/w1?sig=s3cret-signature"
 SLACK_HOOK = "https://hooks.slack.com/services/T1/B1/x1y2z3"
 SLACK_TOKEN = "xoxb-1-2-abcdefghijkl"
-OPTIONS = Options(
-    private_hosts=frozenset(),
-    read_s=5.0,
-    sheets_url="https://sheets.example",
-    google=SignInClient("https://token.example"),
-    teams_hosts=(".logic.azure.com",),
-    slack_hosts=("hooks.slack.com", "slack.com"),
-)
+OPTIONS = connector_options(read_s=5.0)
 _AUTH = {"ok": True, "team": "Shop", "user": "steward", "team_id": "T1", "user_id": "U9"}
 
 

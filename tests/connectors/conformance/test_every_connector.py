@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from steward import connectors
 from steward.connectors.base.connector import Connector, Receivable
 from steward.connectors.base.messages import MessageConnector, PostMessage, message_operation
-from steward.connectors.base.options import Options, SignInClient
+from steward.connectors.base.options import SignInClient
 from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.model.change import Recovery
@@ -20,12 +20,10 @@ from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Secret, SecretRegister
+from tests.connectors.options import connector_options
 from tests.fake_clock import FakeClock
 
-OPTIONS = Options(
-    private_hosts=frozenset(),
-    read_s=20.0,
-    sheets_url="https://sheets.example",
+OPTIONS = connector_options(
     google=SignInClient("https://token.example", "app", "secret app"),
     microsoft=SignInClient("https://login.example/token", "app", "secret app"),
     teams_hosts=(".example",),
