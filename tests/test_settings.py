@@ -25,7 +25,7 @@ SECRETS = (
 )
 PRODUCTION = {"STEWARD_MASTER_KEYS": f"k1:{KEY}"}
 
-# name, lowest, highest, test floor, default: the table of  once more, by hand.
+# Name, lowest, highest, lowest under STEWARD_ENV=test, default: the settings once more, by hand.
 NUMBERS = [
     ("AUDIT_ANCHOR_HOURS", 1, 168, 1, 24),
     ("DATABASE_POOL", 1, 100, 1, 8),
