@@ -23,10 +23,8 @@ EXECUTED = {
 NOT_EXECUTED = {
     "uvx steward-automations demo": "needs the package in an index; tests/deploy/test_wheel.py installs it",
     "cd steward": "says where the next line is run",
-    "make demo": "builds into the checkout; tests/docs/test_examples.py starts the same demo",
-    "make check": "is the first part of `make test`",
     "make test": "is what runs these tests",
-    ".venv/bin/python -m pytest tests/scheduling -q": "a part of `make test`",
+    "make demo": "builds into the checkout; tests/docs/test_examples.py starts the same demo",
     "STEWARD_DATABASE_URL=sqlite:////var/lib/steward/steward.db steward init --data-dir /etc/steward": (
         "writes into the machine; tests/cli/test_init.py runs it in a folder of its own"
     ),
