@@ -69,7 +69,7 @@ ACTIONS: Mapping[str, LogAction] = {
     "standby_missing": LogAction("warning", "PostgreSQL has no synchronous standby any more."),
     "store_not_read": LogAction("info or error", "A store could not be read for missed events."),
     "store_not_unsubscribed": LogAction("info", "A store kept the subscriptions of a removed connection."),
-    "store_read_failed": LogAction("info", "The subscriptions of a store could not be looked at."),
+    "store_read_failed": LogAction("info", "The subscriptions of a store could not be checked."),
     "subscription_check_failed": LogAction("error", "A defect ended the check of a store's subscriptions."),
     "uncaught_error": LogAction("error", "A defect that nothing caught."),
     "undo_refused": LogAction("info", "An undo was refused."),

@@ -506,10 +506,10 @@ def _target_errors(
 
 
 def sheet_errors(path: str, connection: Connection, target: JsonObject) -> dict[str, list[str]]:
-    """Checks that inputs name a spreadsheet if, and only if, the connection reaches several."""
+    """Checks that inputs name a spreadsheet if, and only if, the connection has access to several."""
     spreadsheet_id = target.get("spreadsheet_id")
     if connection.auth is Auth.USER_SIGN_IN:
-        several = "Name the spreadsheet: this sign-in reaches several."
+        several = "Name the spreadsheet: this sign-in has access to several."
         return {} if spreadsheet_id is not None else {path: [several]}
     if spreadsheet_id is not None and spreadsheet_id != connection.facts.get("subject"):
         return {path: ["This connection is one spreadsheet, and not this one. Leave it empty."]}

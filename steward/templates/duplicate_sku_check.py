@@ -128,7 +128,7 @@ def finish(ended: EndedRun) -> RunSummary:
     text = sentences(
         f"{counted(groups, 'value')} of {counted(output.checked, 'variant')}"
         f" {verb(groups, 'is', 'are')} used more than once.",
-        if_any(without, f"{counted(without, 'empty value')} not looked at."),
+        if_any(without, f"{counted(without, 'empty value')} not checked."),
         ended.report_sentence(SEND),
     )
     result = {
@@ -145,7 +145,7 @@ def finish(ended: EndedRun) -> RunSummary:
 def _group(field: str, users: Sequence[tuple[str, str]]) -> _DuplicateGroup:
     keys = {key_of(value) for value, _ in users}
     has_blanks = any(value != key_of(value) for value, _ in users)
-    differences = (["blanks before or after"] if has_blanks else []) + (["capitals"] if len(keys) > 1 else [])
+    differences = (["spaces before or after"] if has_blanks else []) + (["capitals"] if len(keys) > 1 else [])
     return _DuplicateGroup(
         field=field,
         value=key_of(users[0][0]),

@@ -260,7 +260,7 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
     }
     assert (tried.result, twin.both.written()) == (expected, [])
     assert (await twin.run(automation)).result == expected
-    note = "differing in blanks before or after and in capitals"
+    note = "differing in spaces before or after and in capitals"
     assert twin.both.cells(TAB) == [
         ["Field", "Value", "Times", "Used by", "Note"],
         ["SKU", "A-1", 3, "Cup; Pot, Small; Tray", note],

@@ -60,7 +60,7 @@ def same_rows(expected: JsonValue, seen: JsonValue) -> bool:
 
 
 def key_of(cell: Cell) -> str:
-    """Returns a cell as a key: whole numbers as their digits, text without outer blanks."""
+    """Returns a cell as a key: whole numbers as their digits, text without whitespace around it."""
     if isinstance(cell, Decimal):
         return format(cell.quantize(1) if cell == cell.to_integral_value() else cell.normalize(), "f")
     return "" if cell is None else str(cell).strip()

@@ -28,7 +28,7 @@ def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
     if len(plain) > longest:
         plain = plain[: longest - 1] + "…"
     plain = _LIST.sub(r"\1\\.", _SIGNS.sub(r"\\\1", plain))
-    # We add the zero-width blank: it keeps an address from becoming a link.
+    # A zero-width space keeps an address from becoming a link.
     return _LIVE.sub("\\1\u200b", plain)
 
 

@@ -364,7 +364,7 @@ _TEMPLATES = {
 }
 
 _PATTERN_WORDS = {
-    r"^[^,\s]([^,]*[^,\s])?$": "A tag has no comma and neither begins nor ends with a blank.",
+    r"^[^,\s]([^,]*[^,\s])?$": "A tag has no comma, and no space at its start or end.",
     r"^[0-9]{1,9}(\.[0-9]{1,4})?$": 'An amount is written in digits with a point, such as "12.50".',
     r"^[A-Z]{2}$": 'A country is two capital letters, such as "DE".',
     r"^(?!0+(\.0+)?$)[0-9]{1,6}(\.[0-9]{1,8})?$": 'A rate above 0 in digits with a point, such as "0.92".',

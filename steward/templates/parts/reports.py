@@ -79,7 +79,7 @@ async def _replace(
     present, header = _header(table), _digest([key_of(name) for name in report.header])
     if any(present) and _digest(present) not in (header, (await context.memory.all(_HEADER)).get(key)):
         message = (
-            f"The tab {table.tab} holds something else than an earlier list of this automation, so it was"
+            f"The tab {table.tab} contains something other than an earlier list of this automation, so it was"
             " left as it is. Name an empty tab."
         )
         raise StepFailed("wrong_header", message)

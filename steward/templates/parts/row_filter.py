@@ -59,7 +59,7 @@ def number_of(cell: Cell, number_format: str) -> Decimal | None:
 
 
 def _folded(cell: Cell) -> str:
-    """Returns a cell's text in the form for comparison: without outer blanks and case-folded."""
+    """Returns a cell's text in the form for comparison: stripped and case-folded."""
     return key_of(cell).casefold()
 
 

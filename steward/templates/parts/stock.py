@@ -1,4 +1,4 @@
-"""Stock in people's terms: which numbers count, which are left out, and which products are read."""
+"""Selects products, and tells which stock numbers of them count and which are left out."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -74,8 +74,8 @@ class _ProductsInput(JsonRecord, frozen=True):
 class ProductFilter:
     """The filter of the products that a template reads, from the input `products`.
 
-    Names are compared without regard to case and outer blanks. A type is the product type, or one of the
-    categories on platforms that have categories.
+    Names are compared without regard to case and to whitespace at either end. A type is the product type,
+    or one of the categories on platforms that have categories.
     """
 
     def __init__(self, products: JsonValue) -> None:
