@@ -49,7 +49,7 @@ def hashed_password() -> str:
 
 
 @dataclass
-class House:
+class Tenant:
     """One organization of the tests and its API credential."""
 
     organization: Organization
@@ -61,22 +61,24 @@ class Cast:
     """The persons and organizations of the tests, as they stand in a database."""
 
     members: dict[str, Member]
-    own: House
-    other: House
+    own: Tenant
+    other: Tenant
 
 
 class Service:
     """The application and short ways to call it."""
 
-    def __init__(self, context: AppContext, clock: FakeClock, *, lines: list[str], told: list[str]) -> None:
+    def __init__(
+        self, context: AppContext, clock: FakeClock, *, lines: list[str], wake_hints: list[str]
+    ) -> None:
         self.context = context
         self.clock = clock
         self.lines = lines  # of the log
-        self.told = told  # what the worker was woken for
+        self.wake_hints = wake_hints  # that the worker received
         self.extra: list[Any] = []
         self.members: dict[str, Member] = {}
-        self.own: House
-        self.other: House
+        self.own: Tenant
+        self.other: Tenant
         self._clients: list[httpx.AsyncClient] = []
         self.gate = self._gate()
 
@@ -107,13 +109,13 @@ class Service:
     def login_body(self, name: str, **changes: Any) -> dict[str, Any]:
         """The login of one of the cast, with `changes`."""
         member = self.members[name]
-        house = self.other if name == "stranger" else self.own
+        tenant = self.other if name == "stranger" else self.own
         body = {
             "username": member.person.username,
             "email": member.person.email,
             "organization_name": member.organization_name,
-            "client_id": house.issued.credential.client_id,
-            "client_secret": house.issued.secret,
+            "client_id": tenant.issued.credential.client_id,
+            "client_secret": tenant.issued.secret,
         }
         return {key: value for key, value in {**body, **changes}.items() if value is not ...}
 
@@ -126,15 +128,15 @@ class Service:
     async def token(self, name: str) -> Caller:
         """One of the cast by a token of their organization's credential."""
         caller = self.nobody()
-        house = self.other if name == "stranger" else self.own
+        tenant = self.other if name == "stranger" else self.own
         member = self.members[name]
         now = self.clock.now()
         token = self.context.keys.signer.sign(
             person=member.person.id,
             org=member.org,
-            client_id=house.issued.credential.client_id,
+            client_id=tenant.issued.credential.client_id,
             scopes=["automations:read", "automations:write"],
-            epoch=house.issued.credential.epoch,
+            epoch=tenant.issued.credential.epoch,
             jti="01JD3Z0QH8N2Y5V7W9X1C4B6A8",
             now=int(now.timestamp()),
         )
@@ -189,7 +191,7 @@ async def make_service(
         log=log,
         **{name: value for name, value in context_fields.items() if name != "rules"},
     )
-    service = Service(new_app_context, clock, lines=lines, told=woken)
+    service = Service(new_app_context, clock, lines=lines, wake_hints=woken)
     if cast is None:
         await service.write(lambda tx: settle(tx, service))
     else:
@@ -225,8 +227,8 @@ async def settle(tx: Tx, service: Service) -> None:
         person = await people.create(tx, command)
         await people.add_to_organization(tx, person, organization.id, role)
         service.members[name] = Member(person, organization.id, organization.name, role)
-    service.own = House(own_organization, await credentials.issue(tx, ring, own_organization.id, "tests"))
-    service.other = House(other, await credentials.issue(tx, ring, other.id, "tests"))
+    service.own = Tenant(own_organization, await credentials.issue(tx, ring, own_organization.id, "tests"))
+    service.other = Tenant(other, await credentials.issue(tx, ring, other.id, "tests"))
 
 
 @pytest.fixture

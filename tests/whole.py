@@ -46,7 +46,7 @@ async def open_whole(
     opened = await open_shop(database_url, clock, folder, around=around)
     lines: list[str] = []
     context = replace(opened.service.context, log=Log(lines.append, clock, SecretRegister()))
-    service = Service(context, clock, lines=lines, told=[])
+    service = Service(context, clock, lines=lines, wake_hints=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)

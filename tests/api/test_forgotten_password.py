@@ -38,7 +38,7 @@ async def test_a_link_is_mailed_to_the_accounts_own_address(mailing: Service) ->
     [mail] = await account_mails(mailing)
     assert mail.to == "member@example.com"
     assert str(mail.link).startswith(f"{BASE_URL}{sending.RESET_PAGE}#token=")
-    assert "deliver_email" in mailing.told
+    assert "deliver_email" in mailing.wake_hints
     assert token_of(mail) not in "".join(mailing.lines)
 
 

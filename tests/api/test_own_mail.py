@@ -16,7 +16,7 @@ async def test_a_test_mail_is_queued_and_its_end_is_read_with_the_preferences(se
         assert (await web.post(TEST)).status == 200
     refused = await web.post(TEST)
     assert (refused.status, refused.code) == (429, "rate_limited")
-    assert "deliver_email" in service.told
+    assert "deliver_email" in service.wake_hints
     tested = (await web.get(PATH)).data["mail_test"]
     assert (tested["state"], tested["error"]) == ("waiting", None)
     assert (await (await service.web("owner")).get(PATH)).data["mail_test"] is None

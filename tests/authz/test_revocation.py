@@ -122,7 +122,9 @@ async def test_a_revocation_holds_in_every_process(
     if service.context.engine.dialect == "sqlite":
         pytest.skip("SQLite has one process (engine 2)")
     engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True)
-    second = Service(replace(service.context, engine=engine), clock, lines=service.lines, told=service.told)
+    second = Service(
+        replace(service.context, engine=engine), clock, lines=service.lines, wake_hints=service.wake_hints
+    )
     second.members, second.own, second.other = service.members, service.own, service.other
     token, web = await service.token("member"), await service.web("member")
     there = second.nobody()

@@ -24,7 +24,9 @@ async def both(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[Ser
     engines = [await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True) for _ in range(2)]
     first = await make_service(engines[0], clock)
     first.restart(limit_person=5, limit_organization=7, limit_login=3)
-    second = Service(replace(first.context, engine=engines[1]), clock, lines=first.lines, told=first.told)
+    second = Service(
+        replace(first.context, engine=engines[1]), clock, lines=first.lines, wake_hints=first.wake_hints
+    )
     second.members, second.own, second.other = first.members, first.own, first.other
     yield first, second
     await second.close()

@@ -34,7 +34,7 @@ async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
     store, default = ShopifyFake(now=clock.now), type(opened.world).transport
     opened.world.transport = lambda: beside(default(opened.world), store)  # type: ignore[method-assign]
     await opened.restart()
-    service = Service(opened.service.context, clock, lines=[], told=[])
+    service = Service(opened.service.context, clock, lines=[], wake_hints=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)

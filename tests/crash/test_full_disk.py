@@ -92,7 +92,7 @@ async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator
     """Provides the service with everything connected; the disk is not full yet."""
     shutil.copyfile(sqlite_path(sqlite_url), disk / "steward.db")
     opened = await open_shop(f"sqlite:///{disk}/steward.db", clock, disk, serve=True)
-    api = Service(opened.service.context, clock, lines=[], told=[])
+    api = Service(opened.service.context, clock, lines=[], wake_hints=[])
     await api.write(lambda tx: settle(tx, api))
     owner = api.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)

@@ -183,7 +183,7 @@ async def test_a_finished_delivery_is_sent_again_under_its_id(
     [one] = await furnished(service, route, [state])
     assert (await web.post(f"{ROUTES}/{route}/deliveries/{one}/again")).status == 200
     assert await listed(web, route) == [(one, "due")]
-    assert "deliver_webhook" in service.told
+    assert "deliver_webhook" in service.wake_hints
     newest = (await actions(service, service.own.organization.id))[-1]
     assert (newest[0], newest[2]) == ("delivery_sent_again", route)
 

@@ -34,7 +34,7 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeSer
 
 async def test_a_message_is_asked_for_then_sent_without_asking(shop: Shop, api: FakeService) -> None:
     """Requires the step's account, sends after approval, and without approval in the mode `send`."""
-    service = Service(shop.service.context, shop.clock, lines=[], told=[])
+    service = Service(shop.service.context, shop.clock, lines=[], wake_hints=[])
     await service.write(lambda tx: settle(tx, service))
     web, token = await service.web("owner"), await service.token("owner")
     connected = await web.post(

@@ -12,7 +12,7 @@ from steward.connectors.woocommerce.connector import WooCommerceConnector
 from steward.model.change import Outcome
 from steward.outbound.errors import RemoteNotFound
 from steward.templates.base import Template
-from tests.templates.stage import NOW, SHOP, Ran, Stage, connection
+from tests.templates.stage import NOW, SHOP, Stage, StageRun, connection
 
 CHANGES: Mapping[str, Any] = {
     "shopify": Shopify(version="2026-10", url=None, read_s=20.0).writes,
@@ -81,7 +81,7 @@ class Orders:
 class OrderStage(Stage):
     """Runs one automation on a store of orders, taking its changes for applied without making them."""
 
-    async def run(self, **options: Any) -> Ran:
+    async def run(self, **options: Any) -> StageRun:
         """Makes one run."""
         return await super().run(**{"outcome": Outcome.APPLIED, **options})
 
@@ -97,6 +97,6 @@ def stage(template: Template, *orders: Order, platform: str = "shopify", **input
     )
 
 
-def ids(ran: Ran) -> list[str | None]:
+def ids(ran: StageRun) -> list[str | None]:
     """Returns the ids of the orders that a run would change, in order."""
     return [proposal.object.id for proposal in ran.proposals]

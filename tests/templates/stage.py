@@ -195,7 +195,7 @@ class Shop:
             changed = [replace(v, **priced) if v.id == target else v for v in product.variants]
             self.products[index] = replace(product, variants=tuple(changed))
 
-    def of(self, number: str) -> Product:
+    def current_product(self, number: str) -> Product:
         """Returns the product as it is now."""
         return next(product for product in self.products if product.id == number)
 
@@ -266,8 +266,8 @@ class Remembered:
 
 
 @dataclass
-class Ran:
-    """Holds what one run of a template's steps gave."""
+class StageRun:
+    """Holds the outputs, proposals and summary of one run of a template."""
 
     outputs: dict[str, Any] = field(default_factory=dict)
     proposals: list[Proposal] = field(default_factory=list)
@@ -275,12 +275,12 @@ class Ran:
     messages: list[str | None] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     failed: StepFailed | None = None
-    words: RunSummary = field(default_factory=lambda: RunSummary("", {}))
+    summary: RunSummary = field(default_factory=lambda: RunSummary("", {}))
 
     @property
     def result(self) -> Mapping[str, Any]:
         """Returns the result of the run."""
-        return self.words.result
+        return self.summary.result
 
 
 @dataclass
@@ -308,14 +308,14 @@ class Stage:
         outcome: Outcome | None = None,
         only: Sequence[str] = (),
         approve: bool = True,
-    ) -> Ran:
+    ) -> StageRun:
         """Makes one run.
 
         `outcome` replaces the outcome of every change; `only` names the operations that succeed.
         """
         checked = self.template.check_inputs(self.inputs)
         assert not checked.errors, checked.errors
-        ran, outcomes = Ran(), {}
+        ran, outcomes = StageRun(), {}
         for step in self.template.plan.steps:
             context = replace(self._context(checked.inputs, ran, mode, event), outcomes=dict(outcomes))
             try:
@@ -343,13 +343,13 @@ class Stage:
             if mode is Mode.LIVE:
                 self.memory.write(produced.memory, dict(enumerate(all_outcomes)))
         ended = EndedRun(mode, checked.inputs, ran.outputs, ran.counts, outcomes)
-        ran.words = self.template.finish(ended)
-        assert len(ran.words.text) <= 500
-        Draft202012Validator(self.template.facts.result_schema).validate(ran.words.result)
+        ran.summary = self.template.finish(ended)
+        assert len(ran.summary.text) <= 500
+        Draft202012Validator(self.template.facts.result_schema).validate(ran.summary.result)
         return ran
 
     def _context(
-        self, inputs: Mapping[str, Any], ran: Ran, mode: Mode, event: StoreEvent | None
+        self, inputs: Mapping[str, Any], ran: StageRun, mode: Mode, event: StoreEvent | None
     ) -> StepContext:
         posting = {"teams.post": TeamsConnector.operation}
         return StepContext(

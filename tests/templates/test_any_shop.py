@@ -28,11 +28,11 @@ from tests.templates.grounds import PLATFORMS, Ground, ground
 from tests.templates.stage import (
     SHEET,
     File,
-    Ran,
     Remembered,
     Sheet,
     Shop,
     Stage,
+    StageRun,
     connection,
     product,
     variant,
@@ -200,7 +200,7 @@ def _walk(ground: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any
     )
 
 
-async def _done(ground: Ground, walk: Stage, *, limit: int) -> Ran:
+async def _done(ground: Ground, walk: Stage, *, limit: int) -> StageRun:
     """Makes a run, checks and applies its changes, and checks that another run proposes nothing."""
     number = ground.store.integration_id
     first = await walk.run(outcome=Outcome.APPLIED)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.templates import hide_out_of_stock_products, low_stock_alert, price_update_from_spreadsheet
-from tests.templates.stage import SHEET, TEAMS, Ran, Sheet, Shop, Stage, product, variant
+from tests.templates.stage import SHEET, TEAMS, Sheet, Shop, Stage, StageRun, product, variant
 
 T = TypeVar("T")
 _SKUS = st.sampled_from(["A", "a", "B", " B", "C", "", "Te\u0301a", "T\u00e9a", "12"])
@@ -67,7 +67,7 @@ def _run(walk: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(walk)
 
 
-def _settled(stage: Stage, limit: int) -> Ran:
+def _settled(stage: Stage, limit: int) -> StageRun:
     """Returns the first run; a second one proposes nothing, unless the first was over the limit."""
     first = _run(stage.run())
     assert len(first.proposals) <= limit
@@ -129,12 +129,12 @@ def test_only_sold_out_products_are_hidden_and_stay_so(
         assert was.visible
         assert all(variant.tracked and not variant.backorders_allowed for variant in was.variants)
         assert sum(max(each_variant.stock, 0) for each_variant in was.variants) <= threshold
-        now = stage.shop.of(was.id)
+        now = stage.shop.current_product(was.id)
         assert not now.visible
         assert "auto-hidden" in [tag.casefold() for tag in now.tags]
         assert {tag.casefold() for tag in was.tags} <= {tag.casefold() for tag in now.tags}
     untouched = before.keys() - {proposal.object.id for proposal in ran.proposals}
-    assert all(stage.shop.of(number) == before[number] for number in untouched)
+    assert all(stage.shop.current_product(number) == before[number] for number in untouched)
 
 
 @given(_products(), st.integers(0, 6), st.booleans())

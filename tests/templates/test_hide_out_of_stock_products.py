@@ -50,8 +50,8 @@ async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
         "already_hidden": 0,
         "products": [{"label": "Tea 7 (TEA-1)", "stock": 0}],
     }
-    assert stage.shop.of("7").visible is False
-    assert "auto-hidden" in stage.shop.of("7").tags
+    assert stage.shop.current_product("7").visible is False
+    assert "auto-hidden" in stage.shop.current_product("7").tags
 
 
 async def test_a_second_run_proposes_nothing() -> None:
@@ -188,10 +188,10 @@ async def test_a_product_whose_marker_failed_is_put_right_by_the_next_run() -> N
     stage = _stage(_out())
     first = await stage.run(only=["product_tag.create", "product.set_visible"])
     assert first.result["hidden"] == 0
-    assert (stage.shop.of("7").visible, stage.shop.of("7").tags) == (False, ())
+    assert (stage.shop.current_product("7").visible, stage.shop.current_product("7").tags) == (False, ())
     second = await stage.run()
     assert [part.operation for part in second.proposals[0].parts] == ["product.set_tags"]
-    assert stage.shop.of("7").tags == ("auto-hidden",)
+    assert stage.shop.current_product("7").tags == ("auto-hidden",)
     assert stage.memory.kept == {("visibility", "11:7"): "visible"}
     assert (await stage.run()).proposals == []
 
@@ -232,7 +232,7 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
     assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
     assert ran.failed.message.startswith("3 ")
     assert ran.result["sold_out"] == 3
-    assert "Nothing was hidden." in ran.words.text
+    assert "Nothing was hidden." in ran.summary.text
 
 
 async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> None:
@@ -242,14 +242,14 @@ async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> Non
     """
     stage = _stage(_out())
     ran = await stage.run(mode=Mode.TEST)
-    assert "1 product would be hidden." in ran.words.text
-    assert (ran.result["hidden"], stage.shop.of("7").visible, stage.memory.kept) == (1, True, {})
+    assert "1 product would be hidden." in ran.summary.text
+    assert (ran.result["hidden"], stage.shop.current_product("7").visible, stage.memory.kept) == (1, True, {})
 
 
 async def test_a_waiting_run_says_what_would_be_hidden() -> None:
     """The summary of a waiting run says what would be hidden. See docs/design/api/runs.md#run."""
     ran = await _stage(_out()).run(approve=False)
-    assert "1 product would be hidden." in ran.words.text
+    assert "1 product would be hidden." in ran.summary.text
     assert ran.result["hidden"] == 0
 
 

@@ -101,7 +101,7 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
         "Tea 1 (S1): 5 left",
         "Tea 3 (S3): 0 left",
     ]
-    assert ran.words.text == "2 variants are at or under 5, 2 of them new. A message was handed to Teams."
+    assert ran.summary.text == "2 variants are at or under 5, 2 of them new. A message was handed to Teams."
 
 
 async def test_nothing_to_report_sends_no_message() -> None:
@@ -112,7 +112,7 @@ async def test_nothing_to_report_sends_no_message() -> None:
     ran = await _stage(product(variant(stock=6))).run()
     assert ran.proposals == []
     assert ran.failed is None
-    assert "no message was sent" in ran.words.text
+    assert "no message was sent" in ran.summary.text
 
 
 async def test_an_empty_store_sends_no_message() -> None:
@@ -189,7 +189,7 @@ async def test_a_test_run_shows_the_message_and_remembers_nothing() -> None:
     stage = _stage(product(variant(stock=1)))
     ran = await stage.run(mode=Mode.TEST)
     assert len(ran.proposals) == 1
-    assert "would go to Teams" in ran.words.text
+    assert "would go to Teams" in ran.summary.text
     assert stage.memory.kept == {}
 
 
@@ -249,7 +249,7 @@ async def test_untracked_ones_are_listed_when_asked_for() -> None:
     assert ran.result["variants"] == [{"sku": "TEA-1", "label": "Tea 7 (TEA-1)", "stock": None}]
     assert (ran.result["low"], ran.result["new"], ran.result["untracked"]) == (0, 0, 1)
     assert card_lines(ran.proposals[0])[-1].endswith("not tracked")
-    assert "1 variant without a stock number." in ran.words.text
+    assert "1 variant without a stock number." in ran.summary.text
     assert (await stage.run()).proposals == []
 
 

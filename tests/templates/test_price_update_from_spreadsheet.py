@@ -112,7 +112,7 @@ async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> 
         "EUR",
     )
     assert (proposal.object.type, proposal.message) == ("variant", "+10.0 %. Row 2 of the sheet.")
-    assert stage.shop.of("7").variants[0].price == "11.00"
+    assert stage.shop.current_product("7").variants[0].price == "11.00"
     assert ran.result == {
         "rows": 1,
         "matched": 1,
@@ -122,7 +122,7 @@ async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> 
         "refused": 0,
         "refused_rows": [],
     }
-    assert ran.words.text == "1 of 1 price changed."
+    assert ran.summary.text == "1 of 1 price changed."
 
 
 async def test_a_second_run_proposes_nothing() -> None:
@@ -135,7 +135,7 @@ async def test_a_second_run_proposes_nothing() -> None:
     again = await stage.run()
     assert again.proposals == []
     assert (again.result["matched"], again.result["unchanged"]) == (1, 1)
-    assert again.words.text == "No price differs from the sheet."
+    assert again.summary.text == "No price differs from the sheet."
 
 
 async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_continue() -> None:
@@ -145,7 +145,7 @@ async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_continue
     """
     ran = await _stage([["B", 5], ["A", 11]]).run()
     assert (ran.result["not_found"], ran.result["changed"]) == (1, 1)
-    assert "1 SKU of the sheet is not in the store." in ran.words.text
+    assert "1 SKU of the sheet is not in the store." in ran.summary.text
 
 
 async def test_a_sku_of_the_store_that_is_not_in_the_sheet_is_left_alone() -> None:
@@ -410,7 +410,7 @@ async def test_a_sheet_that_cannot_be_read_fails_the_run(head: list[Any], code: 
     ran = await stage.run()
     assert ran.failed is not None
     assert ran.failed.code == code
-    assert "No price was changed." in ran.words.text
+    assert "No price was changed." in ran.summary.text
 
 
 async def test_a_header_without_rows_succeeds_with_nothing() -> None:
@@ -441,21 +441,21 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
     ran = await _stage(rows, *many, limit=2).run()
     assert ran.failed is not None
     assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
-    assert ran.words.text == "No price was changed."
+    assert ran.summary.text == "No price was changed."
 
 
 async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
     """Says how many prices would change, and changes none. See docs/design/templates.md#rules."""
     stage = _stage([["A", 11]])
     ran = await stage.run(mode=Mode.TEST)
-    assert (ran.words.text, ran.result["changed"]) == ("1 price would be changed.", 1)
-    assert stage.shop.of("7").variants[0].price == "10.00"
+    assert (ran.summary.text, ran.result["changed"]) == ("1 price would be changed.", 1)
+    assert stage.shop.current_product("7").variants[0].price == "10.00"
 
 
 async def test_a_declined_change_has_its_own_outcome() -> None:
     """Counts declined changes apart from those that were made. See docs/design/writes.md#reconciliation."""
     ran = await _stage([["A", 11]]).run(outcome=Outcome.DECLINED)
-    assert (ran.words.text, ran.result["changed"]) == ("0 of 1 price changed, 1 left out.", 0)
+    assert (ran.summary.text, ran.result["changed"]) == ("0 of 1 price changed, 1 left out.", 0)
 
 
 async def test_the_result_lists_the_first_200_refused_rows_and_counts_all() -> None:

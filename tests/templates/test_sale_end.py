@@ -116,7 +116,7 @@ async def test_an_empty_memory_is_reported_and_is_no_failure() -> None:
     """
     stage = _stage(product(variant("1", price="5.00")), sold={})
     ran = await stage.run()
-    assert (ran.failed, ran.proposals, ran.words.text) == (None, [], "The sale remembers no price.")
+    assert (ran.failed, ran.proposals, ran.summary.text) == (None, [], "The sale remembers no price.")
     assert stage.shop.reads == []
 
 
@@ -124,7 +124,7 @@ async def test_the_compare_at_price_of_before_comes_back() -> None:
     """Restores the compare-at price from before the sale. See docs/design/templates-catalogue.md#sale-end."""
     stage = _stage(product(_on_sale()), sold={"1": {**_sold(), "compare_at": "12.00"}})
     await stage.run()
-    now = stage.shop.of("1").variants[0]
+    now = stage.shop.current_product("1").variants[0]
     assert (now.price, now.compare_at) == ("10.00", "12.00")
 
 
@@ -155,7 +155,7 @@ async def test_a_tag_that_failed_is_removed_by_the_next_run() -> None:
     """
     stage = _stage(product(_on_sale(), tags=("sale",)), sold={"1": _sold()})
     await stage.run(only=["variant.set_price"])
-    assert stage.shop.of("1").tags == ("sale",)
+    assert stage.shop.current_product("1").tags == ("sale",)
     again = await stage.run()
     assert ([proposal.object.type for proposal in again.proposals], again.result["changed_since"]) == (
         ["product"],

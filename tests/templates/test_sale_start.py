@@ -184,7 +184,7 @@ async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_mark
     assert [[part.operation for part in proposal.parts] for proposal in again.proposals] == [
         ["product_tag.create", "product.set_tags"]
     ]
-    assert stage.shop.of("1").variants[0].price == "8.00"
+    assert stage.shop.current_product("1").variants[0].price == "8.00"
     assert (await stage.run()).proposals == []
 
 

@@ -96,7 +96,7 @@ async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
     stage = _stage(_hidden())
     stage.memory.others[HIDING] = Remembered({("visibility", "12:7"): "search"})
     await stage.run()
-    assert stage.shop.of("7").visibility == "visible"
+    assert stage.shop.current_product("7").visibility == "visible"
 
 
 @pytest.mark.parametrize(("stock", "shown_ids"), [(2, []), (3, ["7"])])

@@ -182,7 +182,7 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
         ran = await stage.run()
         came.append((len(ran.proposals), ran.result["done_before"]))
     assert came == [(1, 0), (0, 1), (1, 0), (0, 1), (0, 1)]
-    now = stage.shop.of("1").variants[0]
+    now = stage.shop.current_product("1").variants[0]
     assert (now.price, now.compare_at) == ("6.40", "10.00")
 
 
@@ -195,7 +195,7 @@ async def test_a_price_raised_above_the_original_restarts_the_markdown() -> None
     await stage.run()
     stage.memory.kept[MARKDOWNS, "11:1"]["changed_at"] = (NOW - timedelta(days=31)).isoformat()
     raised = {"price": "30.00", "regular_price": "30.00", "sale_price": "", "compare_at": None}
-    now = stage.shop.of("1")
+    now = stage.shop.current_product("1")
     stage.shop.products[0] = replace(now, variants=(replace(now.variants[0], **raised),))
     [proposal] = (await stage.run()).proposals
     assert [(field.before, field.after) for field in proposal.fields] == [("30.00", "24.00"), (None, "30.00")]

@@ -19,7 +19,7 @@ from steward.model.run import Mode, RunStatus
 from steward.templates.spreadsheet_to_teams_digest import TEMPLATE
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, lines_of, open_both
-from tests.templates.stage import SHEET, TEAMS, Ran, Sheet, Stage, card_lines
+from tests.templates.stage import SHEET, TEAMS, Sheet, Stage, StageRun, card_lines
 
 HEAD = ["Order", "Status", "Left", "Sum"]
 ROWS: list[list[Any]] = [
@@ -39,7 +39,7 @@ def _stage(rows: list[list[Any]], column: str, op: str, value: str | None = None
     return Stage(TEMPLATE, all_inputs, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
 
 
-def _message_lines(ran: Ran) -> list[str]:
+def _message_lines(ran: StageRun) -> list[str]:
     """Returns the orders that the message names."""
     if not ran.proposals:
         return []

@@ -35,7 +35,7 @@ class ApiResponse:
 
     def __init__(self, twin: Twin) -> None:
         self.twin, self.shop = twin, twin.shop
-        service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
+        service = Service(self.shop.service.context, self.shop.clock, lines=[], wake_hints=[])
         door = httpx.ASGITransport(app=service.app)
         self.shop.world.set_webhook_transport(door)
         twin.fake.deliver = door

@@ -14,7 +14,7 @@ from steward.templates import ALL
 from steward.templates.base import Template
 from tests.fake_clock import FakeClock
 from tests.templates.full_store import BY_ID, INPUTS, PLATFORMS, FullStore
-from tests.templates.stage import Ran
+from tests.templates.stage import StageRun
 
 STOPS = (RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.EXPIRED, RunStatus.REFUSED)
 # Words that say that all was compared and nothing had to be done.
@@ -78,7 +78,7 @@ async def test_a_decided_run_shows_its_findings_and_what_was_written(platform: s
     await store.close()
 
 
-def _assert_told(template: Template, inputs: dict[str, Any], ran: Ran) -> None:
+def _assert_told(template: Template, inputs: dict[str, Any], ran: StageRun) -> None:
     steps = template.plan.steps
     acting = next(step for step in steps if step.kind in (StepKind.CHANGE, StepKind.SEND))
     before = {each_step.name: ran.outputs[each_step.name] for each_step in steps[: steps.index(acting)]}

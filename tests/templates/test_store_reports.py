@@ -19,9 +19,9 @@ from tests.templates.goods import Goods, Item, fill_shopify, fill_woocommerce
 from tests.templates.stage import (
     SHOP,
     TEAMS,
-    Ran,
     Shop,
     Stage,
+    StageRun,
     card_lines,
     connection,
     product,
@@ -163,7 +163,7 @@ def _beside(template: Template, first: list[Any], second: list[Any], **inputs: A
     return Stage(template, all_inputs, accounts=access, reads=(SHOP, OTHER))
 
 
-async def _compared(first: list[Any], second: list[Any], **inputs: Any) -> Ran:
+async def _compared(first: list[Any], second: list[Any], **inputs: Any) -> StageRun:
     """Runs a price comparison of two shops."""
     return await _beside(PRICES, first, second, **inputs).run()
 

@@ -98,7 +98,7 @@ async def test_orders_with_nothing_to_send_are_not_reported(changed: dict[str, A
     """
     ran = await _alerting(replace(_PAID, **changed)).run()
     assert (ran.proposals, ran.result["checked"]) == ([], 0)
-    assert "no message was sent" in ran.words.text
+    assert "no message was sent" in ran.summary.text
 
 
 async def test_age_is_in_whole_local_days_whatever_the_clocks_do() -> None:

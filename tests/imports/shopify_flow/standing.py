@@ -73,7 +73,7 @@ class FlowShop:
 
     def listen(self) -> None:
         """Delivers the store's webhooks to the process that now serves."""
-        service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
+        service = Service(self.shop.service.context, self.shop.clock, lines=[], wake_hints=[])
         self.store.deliver = httpx.ASGITransport(app=service.app)
 
     async def store_import(self, value: Mapping[str, Any]) -> keep.StoredImport:

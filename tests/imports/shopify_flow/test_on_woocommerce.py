@@ -30,7 +30,7 @@ SOLD: dict[str, Any] = flow(
 
 async def bought(flow_shop: FlowShop, *lines: tuple[int, int]) -> str:
     """Places an order of these products and quantities, delivers its event and returns its number."""
-    service = Service(flow_shop.shop.service.context, flow_shop.shop.clock, lines=[], told=[])
+    service = Service(flow_shop.shop.service.context, flow_shop.shop.clock, lines=[], wake_hints=[])
     world = flow_shop.shop.world
     world.set_webhook_transport(httpx.ASGITransport(app=service.app))
     keys = world.described()["woocommerce"]
@@ -50,7 +50,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(flow_shop
     """Reads the order under the flow's names and, once approved, tags the product that the rule matches."""
     shop = flow_shop.shop
     await connect_all(shop)
-    service = Service(shop.service.context, shop.clock, lines=[], told=[])
+    service = Service(shop.service.context, shop.clock, lines=[], wake_hints=[])
     shop.world.set_webhook_transport(httpx.ASGITransport(app=service.app))
     automation = await flow_shop.automation(SOLD, "orders/create", on="woocommerce")
     access = shop.service.worker_context.access
