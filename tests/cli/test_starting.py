@@ -1,5 +1,6 @@
 """Operator commands start without loading the service, and the lists of commands are complete."""
 
+import io
 import json
 import re
 import subprocess
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from steward.cli.command import Command
+from steward.cli.run import run
 from steward.cli.table import FILES, commands
+from tests.processes.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 # What makes the service slow to load: web framework, API, worker, templates and HTTP client.
@@ -63,6 +66,23 @@ def test_a_new_key_is_made_and_loads_few_modules() -> None:
     completed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60)
     assert "key" in json.loads(completed.stdout)
     assert len(_loaded("keys")) <= MAX_MODULES_OF_KEYS
+
+
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("worker",), ("migrate",), ("doctor",)])
+def test_an_unreachable_database_is_told_server_by_server(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Says for each server of the URL what happened, and shows no password."""
+    ports = [free_port(), free_port()]
+    hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+    environ = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": f"postgresql://steward:5ecret@{hosts}/steward",
+        "STEWARD_DATA_DIR": str(tmp_path),
+    }
+    out, err = io.StringIO(), io.StringIO()
+    assert run([*words, "--json"], environ, out=out, err=err) == 1
+    each = "; ".join(f"127.0.0.1:{port}: refuses connections" for port in ports)
+    assert f"The database cannot be reached: {each}." in out.getvalue()
+    assert "5ecret" not in out.getvalue() + err.getvalue()
 
 
 def test_make_lists_every_target_that_says_what_it_does() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import asyncpg
 import pytest
 
 from steward.database.engine.base import Engine, Tx
+from steward.database.engine.hosts import Hosts, NoServer
 from steward.database.engine.migrate import migrate
 from steward.database.engine.observer import EngineObserver
 from steward.database.engine.postgres import PostgresEngine
@@ -277,6 +279,27 @@ async def test_a_host_that_does_not_exist_costs_one_try(postgresql_url: str, clo
             assert await engine.read(clock.now(), _select_one) == 1
     finally:
         await engine.close()
+
+
+async def test_an_error_says_what_happened_at_each_server(postgresql_url: str) -> None:
+    """Names each server of the URL with its own reason, in the order of the URL and without its password."""
+    address = postgresql_url.partition("@")[2]
+    host, _, database = address.partition("/")
+    silent = socket.create_server(("127.0.0.1", 0))  # accepts connections and answers nothing
+    port = silent.getsockname()[1]
+    hosts = f"127.0.0.1:1,127.0.0.1:{port},{host},no-host.invalid"
+    url = postgresql_url.replace(f"@{host}/", f"@{hosts}/")
+    connection: Any = await asyncpg.connect(postgresql_url)
+    await connection.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+    await connection.close()
+    with silent, pytest.raises(NoServer) as raised:
+        await Hosts(url).connect(timeout=0.3)
+    assert str(raised.value).split("; ") == [
+        "127.0.0.1:1: refuses connections",
+        f"127.0.0.1:{port}: no answer within 0.3 s",
+        f"{host}: a standby, or another server that takes no writes",
+        "no-host.invalid: a host whose name is not known here",
+    ]
 
 
 async def _select_one(tx: Tx) -> int:

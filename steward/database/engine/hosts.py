@@ -1,7 +1,9 @@
 """The servers that a PostgreSQL URL names; new connections go to the one that accepts writes."""
 
 import random
-from collections.abc import Iterable
+import socket
+import ssl
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -37,6 +39,13 @@ UNREACHABLE = (
     OSError,
     TimeoutError,
 )
+
+
+class NoServer(ConnectionError):
+    """No server of the URL accepts a connection; says for each of them why, without the URL's secrets."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
 
 
 class ServerConnection(_Connection):
@@ -127,19 +136,19 @@ class Hosts:
     async def connect(self, _url: str = "", *, timeout: float, **options: Any) -> ServerConnection:
         """Connects to the first server that accepts the connection; each is tried once.
 
-        Each has at most `timeout` seconds, and of several servers at most 2. Raises the last server's error
-        when all fail with one of UNREACHABLE; any other error is raised at once.
+        Each has at most `timeout` seconds, and of several servers at most 2. Raises NoServer when all fail
+        with one of UNREACHABLE; any other error is raised at once.
         """
         limit = min(timeout, _CONNECT_SECONDS) if self.are_many else timeout
         options["connection_class"] = ServerConnection
-        error: Exception | None = None
+        reasons: dict[int, str] = {}
         begun_at = self._clock.monotonic()
         for number, url in list(self._urls):
             losses = self.losses
             try:
                 connection: Any = await asyncpg.connect(url, timeout=limit, **options)
-            except UNREACHABLE as failed:
-                error = failed
+            except UNREACHABLE as error:
+                reasons[number] = f"{_server_name(url)}: {_in_words(error, limit)}"
                 self._try_last(number)
             else:
                 assert isinstance(connection, ServerConnection)
@@ -149,8 +158,7 @@ class Hosts:
                 self._note_back(number)
                 return connection
         self._note_lost("not_opened")
-        assert error is not None
-        raise error
+        raise NoServer([reasons[number] for number in sorted(reasons)])
 
     def _try_last(self, number: int) -> None:
         self._urls.sort(key=lambda other: other[0] == number)
@@ -199,3 +207,28 @@ def split(url: str) -> list[str]:
     return [
         parts._replace(netloc=f"{user}{separator}{name}", query=urlencode(query)).geturl() for name in names
     ]
+
+
+def _server_name(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2] or "the local server"
+
+
+def _in_words(error: Exception, limit: float) -> str:
+    """Returns what happened at one server, for its operator."""
+    match error:
+        case asyncpg.TargetServerAttributeNotMatched():
+            return "a standby, or another server that takes no writes"
+        case asyncpg.PostgresError():
+            return f"answers “{error}”"
+        case TimeoutError():
+            return f"no answer within {limit:g} s"
+        case ConnectionRefusedError():
+            return "refuses connections"
+        case socket.gaierror():
+            return "a host whose name is not known here"
+        case ssl.SSLError() | ssl.CertificateError():
+            return f"no secure connection ({error})"
+        case OSError():
+            return error.strerror or str(error)
+        case _:
+            return str(error)

@@ -219,7 +219,8 @@ class PostgresEngine:
             async with pool.connection() as connection:
                 fsync = await connection.fetchval("SHOW fsync")
         except _LOST as error:
-            raise Unavailable("The database cannot be reached.", retry_after=5) from error
+            why = str(error) or f"no answer within {deadline:g} s"
+            raise Unavailable(f"The database cannot be reached: {why}.", retry_after=5) from error
         if not test and fsync != "on":
             await pool.close()
             raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
