@@ -110,7 +110,8 @@ class Worker:
     poll: timedelta
     started_at: datetime
     claim_bound: ClaimBound
-    running: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
+    running: dict[RunId, "asyncio.Task[bool]"] = field(default_factory=dict)
+    given_up: set[RunId] = field(default_factory=set)  # because the database could not be used
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
@@ -185,6 +186,7 @@ async def heartbeat(worker: Worker) -> bool:
     for task in worker.running.values():
         task.cancel()
     await asyncio.gather(*worker.running.values(), return_exceptions=True)
+    worker.given_up.clear()
     await _register(worker)
     return False
 
@@ -205,16 +207,23 @@ async def release_orphaned_runs(worker: Worker) -> bool:
     """Frees runs that are leased to this worker but not being executed.
 
     A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
-    lifetime of this process.
+    lifetime of this process. A run that was given up because of the database uses up no attempt: while a
+    disk is full, that may be each second.
     """
     ctx = worker.ctx
     leased = await ctx.engine.read(ctx.clock.now(), partial(workers.runs_of, worker=worker.id))
     orphaned = [run for run in leased if run.id not in worker.running]
     if worker.claiming or not orphaned:
         return False
-    freed = await ctx.engine.write(
-        ctx.clock.now(), partial(recover.free, worker=worker.id, held=orphaned, lost=True)
-    )
+    given_up = [run for run in orphaned if run.id in worker.given_up]
+    lost = [run for run in orphaned if run.id not in worker.given_up]
+
+    async def free(tx: Tx) -> int:
+        freed = await recover.free(tx, worker.id, held=given_up, lost=False, settles=True)
+        return freed + await recover.free(tx, worker.id, held=lost, lost=True)
+
+    freed = await ctx.engine.write(ctx.clock.now(), free)
+    worker.given_up.difference_update(run.id for run in given_up)
     if freed:  # 0 if they have ended in the meantime
         ctx.log.warning("orphaned_runs_released", worker=worker.id, runs=freed)
         worker.hints.wake("ready")
@@ -246,12 +255,16 @@ async def claim_runs(worker: Worker) -> bool:
     return len(leases) == min(free, claim.BATCH) > 0
 
 
-def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
+def _done(worker: Worker, run: RunId, task: "asyncio.Task[bool]") -> None:
     if worker.running.get(run) is task:
         del worker.running[run]
     worker.hints.wake("ready")
-    if not task.cancelled() and (error := task.exception()) is not None:
+    if task.cancelled():
+        return
+    if (error := task.exception()) is not None:
         worker.ctx.log.error("run_task_crashed", error, run=run)
+    elif not task.result():
+        worker.given_up.add(run)
 
 
 async def _run_periodically(worker: Worker, task: PeriodicTask) -> None:

@@ -74,13 +74,27 @@ async def free_runs(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
     return await free(tx, worker, held=await workers.runs_of(tx, worker), lost=lost)
 
 
-async def free(tx: Tx, worker: WorkerId, *, held: Sequence[HeldRun], lost: bool) -> int:
-    """Makes the runs of `held` that the worker still holds under the same lease ready; returns how many."""
+async def free(
+    tx: Tx, worker: WorkerId, *, held: Sequence[HeldRun], lost: bool, settles: bool = False
+) -> int:
+    """Makes the runs of `held` that the worker still holds under the same lease ready; returns how many.
+
+    With `settles` they settle the writes they began without using up an attempt.
+    """
+    if not held:
+        return 0
     await tx.set_tenant({held_run.org for held_run in held})
     vt = await fairness.present(tx)
     freed = 0
     for held_run in held:
         freed += await transitions.requeue(
-            tx, held_run.org, held_run.id, epoch=held_run.epoch, worker=worker, vt=vt, lost=lost
+            tx,
+            held_run.org,
+            held_run.id,
+            epoch=held_run.epoch,
+            worker=worker,
+            vt=vt,
+            lost=lost,
+            settles=settles,
         )
     return freed

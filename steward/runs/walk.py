@@ -65,8 +65,11 @@ _CANCELLED_WORDS = {
 }
 
 
-async def work(ctx: RunContext, lease: Lease) -> None:
-    """Takes one leased run as far as it can go: to its end, to an approval, or to sleep."""
+async def work(ctx: RunContext, lease: Lease) -> bool:
+    """Takes one leased run as far as it can go: to its end, to an approval, or to sleep.
+
+    Returns False when it was given up because the database could not be used.
+    """
     ctx.begin_trace(lease)
     try:
         claimed = await claim.start_claimed(ctx.engine, ctx.clock.now(), lease, ctx.automation_rules)
@@ -83,6 +86,7 @@ async def work(ctx: RunContext, lease: Lease) -> None:
         ctx.log.info("run_released", run=lease.run, org=lease.org)
     except Unavailable as error:  # the database, not the run: its lease is given up (worker.give_up)
         ctx.log.warning("run_abandoned", run=lease.run, org=lease.org, reason=error.message)
+        return False
     except MemoryError as error:  # this process, not the run: another may have the memory (worker.give_up)
         ctx.log.error("run_abandoned", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
@@ -91,6 +95,7 @@ async def work(ctx: RunContext, lease: Lease) -> None:
         await ctx.add_trace(lease)
     else:
         await ctx.add_trace(lease)
+    return True
 
 
 async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
@@ -584,13 +589,7 @@ async def _fail_crashed_run(ctx: RunContext, lease: Lease) -> None:
         end = RunEnd(RunStatus.FAILED, "step_failed", message, summary)
         rules = ctx.automation_rules
         await finish.finish(
-            tx,
-            lease,
-            end,
-            automation=state.automation,
-            mode=state.mode,
-            rules=rules,
-            is_undo=state.is_undo,
+            tx, lease, end, automation=state.automation, mode=state.mode, rules=rules, is_undo=state.is_undo
         )
 
     try:

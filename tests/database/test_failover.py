@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from steward.database.engine.base import Engine, Tx
+from steward.database.engine.disk_space import DiskFull
 from steward.database.engine.hosts import Hosts, NoServer
 from steward.database.engine.migrate import migrate
 from steward.database.engine.observer import EngineObserver
@@ -300,6 +301,28 @@ async def test_an_error_says_what_happened_at_each_server(postgresql_url: str) -
         f"{host}: a standby, or another server that takes no writes",
         "no-host.invalid: a host whose name is not known here",
     ]
+
+
+@pytest.mark.parametrize("code", ["53100", "58030"])  # disk full, I/O error
+async def test_a_full_or_failing_disk_of_the_server_refuses_the_call(
+    postgresql_url: str, clock: FakeClock, code: str
+) -> None:
+    """Says so to the caller and counts it; the connection goes on."""
+    lost: list[str] = []
+    observer = EngineObserver(lost=lost.append)
+    engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True, observer=observer)
+
+    async def fail(tx: Tx) -> None:
+        await tx.execute(f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}'; END $$")
+
+    try:
+        for call in (engine.write, engine.read):
+            with pytest.raises(DiskFull):
+                await call(clock.now(), fail)
+        assert lost == ["disk", "disk"]
+        assert await engine.read(clock.now(), _select_one) == 1
+    finally:
+        await engine.close()
 
 
 async def _select_one(tx: Tx) -> int:

@@ -198,28 +198,32 @@ async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
 
 @dataclass
 class FailingEngine(StallingEngine):
-    """An engine that fails one write of a run as if the database were away."""
+    """An engine that fails writes of a run as if the database were away."""
+
+    times: int = 1
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Fails write number `stalled_write`."""
+        """Fails write number `stalled_write`, and each second one after it for `times` in all."""
         if org != ():
             self.writes += 1
-            if self.writes == self.stalled_write:
+            if self.writes in range(self.stalled_write, self.stalled_write + 2 * self.times, 2):
                 raise Unavailable
         return await self.engine.write(now, act, org=org, urgent=urgent)
 
 
-@pytest.mark.parametrize("failing_write", [1, 2, 3, 4, 7, 10, 11])
-async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, failing_write: int) -> None:
-    """A short database outage gives no wrong answer and fails no run.
+@pytest.mark.parametrize(("failing_write", "times"), [(n, 1) for n in (1, 2, 3, 4, 7, 10, 11)] + [(3, 5)])
+async def test_a_database_that_is_away_for_a_moment_fails_no_run(
+    shop: Shop, failing_write: int, times: int
+) -> None:
+    """A short database outage gives no wrong answer and fails no run, also one that comes back repeatedly.
 
     See docs/design/security.md#promises.
     """
     run = await approved(shop)
     shop.worker = None
-    ctx = replace(shop.service.worker_context, engine=FailingEngine(shop.engine, failing_write))
+    ctx = replace(shop.service.worker_context, engine=FailingEngine(shop.engine, failing_write, times=times))
     shop.service = replace(shop.service, worker_context=ctx)
     await shop.drain()
     ended = await shop.until_settled(run)

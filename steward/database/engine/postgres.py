@@ -24,6 +24,7 @@ from steward.database.engine.base import (
     orgs_of,
     prepare,
 )
+from steward.database.engine.disk_space import DiskFull
 from steward.database.engine.group_commit import CallGivenUp, Committer
 from steward.database.engine.hosts import UNREACHABLE, Hosts, ServerConnection
 from steward.database.engine.observer import UNOBSERVED, EngineObserver
@@ -49,8 +50,11 @@ class _NotReplicated(Exception):
     """Raised when a commit was confirmed before the standby had it, so that a fail-over may lose it."""
 
 
+# The server's disk is full or reports errors.
+_DISK = (asyncpg.DiskFullError, asyncpg.PostgresSystemError)
 # Errors that a reachable server reports; the transaction was rolled back.
 _REFUSED = (
+    *_DISK,
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
 )
@@ -71,6 +75,8 @@ _LEAVE = "SELECT set_config('app.orgs', '', false)"
 
 
 def _unavailable(error: BaseException) -> Unavailable:
+    if isinstance(error, _DISK):
+        return DiskFull()
     if isinstance(error, asyncpg.InsufficientResourcesError):
         return Unavailable("The database cannot be reached.", retry_after=2)
     if isinstance(error, asyncpg.QueryCanceledError):
@@ -264,7 +270,12 @@ class PostgresEngine:
             except _LOST as error:
                 if self._urgent is not None:
                     self._urgent.terminate()
-                raise _unavailable(error) from error
+                raise self._refusal(error) from error
+
+    def _refusal(self, error: BaseException) -> Unavailable:
+        if isinstance(error, _DISK):
+            self._observer.lost("disk")  # although the connection goes on
+        return _unavailable(error)
 
     async def _commit(
         self, connection: ServerConnection, tx: PostgresTx, act: Act[T], orgs: Collection[OrgId]
@@ -331,7 +342,7 @@ class PostgresEngine:
             except _PASSING:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except _LOST as error:
-                raise _unavailable(error) from error
+                raise self._refusal(error) from error
         raise Unavailable(retry_after=1)
 
     async def read(
@@ -355,7 +366,7 @@ class PostgresEngine:
                     tx = PostgresTx(connection, now, local=not small, test=self._test, timeout=limit)
                     return await self._read_on(connection, tx, act, org, small=small, sets_tenant=sets_tenant)
         except _LOST as error:
-            raise _unavailable(error) from error
+            raise self._refusal(error) from error
 
     async def _read_on(
         self,

@@ -281,18 +281,27 @@ async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: in
 
 
 async def requeue(
-    tx: Tx, org: OrgId, run: RunId, *, epoch: int, worker: WorkerId, vt: int, lost: bool
+    tx: Tx,
+    org: OrgId,
+    run: RunId,
+    *,
+    epoch: int,
+    worker: WorkerId,
+    vt: int,
+    lost: bool,
+    settles: bool,
 ) -> bool:
     """Takes a run from the worker that holds it under this epoch, and makes it ready.
 
     `lost` uses up an attempt; a release does not. Attempts are counted again when the previous loss is more
-    than an hour old: the run then continues at its second attempt, because writes that were begun have to
-    be settled.
+    than an hour old. The run then continues at its second attempt, as it does with `settles`, because writes
+    that were begun have to be settled.
     """
     touched = await tx.execute(
         "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
-        " attempt = CASE WHEN NOT CAST(:lost AS boolean) THEN attempt WHEN lost_at < {now} - :apart THEN 2"
-        " ELSE attempt + 1 END,"
+        " attempt = CASE WHEN NOT CAST(:lost AS boolean)"
+        " THEN CASE WHEN CAST(:settles AS boolean) AND attempt = 1 THEN 2 ELSE attempt END"
+        " WHEN lost_at < {now} - :apart THEN 2 ELSE attempt + 1 END,"
         " lost_at = CASE WHEN CAST(:lost AS boolean) THEN {now} ELSE lost_at END, vt = :vt"
         " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased' AND worker_id = :worker",
         {
@@ -302,6 +311,7 @@ async def requeue(
             "worker": worker,
             "vt": vt,
             "lost": lost,
+            "settles": settles,
             "apart": int(_LOSSES_APART.total_seconds() * 1000),
         },
     )
