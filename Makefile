@@ -376,6 +376,9 @@ browser: ## Debian's Chromium without windows, which the browser tests drive; `c
 	@mkdir -p .cache/fleet/debian && cd .cache/fleet/debian && apt-get -qq download patroni python3-urllib3 python3-six \
 		2>/dev/null && for package in *.deb; do dpkg-deb -x $$package .; done && rm *.deb && touch $(CURDIR)/$@
 
+.cache/fleet/host_clock.so: tests/fleet/host_clock.c | .cache/fleet/site/patroni
+	@$(CC) -O1 -Wall -shared -fPIC -o $@ $<
+
 # What Debian's pgBackRest needs besides is on every host with Debian's PostgreSQL.
 .cache/fleet/usr/bin/pgbackrest: | $(DEV)
 	@echo "Fetching pgBackRest"
@@ -388,7 +391,7 @@ drill: $(DEV) postgres .cache/fleet/usr/bin/pgbackrest ## a database destroyed u
 rolling: $(DEV) postgres $(READABLE) ## processes of two releases change places under load (ARGS="--changes 20 --before FOLDER")
 	@$(PY) -m tests.fleet.rolling $(ARGS) 2>.cache/fleet-log.txt
 
-fleet: $(DEV) postgres .cache/fleet/site/patroni $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS="--kind network": cuts in one direction; ARGS=--flap: every 20 s; ARGS=--asynchronous and ARGS=--patroni-3 must fail)
+fleet: $(DEV) postgres .cache/fleet/site/patroni .cache/fleet/host_clock.so $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS="--kind network", disk or clock: other faults; ARGS=--flap: every 20 s; ARGS=--asynchronous and ARGS=--patroni-3 must fail)
 	@$(PY) -m tests.fleet --failovers $(or $(FAILOVERS),20) $(ARGS) 2>.cache/fleet/log.txt
 
 soak: $(DEV) postgres ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")

@@ -9,7 +9,9 @@ import os
 import secrets
 import shutil
 import signal
+import struct
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,24 +21,29 @@ import httpx
 import yaml  # type: ignore[import-untyped]
 
 from steward.database.engine.hosts import UNREACHABLE, Hosts
+from tests.fleet.commands import run
+from tests.fleet.disks import Disk, left_disks
 from tests.postgres_server import find_programs
-from tests.processes.running import eventually
+from tests.processes.running import CLOCK, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "deploy/patroni/patroni.yml"
+ETCD_SAMPLE = ROOT / "deploy/patroni/etcd.yml"
 NETWORK = "10.77.0"
 BRIDGE = "stw-fleet"
 NOBODY = 65534
+FOLDER = "steward-fleet-"  # how the name of a bed's folder begins
 STARTS_WITHIN = 120.0
 WHOLE_WITHIN = 180.0
 
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the programs of others are: etcd, and the folders with Patroni and what it imports."""
+    """Where programs are: etcd, the folders with Patroni and what it imports, and `host_clock.c` compiled."""
 
     etcd: Path
     patroni: Sequence[Path]
+    clock: Path | None = None  # preloaded where clocks are to be off
 
 
 @dataclass
@@ -57,6 +64,27 @@ class Host:
         """Its address in the bridge's network."""
         return f"{NETWORK}.{self.number}"
 
+    @property
+    def disk(self) -> Disk:
+        """The disk that holds the data folder; mounted where disks are to fail."""
+        return Disk(self.folder / "disk")
+
+    @property
+    def data(self) -> Path:
+        """The data folder."""
+        return self.disk.folder / "data"
+
+    @property
+    def clock(self) -> Path:
+        """The file that says how far its clock is off."""
+        return self.folder / "clock"
+
+    def set_clock(self, ahead: float = 0.0, *, gains: float = 0.0) -> None:
+        """Sets the host's clock off by seconds, and lets it gain seconds in each second from now on."""
+        state = struct.pack("3q", int(ahead * 1e9), int(CLOCK.monotonic() * 1e9), int(gains * 1e6))
+        with self.clock.open("r+b" if self.clock.exists() else "wb") as file:
+            file.write(state)
+
     def make(self) -> None:
         """Makes the namespace and its cable to the bridge."""
         run(f"ip netns add {self.name}")
@@ -74,7 +102,7 @@ class Host:
         self.logs.append(out)
         identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         subprocess.Popen(
-            ["ip", "netns", "exec", self.name, "setpriv", *identity, *map(str, command)],
+            ["nsenter", f"--net=/run/netns/{self.name}", "setpriv", *identity, *map(str, command)],
             cwd=self.folder,
             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C", **(environ or {})},
             stdin=subprocess.DEVNULL,
@@ -100,19 +128,24 @@ class Host:
                 if Path(f"/proc/{pid}/comm").read_text().strip() == "etcd":
                     os.kill(pid, signal.SIGKILL)
 
+    def kill(self) -> None:
+        """Kills every process on the host, and returns when they have ended."""
+        while self.processes():
+            self.signal(signal.SIGKILL)
+
     def postmaster(self) -> int:
         """The server's first process."""
-        return int((self.folder / "data/postmaster.pid").read_text().split()[0])
+        return int((self.data / "postmaster.pid").read_text().split()[0])
 
     def plug(self, state: str) -> None:
         """Plugs the cable in (`up`) or out (`down`)."""
         run(f"ip link set v-{self.name} {state}")
 
-    async def health(self) -> dict[str, Any]:
-        """What Patroni says of the host; nothing when it does not answer."""
+    async def health(self, of: str = "patroni") -> dict[str, Any]:
+        """What Patroni says of the host, or of the `cluster`; nothing when it does not answer."""
         try:
             async with httpx.AsyncClient(timeout=2) as client:
-                answer: dict[str, Any] = (await client.get(f"http://{self.address}:8008/patroni")).json()
+                answer: dict[str, Any] = (await client.get(f"http://{self.address}:8008/{of}")).json()
         except (httpx.HTTPError, ValueError):
             return {}
         return answer
@@ -141,17 +174,19 @@ class Cluster:
         settings.write_text(yaml.safe_dump(self._settings(host)))
         os.chown(settings, NOBODY, NOBODY)
         # Debian's Python: one of root's own cannot be run by others.
-        site = {"PYTHONPATH": ":".join(map(str, self.programs.patroni))}
-        host.start(["/usr/bin/python3", "-m", "patroni", settings], "patroni.log", site)
+        environ = {"PYTHONPATH": ":".join(map(str, self.programs.patroni))}
+        if self.programs.clock is not None:  # PostgreSQL inherits it
+            environ |= {"LD_PRELOAD": str(self.programs.clock), "HOST_CLOCK": str(host.clock)}
+        host.start(["/usr/bin/python3", "-m", "patroni", settings], "patroni.log", environ)
 
     def start_etcd(self, host: Host) -> None:
         """Starts a host's member of etcd, with the data that it left."""
         members = ",".join(f"{other.name}=http://{other.address}:2380" for other in self.hosts)
+        sample = yaml.safe_load(ETCD_SAMPLE.read_text("utf-8"))
         etcd = {
+            **{name: sample[name] for name in ("heartbeat-interval", "election-timeout")},
             "name": host.name,
             "data-dir": host.folder / "etcd",
-            "heartbeat-interval": 200,
-            "election-timeout": 2000,
             "initial-cluster": members,
             "initial-advertise-peer-urls": f"http://{host.address}:2380",
             "listen-peer-urls": f"http://{host.address}:2380",
@@ -185,7 +220,7 @@ class Cluster:
             "listen": f"{address}:5432",
             "connect_address": f"{address}:5432",
             "bin_dir": str(programs),
-            "data_dir": str(host.folder / "data"),
+            "data_dir": str(host.data),
             "pgpass": str(host.folder / "pgpass"),
             "authentication": {
                 purpose: {"username": role, "password": self.password} for purpose, role in roles.items()
@@ -212,13 +247,17 @@ class Cluster:
         return True
 
     async def is_whole(self) -> bool:
-        """Whether a primary has two streaming standbys, one of them synchronous."""
+        """Whether a primary has two streaming standbys, one of which may take over.
+
+        That is one that Patroni has noted as synchronous, seconds after it is.
+        """
         leader = await self.leader()
         if leader is None:
             return False
         standbys = (await leader.health()).get("replication", [])
         streaming = [standby for standby in standbys if standby["state"] == "streaming"]
-        is_safe = any(standby["sync_state"] == "sync" for standby in streaming)
+        members = (await leader.health("cluster")).get("members", [])
+        is_safe = any(member["role"] == "sync_standby" for member in members)
         return len(streaming) == len(self.hosts) - 1 and (is_safe or not self.is_synchronous)
 
     async def becomes_whole(self, within: float = WHOLE_WITHIN) -> None:
@@ -226,21 +265,16 @@ class Cluster:
         await eventually(self.is_whole, within=within)
 
 
-def run(command: str) -> str:
-    """Runs a command and returns what it printed."""
-    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{command}: {done.stderr.strip()}")
-    return done.stdout
-
-
 def remove() -> None:
-    """Ends what an earlier bed left: its processes, its namespaces, its bridge."""
+    """Ends what an earlier bed left: its processes, its namespaces, its bridge, its disks."""
+    disks = list(left_disks(f"{tempfile.gettempdir()}/{FOLDER}"))
+    for disk in disks:
+        with contextlib.suppress(OSError):
+            disk.go_on()
     for number in (1, 2, 3):
         host = Host(number, Path())
         with contextlib.suppress(RuntimeError):
-            while host.processes():
-                host.signal(signal.SIGKILL)
+            host.kill()
             run(f"ip netns del {host.name}")
         with contextlib.suppress(RuntimeError):
             run(f"ip link del v-{host.name}")
@@ -248,11 +282,18 @@ def remove() -> None:
             run(f"ip route del blackhole {host.address}/32")
     with contextlib.suppress(RuntimeError):
         run(f"ip link del {BRIDGE}")
+    for disk in disks:
+        disk.unmount()
 
 
 @contextlib.asynccontextmanager
-async def cluster(folder: Path, programs: Programs, *, is_synchronous: bool = True) -> AsyncIterator[Cluster]:
-    """A cluster of three hosts that is whole; removed afterwards."""
+async def cluster(
+    folder: Path, programs: Programs, *, is_synchronous: bool = True, has_disks: bool = False
+) -> AsyncIterator[Cluster]:
+    """A cluster of three hosts that is whole; removed afterwards.
+
+    With `has_disks` each data folder has a disk of its own.
+    """
     remove()
     hosts = [Host(number, folder / f"db{number}") for number in (1, 2, 3)]
     new_cluster = Cluster(hosts, programs, secrets.token_hex(8), is_synchronous)
@@ -263,6 +304,12 @@ async def cluster(folder: Path, programs: Programs, *, is_synchronous: bool = Tr
         for host in hosts:
             shutil.rmtree(host.folder, ignore_errors=True)
             host.folder.mkdir(parents=True)
+            host.set_clock()
+            if has_disks:
+                host.disk.make(NOBODY)
+            else:
+                host.disk.folder.mkdir()
+                os.chown(host.disk.folder, NOBODY, NOBODY)
             os.chown(host.folder, NOBODY, NOBODY)
             host.make()
             new_cluster.start(host)

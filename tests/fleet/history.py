@@ -1,5 +1,6 @@
 """The history of what clients were told, and its comparison with what the database holds in the end."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -42,6 +43,12 @@ class History:
         """When the first act that began after an instant was acknowledged; None when none was."""
         ends = [act.ended for act in self.acts if act.began >= after and act.outcome is Outcome.ACKNOWLEDGED]
         return min(ends, default=None)
+
+    def longest_pause(self, since: float, until: float) -> float:
+        """The longest time between two instants in which no act was acknowledged."""
+        ends = [act.ended for act in self.acts if act.outcome is Outcome.ACKNOWLEDGED]
+        instants = [since, *sorted(end for end in ends if since < end < until), until]
+        return max(later - earlier for earlier, later in itertools.pairwise(instants))
 
     def violations(self, stored: Iterable[str]) -> list[str]:
         """Compares the acts with the keys that the store holds, each as often as it is there.

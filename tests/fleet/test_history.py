@@ -34,3 +34,11 @@ def test_the_service_is_back_with_the_first_act_begun_after_the_fault() -> None:
     """An answer to an act that began before says nothing."""
     assert _history().first_acknowledged(0.5) == 9.0
     assert _history().first_acknowledged(2.5) is None
+
+
+def test_the_longest_pause_is_between_answered_acts() -> None:
+    """Counts from the fault and up to the end, and only acknowledged acts."""
+    history = _history()
+    assert history.longest_pause(0.5, 10.0) == 8.0
+    assert history.longest_pause(0.5, 30.0) == 21.0
+    assert history.longest_pause(1.5, 3.0) == 1.5

@@ -221,7 +221,7 @@ def _in_words(error: Exception, limit: float) -> str:
         case asyncpg.PostgresError():
             return f"answers “{error}”"
         case TimeoutError():
-            return f"no answer within {limit:g} s"
+            return f"no answer within {round(limit, 1):g} s"
         case ConnectionRefusedError():
             return "refuses connections"
         case socket.gaierror():
