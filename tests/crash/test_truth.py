@@ -1,5 +1,6 @@
 """Tests that the counts, text and changes of a run agree wherever it is cancelled or interrupted."""
 
+import os
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
@@ -21,6 +22,10 @@ from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
 
 T = TypeVar("T")
+
+# Of the writes, every one of this number; `make soak` cancels before all of them.
+EVERY = {kind: int(os.environ.get("CANCEL_EVERY", few)) for kind, few in (("hide", "4"), ("price", "1"))}
+LOST_EVERY = int(os.environ.get("LOST_EVERY", "15"))
 
 
 @dataclass
@@ -70,7 +75,7 @@ async def assert_true(shop: Shop, run: Run) -> None:
 async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
     """A cancel before any of the run's writes leaves a consistent report."""
     ends: Counter[RunStatus] = Counter()
-    for index in range(2, 60, 1 if kind == "price" else 4):
+    for index in range(2, 60, EVERY[kind]):
         await shop.world.reset()
         shop.connected_at = 0
         run = await shop.run_now(await KINDS[kind](shop))
@@ -95,7 +100,7 @@ async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["hide", "price"])
 async def test_lost_permanently_from_any_point(shop: Shop, kind: str) -> None:
     """A run interrupted by three lost workers, the first at any point, reports consistently."""
-    for first in range(5, 50, 15):
+    for first in range(5, 50, LOST_EVERY):
         await shop.world.reset()
         await shop.restart()
         shop.connected_at = 0
