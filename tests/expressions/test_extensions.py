@@ -20,6 +20,18 @@ EXPECTED_VALUES: Final = {
     "'hello'.extractEmail()": UNDEFINED,
     "'123E23'.isNumeric()": True,
     "'hello'.hash('crc32')": FAILS,
+    "DateTime.fromISO('2025-07-01', { zone: 'America/New_York' }).offsetNameLong": "Eastern Daylight Time",
+    "DateTime.fromISO('2025-07-01', { zone: 'America/Sao_Paulo' }).offsetNameLong": FAILS,
+    "(5e-7).format()": "0",
+    "(-1.5e-7).toLocaleString('en-US', { maximumSignificantDigits: 3 })": "-0.00000015",
+    "(2.5e-7).toLocaleString('de-DE', { style: 'percent', maximumFractionDigits: 6 })": "0,000025\u00a0%",
+    "new Date(0).toLocaleString('en-US', { minute: '2-digit' })": "0",
+    "new Date(25200000).toLocaleString('en', { weekday: 'long', hour: 'numeric', hour12: false })": (
+        "Thursday, 07"
+    ),
+    "new Date(0).toLocaleString('en-US', { weekday: 'long', year: 'numeric' })": FAILS,
+    "new Date(0).toLocaleString('en-US', { hour: '2-digit', second: '2-digit' })": FAILS,
+    "Interval.fromISO('2024-01-01/P1M').toLocaleString(DateTime.DATE_MED)": FAILS,
     "'*bold*, [link]() <b>x</b>'.removeMarkdown()": "bold, link x",
     "'déjà “vu”…'.replaceSpecialChars()": 'deja "vu"...',
     "'日本'.replaceSpecialChars()": FAILS,

@@ -65,6 +65,52 @@ def test_an_entry_of_atom_has_its_fields() -> None:
     ]
 
 
+PODCAST = """<rss version="2.0" xmlns:itunes="i"><channel><item><title>E</title>
+<itunes:author>Jo</itunes:author>
+<itunes:image href="https://a.example/e.png"/><itunes:duration>12:30</itunes:duration></item></channel></rss>"""
+RDF = """<rdf:RDF xmlns:rdf="r"><channel><item><title>inside</title></item></channel>
+<item rdf:about="https://a.example/1"><title>T</title></item></rdf:RDF>"""
+XHTML = """<feed><entry><content type="xhtml"><div xmlns="h">Hot <b>tea</b><br/></div></content>
+<summary>short</summary></entry></feed>"""
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        (
+            PODCAST,
+            {
+                "title": "E",
+                "itunes": {"author": "Jo", "duration": "12:30", "image": "https://a.example/e.png"},
+            },
+        ),
+        (PODCAST.replace(' xmlns:itunes="i"', ""), {"title": "E"}),
+        (RDF, {"title": "T", "rdf:about": "https://a.example/1"}),
+        (
+            XHTML,
+            {
+                "content": '<div type="xhtml"><div xmlns="h">Hot <b>tea</b><br/></div></div>',
+                "contentSnippet": "Hot tea",
+                "summary": "short",
+            },
+        ),
+    ],
+)
+def test_an_entry_has_what_rss_parser_gives_of_special_feeds(text: str, entry: dict[str, object]) -> None:
+    """Returns the data of podcasts, the address of an RDF entry, and XHTML as text."""
+    assert entries_in(text) == [entry]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<rss><channel><item/></channel></rss>", '<rss version="1.5"><channel/></rss>', '<rss version="2.0"/>'],
+)
+def test_rss_of_another_version_or_without_channel_fails_the_item(text: str) -> None:
+    """Raises ItemFailed where rss-parser recognizes no feed."""
+    with pytest.raises(ItemFailed):
+        entries_in(text)
+
+
 @pytest.mark.parametrize(
     "text", ["", "<html/>", "{}", '<!DOCTYPE rss [<!ENTITY a "b">]><rss>&a;</rss>', "<rss><channel>"]
 )
@@ -79,9 +125,9 @@ def test_a_feed_is_read_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None
     assert MAX_ENTRIES == 10_000
     monkeypatch.setattr(feeds, "MAX_ENTRIES", 2)
     entry = "<item><title>t</title></item>"
-    assert len(entries_in(f"<rss><channel>{entry * 2}</channel></rss>")) == 2
+    assert len(entries_in(f'<rss version="2.0"><channel>{entry * 2}</channel></rss>')) == 2
     with pytest.raises(ItemFailed, match="more than 2 entries"):
-        entries_in(f"<rss><channel>{entry * 3}</channel></rss>")
+        entries_in(f'<rss version="2.0"><channel>{entry * 3}</channel></rss>')
 
 
 @on_one_engine

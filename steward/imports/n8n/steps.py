@@ -72,10 +72,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     step_findings = _StepFindings(node)
     step_findings.unlisted_version(kind)
     step_findings.unstorable_texts(parameters)
-    step_findings.unknown_parameters(kind, definition)
-    step_findings.unknown_choices(kind, definition)
-    for problem in kind.check(definition):
-        step_findings.add(FindingLevel(problem.level), problem.code, problem.message)
+    step_findings.problems(kind, definition)
     on_error = _on_error(node)
     step_kind = kind.kind_of(definition)
     retry = _retry(node)
@@ -247,6 +244,17 @@ class _StepFindings:
                     f"The expression in {_label(parameters, path).lower()} is over 64 KiB. Shorten it.",
                 )
 
+    def problems(self, kind: StepType, definition: NodeDefinition) -> None:
+        """Adds what of the step does not run; of an operation that does not, none of its settings."""
+        if not self.unknown_choices(kind, definition):
+            return
+        problems = list(kind.check(definition))
+        operations = [problem for problem in problems if problem.is_operation]
+        if not operations:
+            self.unknown_parameters(kind, definition)
+        for problem in operations or problems:
+            self.add(FindingLevel(problem.level), problem.code, problem.message)
+
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
         """Adds an error for each parameter or option that the type does not know."""
         for name, value in definition.parameters.items():
@@ -263,14 +271,17 @@ class _StepFindings:
                 )
                 self.add(FindingLevel.ERROR, "parameter", message)
 
-    def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Adds an error for each choice that the type does not support."""
+    def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> bool:
+        """Adds an error for each unsupported choice; returns whether the operation is supported."""
         for path, allowed in kind.choices.items():
             choice = definition.literal(path)
             if choice not in (None, "") and choice not in allowed:
                 label = words_of(path.rpartition(".")[2])
                 message = f"“{str(choice)[:80]}” as its “{label}” does not run here. Choose another one."
                 self.add(FindingLevel.ERROR, "parameter", message)
+                if path in ("operation", "resource"):
+                    return False
+        return True
 
 
 # parameters of n8n's editor without any effect

@@ -26,6 +26,8 @@ _TERM = re.compile(
     re.VERBOSE,
 )
 _MORE = re.compile(r"\.\s*([A-Za-z_][\w-]*\??)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|(-?\d+)|([\w.]+))\s*\]")
+_EQUALITY = re.compile(r"(?P<left>[\w.?\[\]-]{1,200})\s*(?:==|!=|<>)\s*(?P<right>[\w.?\[\]-]{1,200})")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _FOR = re.compile(r"\s*([A-Za-z_][\w-]*)\s+in\s+(.*)", re.DOTALL)
 _ASSIGN = re.compile(r"\s*([A-Za-z_][\w-]*)\s*=(.*)", re.DOTALL)
 _WORDS = frozenset(
@@ -52,10 +54,15 @@ class TooManyMeanings(Exception):
 
 @dataclass(slots=True)
 class LiquidPaths:
-    """The paths that a text reads, and those with a member whose name is computed."""
+    """The paths that a text reads.
+
+    `unclear` are those with a member whose name is computed, `as_numbers` those that the text compares with
+    a number for equality.
+    """
 
     paths: list[Path] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
+    as_numbers: list[Path] = field(default_factory=list)
 
 
 def paths_of(text: str, roots: Iterable[str]) -> LiquidPaths:
@@ -83,6 +90,7 @@ class _LiquidReader:
     later: dict[str, set[Path]]
     result: LiquidPaths = field(default_factory=LiquidPaths)
     names: dict[str, set[Path]] = field(default_factory=dict)
+    case: set[Path] = field(default_factory=set)
     loops: list[tuple[str, set[Path] | None]] = field(default_factory=list)
     _seen: set[Path] = field(default_factory=set)
     _steps: int = 0
@@ -120,7 +128,23 @@ class _LiquidReader:
         elif tag == "echo":
             self._value(rest)
         elif tag not in ("#", ""):
-            self._terms(rest)
+            self._compare(tag, rest, self._terms(rest))
+
+    def _compare(self, tag: str, text: str, meanings: set[Path]) -> None:
+        """Records what a tag that decides compares with a number by its equality."""
+        if tag == "case":
+            self.case = meanings
+        elif tag == "when" and _NUMBER.match(text.strip()):
+            self.result.as_numbers += sorted(self.case)
+        elif tag in ("if", "elsif", "unless"):
+            self._equalities(text)
+
+    def _equalities(self, text: str) -> None:
+        """Records what a condition compares with a number by its equality."""
+        for match in _EQUALITY.finditer(text):
+            for value, other in ((match["left"], match["right"]), (match["right"], match["left"])):
+                if _NUMBER.fullmatch(other) and not value.endswith(".size"):
+                    self.result.as_numbers += sorted(self._terms(value))
 
     def _assign(self, name: str, text: str) -> None:
         meanings = self.names.get(name, set()) | self._value(text)

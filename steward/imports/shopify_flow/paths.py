@@ -1,6 +1,6 @@
 """Collects the paths that a flow reads, by the object they belong to, and those it cannot read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,15 +16,20 @@ from steward.steps.shopify_flow import selection
 
 _SECRETS: Final = "secrets"
 _FETCH: Final = "::fetch::"
+_NUMBERS_AS_TEXT: Final = frozenset(("BigInt", "Decimal", "Money", "UnsignedInt64"))
 _MAX_FINDINGS_OF_STEP: Final = 20  # findings on paths, per step
 
 
 @dataclass(slots=True)
 class UsedPaths:
-    """The paths that a flow reads, with their steps: `read` by root, `fetched` by alias of the fetch."""
+    """The paths that a flow reads, with their steps: `read` by root, `fetched` by alias of the fetch.
+
+    `as_numbers` are those that Liquid compares with a number for equality.
+    """
 
     read: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     fetched: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    as_numbers: dict[str, list[str]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     reported: set[Finding] = field(default_factory=set)
 
@@ -34,6 +39,11 @@ class UsedPaths:
         if finding not in self.reported:
             self.reported.add(finding)
             self.findings.append(finding)
+
+    def equals_numbers(self, step: str, paths: Set[str], scopes: Scopes) -> None:
+        """Records the paths that a step's Liquid compares with a number for equality."""
+        for path in sorted(paths):
+            self.as_numbers.setdefault(scopes.spelled(step, path), []).append(step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,14 @@ def _paths_of_step(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: 
         except selection.UnreadableSelection:
             return paths  # reported by the step's own check
     names = roots | set(scopes.variables) | set(scopes.of[step.name].items) | {_SECRETS}
-    for text in dict.fromkeys(templates_in(config)):
+    paths += _asked_by_texts(step, scopes, names, used_paths)
+    return list(dict.fromkeys(paths))
+
+
+def _asked_by_texts(step: PlanStep, scopes: Scopes, names: set[str], used_paths: UsedPaths) -> list[str]:
+    """Returns the paths that the Liquid texts of a step read; reports those that are not clear."""
+    paths: list[str] = []
+    for text in dict.fromkeys(templates_in(step.config)):
         try:
             read = liquid_paths.paths_of(text, names)
         except liquid_paths.TooManyMeanings:
@@ -82,10 +99,13 @@ def _paths_of_step(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: 
             used_paths.error(step.name, message, "expression_feature")
             continue
         paths += [".".join(liquid_path) for liquid_path in read.paths]
+        used_paths.equals_numbers(
+            step.name, {".".join(number_path) for number_path in read.as_numbers}, scopes
+        )
         for liquid_path in read.unclear:
             message = f"It asks “{liquid_path[:80]}” for a field whose name it works out. Name the field."
             used_paths.error(step.name, message, "expression_feature")
-    return list(dict.fromkeys(paths))
+    return paths
 
 
 def _assign_path(
@@ -190,6 +210,7 @@ def _compiled(
         wrong.add(path)
         for step in dict.fromkeys(users):
             used_paths.error(step, f"“{path[:120]}” cannot be read. {words}")
+    _report_equalities(used_paths, name, root, compiled.types)
     for schema_path in compiled.lists:
         listed = name + schema_path.removeprefix(root)
         first = _first_user(listed, paths, wrong)
@@ -200,6 +221,15 @@ def _compiled(
         )
         used_paths.findings.append(Finding(first, FindingLevel.WARNING, "parameter", words))
     return compiled.query
+
+
+def _report_equalities(used_paths: UsedPaths, name: str, root: str, types: Mapping[str, str]) -> None:
+    """Adds an error for each step whose Liquid compares an amount with a number by its equality."""
+    for schema_path in (path for path, kind in types.items() if kind in _NUMBERS_AS_TEXT):
+        path = name + schema_path.removeprefix(root)
+        words = f"It compares “{path[:120]}” with a number by == or !=, and stores give it as a text."
+        for step in used_paths.as_numbers.get(path, ()):
+            used_paths.error(step, f"{words} Use <= and >=, or a text in quotes.", "expression_feature")
 
 
 def _first_user(listed: str, paths: Mapping[str, Sequence[str]], wrong: set[str]) -> str | None:

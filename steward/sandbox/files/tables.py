@@ -216,7 +216,7 @@ def _shown(cell: Any) -> str:
 def _number_text(value: float) -> str:
     """Returns a number in JavaScript's format, like n8n: 0.00005 and 1e-7."""
     if value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
+        return str(int(Decimal(repr(value))))
     if 1e-6 <= abs(value) < 1e-4:
         return format(Decimal(repr(value)), "f")
     return repr(value).replace("e-0", "e-")

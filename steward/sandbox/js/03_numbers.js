@@ -7,7 +7,7 @@ const grouped = (digits) => digits.replace(/\B(?=(?:\d{3})+$)/g, ',');
 
 /** The digits before and after the point of a number, as its shortest text has them; `shift` moves the point right. */
 const digitsOf = (number, shift = 0) => {
-  const [mantissa, power = '0'] = String(number).replace('-', '').split('e');
+  const [mantissa, power = '0'] = String(number).replace(/^-/, '').split('e');
   const [whole, part = ''] = mantissa.split('.');
   const moved = whole.length + Number(power) + shift;
   const all = moved > 0 ? whole + part : '0'.repeat(1 - moved) + whole + part;

@@ -71,6 +71,7 @@ const zoneTitle = (name, moment, style) => {
   if (style !== 'long') return american && style === 'short' ? short : offsetName(seconds, style === 'longOffset');
   if (american) return american;
   if (name === 'Asia/Kolkata' || name === 'Asia/Calcutta') return 'India Standard Time';
-  const local = /^(?:Europe|Australia|Africa|Asia|Antarctica|Pacific|Atlantic)\//.test(name);
-  return (local && ELSEWHERE[short]) || offsetName(seconds, true);
+  if (/^Etc\//.test(name)) return offsetName(seconds, true);
+  const local = /^(?:Europe|Australia|Africa|Asia|Antarctica|Pacific|Atlantic)\//.test(name) && ELSEWHERE[short];
+  return local || fault(`The whole name of the zone “${name}” is not written here. Write its offset (ZZ), or the name yourself.`);
 };

@@ -15,6 +15,16 @@ const TIMES = {
 const ASKS_DATE = ['weekday', 'year', 'month', 'day', 'dateStyle', 'era'];
 const ASKS_TIME = ['hour', 'minute', 'second', 'timeStyle', 'fractionalSecondDigits', 'dayPeriod'];
 
+// The parts of a date that are written together; how others are is not the same in any two languages.
+const TOGETHER = new Set(['', 'y', 'm', 'd', 'w', 'ym', 'md', 'ymd', 'wd', 'wmd', 'wymd']);
+
+/** Refuses parts of a date or time that have no form of their own. */
+const mustFit = (options) => {
+  const parts = [options.weekday && 'w', options.year && 'y', options.month && 'm', options.day && 'd'].filter(Boolean).join('');
+  if (!TOGETHER.has(parts)) fault('A date is not written with these parts alone here. Write day and month too, or each part by itself.');
+  if (options.hour && options.second && !options.minute) fault('A time is not written with hours and seconds alone here. Write the minutes too.');
+};
+
 /** The wall clock of a moment in a zone, as a date read in UTC. */
 const wall = (zone, moment) => {
   if (/^[+-]/.test(zone)) {
@@ -57,14 +67,13 @@ const timeParts = (options, date, twelve, region) => {
   const hour = date.getUTCHours();
   const parts = [];
   const add = (part) => parts.push(...(parts.length ? [literal(':')] : []), part);
-  const others = options.minute || options.second;
   if (options.hour) {
     const displayedHour = twelve ? hour % 12 || 12 : options.hourCycle === 'h24' && hour === 0 ? 24 : hour;
     add(part('hour', options.hour === '2-digit' || (!twelve && (!region || hourPadded(region, options))) ? two(displayedHour) : displayedHour));
     if (!twelve && region?.hour && !options.minute) parts.push(literal(region.hour));
   }
-  if (options.minute) add(part('minute', options.hour || options.second || options.minute === '2-digit' ? two(date.getUTCMinutes()) : date.getUTCMinutes()));
-  if (options.second) add(part('second', others && (options.hour || options.minute) ? two(date.getUTCSeconds()) : sized(options.second, date.getUTCSeconds())));
+  if (options.minute) add(part('minute', options.hour || options.second ? two(date.getUTCMinutes()) : date.getUTCMinutes()));
+  if (options.second) add(part('second', options.minute ? two(date.getUTCSeconds()) : date.getUTCSeconds()));
   if (options.fractionalSecondDigits) {
     parts.push(literal('.'), part('fractionalSecond', String(date.getUTCMilliseconds()).padStart(3, '0').slice(0, options.fractionalSecondDigits)));
   }
@@ -91,6 +100,7 @@ class DateTimeFormatting {
     if (resolved.dateStyle) Object.assign(resolved, region ? styleIn(region, resolved.dateStyle) : STYLES[resolved.dateStyle]);
     if (resolved.timeStyle) Object.assign(resolved, TIMES[resolved.timeStyle]);
     if (![...ASKS_DATE, ...ASKS_TIME].some((key) => resolved[key])) Object.assign(resolved, { year: 'numeric', month: 'numeric', day: 'numeric' });
+    mustFit(resolved);
     this.#options = resolved;
     this.format = (date) => this.formatToParts(date).map((part) => part.value).join('');
   }
@@ -103,13 +113,13 @@ class DateTimeFormatting {
     const dates = region ? datePartsIn(region, options, date, this.#words) : dateParts(options, date, this.#words);
     const times = timeParts(options, date, this.#twelve, region);
     if (region && options.timeZoneName && this.#zone !== 'UTC') refuseRegion(region, 'The name of a zone');
-    const wordy = region ? betweenIn(region, options) : options.month === 'long' ? ' at ' : dates.length === 1 && options.weekday ? ' ' : ', ';
+    const wordy = region ? betweenIn(region, options) : options.month === 'long' ? ' at ' : dates.length === 1 && options.weekday && options.hour && this.#twelve ? ' ' : ', ';
     const parts = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];
     if (options.timeZoneName) parts.push(literal(times.length ? ' ' : ', '), part('timeZoneName', /^[+-]/.test(this.#zone) ? `GMT${this.#zone}` : zoneTitle(this.#zone, moment, options.timeZoneName)));
     return parts;
   }
-  formatRange(from, to) {
-    return `${this.format(from)} – ${this.format(to)}`;
+  formatRange() {
+    return fault('A range of dates is not written as one text here. Write its start and its end yourself.');
   }
   resolvedOptions() {
     return { locale: this.#region?.tag ?? 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23', hour12: this.#twelve };

@@ -42,6 +42,16 @@ class Bytes extends Uint8Array {
   equals(other) {
     return this.length === other.length && this.every((byte, index) => byte === other[index]);
   }
+  indexOf(value, from = 0, form = 'utf8') {
+    if (typeof value === 'number') return super.indexOf(value & 255, from);
+    const bytes = typeof value === 'string' ? Bytes.from(value, form) : value;
+    let place = from < 0 ? Math.max(this.length + from, 0) : from;
+    while (place + bytes.length <= this.length && !bytes.every((byte, index) => byte === this[place + index])) place += 1;
+    return place + bytes.length <= this.length ? place : -1;
+  }
+  includes(value, from, form) {
+    return this.indexOf(value, from, form) >= 0;
+  }
   toString(form = 'utf8', from = 0, to = this.length) {
     const bytes = [...this.subarray(from, to)];
     const kind = String(form).toLowerCase().replace('-', '');

@@ -200,7 +200,7 @@ class ServiceNode(StepType):
         key = self.operation_key(node)
         operation = self.operations.get(key)
         if operation is None:
-            yield StepProblem("error", "parameter", self._refusal(key))
+            yield StepProblem("error", "parameter", self._refusal(key), is_operation=True)
             return
         yield from self._unknown_options(node)
         for path, words in operation.needed.items():

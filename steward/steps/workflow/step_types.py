@@ -270,11 +270,15 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class StepProblem:
-    """A problem found when importing a node; becomes a Finding of its step."""
+    """A problem found when importing a node; becomes a Finding of its step.
+
+    `is_operation`: the operation itself does not run, so that its settings are not reported beside it.
+    """
 
     level: str
     code: str
     message: str
+    is_operation: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -392,3 +392,22 @@ def test_a_comparison_with_earlier_runs_is_checked() -> None:
     for bad in ({"dedupeValue": "id"}, {"logic": "newest"}, {"options": {"scope": "instance"}}):
         assert len(errors_of("removeDuplicates", 2, SEEN | bad)) == 1
     assert len(errors_of("removeDuplicates", 2, {"operation": "other"})) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
+        ("slack", 2.2, {"resource": "userGroup", "operation": "create", "name": "n", "additional": {"a": 1}}),
+        ("microsoftTeams", 2, {"resource": "task", "operation": "create", "planId": "p", "title": "t"}),
+        ("googleSheets", 4.5, {"resource": "spreadsheet", "operation": "create", "sheetsUi": {"a": 1}}),
+        ("wooCommerce", 1, {"resource": "product", "operation": "create", "name": "n", "imagesUi": {"a": 1}}),
+        ("googleDrive", 3, {"resource": "drive", "operation": "create", "name": "x", "driveUi": {"a": 1}}),
+    ],
+)
+def test_an_operation_that_does_not_run_is_one_finding(
+    kind: str, version: float, parameters: dict[str, Any]
+) -> None:
+    """Reports the operation alone, and none of the settings that belong to it."""
+    findings = [finding.message for finding in errors_of(kind, version, parameters)]
+    assert len([message for message in findings if "does not run here. Remove the setting" in message]) == 0
+    assert len(findings) == 1, findings

@@ -4,11 +4,35 @@ See docs/design/imports-n8n.md#recorded-cases.
 """
 
 import json
+import math
 from typing import Any
 
 import pytest
 
+from steward.steps.workflow.javascript import values as js
 from tests.imports.n8n.one_step import errors_of, outputs_in, outputs_of, workflow_of
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (4.717255040943031e19, "47172550409430310000"),
+        (-1.5e16, "-15000000000000000"),
+        (2.5e-7, "2.5e-7"),
+        (1e21, "1e+21"),
+        (9007199254740993, "9007199254740993"),
+    ],
+)
+def test_a_number_is_written_as_javascript_writes_it(value: float, text: str) -> None:
+    """Writes a float with its shortest digits; a whole number of JSON, such as an id, keeps its own."""
+    assert js.text(value) == text
+
+
+def test_only_ascii_digits_make_a_number() -> None:
+    """Reads the digits of other scripts as no number."""
+    assert math.isnan(js.number("\uff11"))
+    assert js.number(" 1.5e3 ") == 1500
+
 
 DATE = "={{ new Date('2024-01-02') }}"
 ISO = "2024-01-02T00:00:00.000Z"

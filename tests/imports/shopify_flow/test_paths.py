@@ -155,6 +155,27 @@ def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object(
     assert output == [(FindingLevel.WARNING, "parameter")]
 
 
+AMOUNT = "order.totalPriceSet.shopMoney.amount"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"{{% if {AMOUNT} == 0 %}}x{{% endif %}}", 1),
+        (f"{{% assign a = {AMOUNT} %}}{{% unless order.test or 19.99 != a %}}x{{% endunless %}}", 1),
+        (f"{{% case {AMOUNT} %}}{{% when 0 %}}x{{% endcase %}}", 1),
+        (f"{{% if {AMOUNT} <= 0 or {AMOUNT} == '0.0' %}}x{{% endif %}}", 0),
+        ("{% if order.lineItems.size == 1 %}x{% endif %}{% if order.id.size == 3 %}x{% endif %}", 0),
+        ("{% for l in order.lineItems %}{% if l.quantity == 1 %}x{% endif %}{% endfor %}", 0),
+    ],
+)
+def test_an_amount_compared_with_a_number_by_its_equality_is_an_error(text: str, found: int) -> None:
+    """Reports at import what a run would fail with. See docs/design/imports-shopify-flow.md#liquid."""
+    listed_errors = errors(flow(began(), http(2, body=text)))
+    assert [error.code for error in listed_errors] == ["expression_feature"] * found
+    assert all(f"“{AMOUNT}” with a number" in error.message for error in listed_errors)
+
+
 def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
     """Names the step and the path in a `parameter` error.
 

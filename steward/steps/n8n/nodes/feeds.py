@@ -2,9 +2,10 @@
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
 from types import MappingProxyType
+from xml.sax.saxutils import escape, quoteattr
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -28,6 +29,7 @@ from steward.steps.workflow.step_types import (
 )
 
 MAX_ENTRIES = 10_000
+_Convert = Callable[[JsonObject, Sequence[str]], dict[str, JsonValue]]
 
 _ACCEPT = {"accept": "application/rss+xml, application/atom+xml, application/xml;q=0.9, */*;q=0.5"}
 _AS_LISTS = Params({"options": {"explicitArray": True, "mergeAttrs": False}})
@@ -38,6 +40,10 @@ _FIELDS = MappingProxyType(
 )
 _PLAIN = ("title", "link", "pubDate", "author", "summary", "content:encoded", "enclosure", "dc:creator")
 _PLAIN_AFTER = ("dc:date", "comments")
+_ITUNES = (
+    *("author", "subtitle", "summary", "explicit", "duration"),
+    *("image", "episode", "season", "keywords", "episodeType"),
+)
 
 
 class RssFeedReadNode(StepType):
@@ -101,18 +107,29 @@ def _decoded(body: bytes, content_type: str) -> str:
 def entries_in(text: str, custom: Sequence[str] = ()) -> list[dict[str, JsonValue]]:
     """Parses the entries of a feed. Raises ItemFailed if the text is no feed or too long."""
     document = read_xml(text.strip(), _AS_LISTS)
-    root, value = next(iter(document.items()), ("", None))
-    if root == "feed":
-        entries, convert = _members(value, "entry"), _atom
-    elif root in ("rss", "rdf:RDF"):
-        channel = next(iter(_members(value, "channel")), None)
-        entries = [*_members(channel, "item"), *(_members(value, "item") if root == "rdf:RDF" else ())]
-        convert = _rss
-    else:
-        raise ItemFailed("The address answers with no feed of RSS or Atom.")
+    entries, convert = _entries(*next(iter(document.items()), ("", None)))
     if len(entries) > MAX_ENTRIES:
         raise ItemFailed(f"The feed has more than {MAX_ENTRIES:,} entries.")
     return [convert(entry if isinstance(entry, Mapping) else {}, custom) for entry in entries]
+
+
+def _entries(root: str, value: JsonValue) -> tuple[list[AnyJson], _Convert]:
+    """Returns the entries of a feed, and what makes an item of one. Raises ItemFailed."""
+    if root == "feed":
+        return _members(value, "entry"), _atom
+    if root == "rdf:RDF":
+        return _members(value, "item"), _rss
+    version = _attribute(value, "version")
+    channels = _members(value, "channel")
+    if root != "rss" or not version.startswith(("2", "0.9")) or not channels:
+        raise ItemFailed("The address answers with no feed of RSS or Atom.")
+    is_podcast = version.startswith("2") and _attribute(value, "xmlns:itunes")
+    return _members(channels[0], "item"), _podcast if is_podcast else _rss
+
+
+def _attribute(value: JsonValue, name: str) -> str:
+    attributes = value.get("$") if isinstance(value, Mapping) else None
+    return str(attributes.get(name, "")) if isinstance(attributes, Mapping) else ""
 
 
 def _members(value: JsonValue, name: str) -> list[AnyJson]:
@@ -149,13 +166,25 @@ def _rss(entry: JsonObject, custom: Sequence[str]) -> dict[str, JsonValue]:
         item["guid"] = guid
     if "category" in entry:
         item["categories"] = entry["category"]
+    if about := _attribute(entry, "rdf:about"):
+        item["rdf:about"] = about
     return _dated(item)
+
+
+def _podcast(entry: JsonObject, custom: Sequence[str]) -> dict[str, JsonValue]:
+    item = _rss(entry, custom)
+    about: dict[str, JsonValue] = {}
+    for name in _ITUNES:
+        values = _members(entry, f"itunes:{name}")
+        if values:
+            about[name] = (_attribute(values[0], "href") if name == "image" else "") or values[0]
+    return {**item, "itunes": about}
 
 
 def _atom(entry: JsonObject, custom: Sequence[str]) -> dict[str, JsonValue]:
     item = _copied(entry, ((name, name) for name in custom))
     title = _first(entry, "title")
-    if isinstance(title, str) and title:
+    if title is not js.UNDEFINED and title != "":
         item["title"] = title
     link = _link(_members(entry, "link"))
     if link is not None:
@@ -169,6 +198,7 @@ def _atom(entry: JsonObject, custom: Sequence[str]) -> dict[str, JsonValue]:
         item["author"] = name
     _add_content(item, entry, "content", "content")
     _add_content(item, entry, "summary", "summary")
+    item.pop("summarySnippet", None)
     identifier = _first(entry, "id")
     if identifier is not js.UNDEFINED:
         item["id"] = identifier
@@ -183,10 +213,33 @@ def _link(links: Sequence[AnyJson]) -> JsonValue:
 
 
 def _add_content(item: dict[str, JsonValue], entry: Mapping[str, AnyJson], name: str, field: str) -> None:
-    content = _first(entry, name)
-    if isinstance(content, str):
+    content = _text_of(entry, name)
+    if content is not None:
         item[field] = content
         item[f"{field}Snippet"] = _snippet(content)
+
+
+def _text_of(entry: Mapping[str, AnyJson], name: str) -> str | None:
+    """Returns the text of an element, or its elements written as text within a `div`."""
+    content = _first(entry, name)
+    if isinstance(content, Mapping):
+        return _markup("div", content)
+    return content if isinstance(content, str) else None
+
+
+def _markup(name: str, value: JsonValue) -> str:
+    """Writes an element that was read: its text before its elements."""
+    fields = value if isinstance(value, Mapping) else {"_": value}
+    attributes = fields.get("$", {})
+    pairs = attributes.items() if isinstance(attributes, Mapping) else ()
+    opening = name + "".join(f" {key}={quoteattr(str(text))}" for key, text in pairs)
+    inside = escape(str(fields.get("_", "")))
+    for key, members in fields.items():
+        if key not in ("$", "_"):
+            inside += "".join(
+                _markup(key, member) for member in (members if isinstance(members, list) else ())
+            )
+    return f"<{opening}>{inside}</{name}>" if inside else f"<{opening}/>"
 
 
 _BLOCKS = re.compile(r"([^\n])</?(?:h|br|p|ul|ol|li|blockquote|section|table|tr|div)[^>]*>([^\n])", re.DOTALL)

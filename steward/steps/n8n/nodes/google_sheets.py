@@ -91,10 +91,10 @@ class GoogleSheetsNode(StepType):
             yield StepProblem("error", "parameter", message)
         if node.get("resource", "sheet") != "sheet":
             message = "It makes or removes a whole spreadsheet, which is not supported. Remove the step."
-            yield StepProblem("error", "parameter", message)
+            yield StepProblem("error", "parameter", message, is_operation=True)
         elif _operation(node) not in READS | _WRITES:
             message = f"Its operation “{_operation(node)[:40]}” is not supported. Remove the step."
-            yield StepProblem("error", "parameter", message)
+            yield StepProblem("error", "parameter", message, is_operation=True)
         elif _operation(node) in ("clear", "delete", "create"):
             yield from form_problems(node, _operation(node))
         if node.get("rawData") and (_operation(node) not in ("read", "update") or node.version >= 3):

@@ -66,7 +66,7 @@ class MicrosoftTeamsNode(StepType):
             message = (
                 "Of Teams only creating a message is carried. Create a channel message, or remove the step."
             )
-            yield StepProblem("error", "parameter", message)
+            yield StepProblem("error", "parameter", message, is_operation=True)
             return
         message = (
             "It writes to the channel of the connection bound to it, not to the one in the file."

@@ -101,10 +101,10 @@ class StoreNode(StepType, ABC):
         resource, operation = self.resource_of(node), operation_of(node)
         if resource not in self.resources:
             words = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
-            yield StepProblem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words, is_operation=True)
         elif operation not in READS | {"update"}:
             words = f"The operation “{operation[:40]}” is not supported: objects are read and updated only."
-            yield StepProblem("error", "parameter", f"{words} Remove the step.")
+            yield StepProblem("error", "parameter", f"{words} Remove the step.", is_operation=True)
         if operation == "update":
             fields = node.get("updateFields", {})
             for name in fields if isinstance(fields, Mapping) else ():

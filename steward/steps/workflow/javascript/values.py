@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Final, TypeGuard
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
@@ -46,7 +47,7 @@ def number_text(value: float) -> str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
+        return str(int(Decimal(repr(value))))  # its shortest digits, then zeros
     digits, _, exponent = repr(value).partition("e")
     if not exponent:
         return digits
@@ -112,7 +113,7 @@ def _quoted(value: str) -> str:
 
 _BLANKS = " \t\n\r\v\f\u00a0\ufeff\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 _BLANKS += "\u2028\u2029\u202f\u205f\u3000"
-_DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\Z")
+_DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\Z", re.ASCII)
 _RADIX = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)\Z")
 
 
