@@ -195,6 +195,6 @@ async def _find_full_organizations(worker: Worker) -> bool:
     ctx = worker.ctx
     cap = ctx.worker_rules.organization_concurrency
     if ctx.worker_rules.concurrency > cap or ctx.engine.dialect == "postgresql":
-        full = Autocommit(partial(transitions.full, cap=cap))
+        full = Autocommit(partial(transitions.full_organizations, cap=cap))
         worker.full = await ctx.engine.read(ctx.clock.now(), full)
     return False

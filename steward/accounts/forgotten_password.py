@@ -105,7 +105,7 @@ async def prepare(
         person = await password_resets.by_token(tx, token_hash)
         if person is None:
             return None, ()
-        return await people.known(tx, person), await memberships(tx, person)
+        return await people.with_password(tx, person), await memberships(tx, person)
 
     account, joined = await engine.read(now, load)
     if account is None or not account.person.active:
@@ -123,7 +123,7 @@ async def reset(tx: Tx, prepared: PreparedReset) -> ResetDone:
     Raises ValidationFailed (`token`) when the link was used or the account disabled since `prepare`.
     """
     await people.lock(tx, prepared.person)
-    account = await people.known(tx, prepared.person)
+    account = await people.with_password(tx, prepared.person)
     is_used = await password_resets.use(tx, prepared.token_hash, prepared.person)
     if account is None or not account.person.active or not is_used:
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})

@@ -113,8 +113,8 @@ def _is_good(candidate: _Candidate, request: LoginRequest, ring: KeyRing) -> boo
         is_secret,
         record.enabled,
         record.member_active,
-        secrets.same(folded(request.username), record.username_norm),
-        secrets.same(folded(request.organization_name), folded(record.organization_name)),
+        secrets.is_equal(folded(request.username), record.username_norm),
+        secrets.is_equal(folded(request.organization_name), folded(record.organization_name)),
     )
     return all(checks)
 

@@ -41,7 +41,7 @@ async def prepare(
     await attempts.count(engine, now, {"email": folded(person.email)}, limit=max_attempts)
 
     async def load(tx: Tx) -> tuple[people.PersonWithPassword | None, tuple[Membership, ...]]:
-        return await people.known(tx, person.id), await memberships(tx, person.id)
+        return await people.with_password(tx, person.id), await memberships(tx, person.id)
 
     account, memberships_of_person = await engine.read(now, load)
     if account is None:
@@ -66,7 +66,7 @@ async def change(tx: Tx, session: Session, renewed: PasswordRenewal) -> OpenedSe
     """
     person = session.person.id
     await people.lock(tx, person)
-    account = await people.known(tx, person)
+    account = await people.with_password(tx, person)
     if account is None or account.password_hash != renewed.before:
         raise Unavailable(retry_after=1)
     await people.set_password_hash(tx, person, renewed.after)

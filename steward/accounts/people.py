@@ -106,7 +106,7 @@ async def resolve(tx: Tx, id_or_email: str) -> Person:
     if account is not None:
         return account.person
     if id_or_email.isascii() and id_or_email.isdigit():
-        by_id = await people.known(tx, PersonId(int(id_or_email)))
+        by_id = await people.with_password(tx, PersonId(int(id_or_email)))
         if by_id is not None and not by_id.unclaimed:
             return by_id.person
     raise NotFound(f"There is no person {id_or_email!r}. Give their id or e-mail address.")

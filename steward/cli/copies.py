@@ -60,7 +60,7 @@ async def restore(args: CliArgs) -> Facts:
         with _removed_afterwards(fresh):
             try:
                 copy = await asyncio.to_thread(copies.inspect, source)
-                await asyncio.to_thread(copies.lay_out, source, fresh)
+                await asyncio.to_thread(copies.restore_copy, source, fresh)
                 to_check = await _prepare(args, settings, fresh, copy)
             except InvalidBackup as error:
                 raise CommandFailed("damaged", str(error)) from error
@@ -145,7 +145,7 @@ def _locked(target: Path) -> IO[str]:
 
 def _refuse_full(settings: Settings, target: Path, source: Path) -> None:
     expected_names = {*_UNTOUCHED, target.name + ".lock"}
-    sources = {source.resolve(), copies.beside(source).resolve()}
+    sources = {source.resolve(), copies.hash_file(source).resolve()}
     folder = settings.data_dir
     entries = [*folder.iterdir()] if folder.exists() else []
     other_files = [

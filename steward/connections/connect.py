@@ -154,9 +154,9 @@ async def connect(
 
     Raises ValidationFailed when the account is connected already.
     """
-    names = _names(tried.settings.subject, tried.health.facts)
+    names = _identities(tried.settings.subject, tried.health.facts)
     for other in await connections.find(tx, actor.org, kind=tried.kind):
-        if names & _names(other.facts.get("subject"), other.facts):
+        if names & _identities(other.facts.get("subject"), other.facts):
             message = (
                 f"This is connected already, as {other.name} (number {other.integration_id})."
                 if other.state is ConnectionState.CONNECTED
@@ -199,7 +199,7 @@ async def connect(
     return CheckedConnection(connection, report(tried.health, tried.checked_at))
 
 
-def _names(subject: object, facts: JsonObject) -> set[object]:
+def _identities(subject: object, facts: JsonObject) -> set[object]:
     """Returns the identities of an account: from its settings, and from its own answer if it gave one."""
     return {subject, facts.get(IDENTITY, subject)}
 
@@ -214,8 +214,8 @@ async def reconnect(
     before = await _get(tx, actor.org, integration)
     if before.state is ConnectionState.CONNECTED:
         raise WrongState("This connection is connected. Disconnect it first to give it other keys.")
-    names = _names(tried.settings.subject, tried.health.facts)
-    if not names & _names(before.facts.get("subject"), before.facts):
+    names = _identities(tried.settings.subject, tried.health.facts)
+    if not names & _identities(before.facts.get("subject"), before.facts):
         message = "This leads to another account than before. Connect that one as a new connection."
         raise _bad({next(iter(tried.settings.plain), ""): [message]})
     version = before.version + 1

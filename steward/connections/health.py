@@ -40,27 +40,27 @@ class ConnectionChecks:
     log: Log
 
 
-async def check_due(upkeep: ConnectionChecks) -> bool:
+async def check_due(checks: ConnectionChecks) -> bool:
     """Checks the connections that are due, one after the other. Returns whether there were any."""
-    due = await upkeep.engine.read(upkeep.clock.now(), connections.due_for_check)
+    due = await checks.engine.read(checks.clock.now(), connections.due_for_check)
     for org, integration in due:
-        await check(upkeep, org, integration)
+        await check(checks, org, integration)
     return bool(due)
 
 
-async def check(upkeep: ConnectionChecks, org: OrgId, integration: IntegrationId) -> None:
+async def check(checks: ConnectionChecks, org: OrgId, integration: IntegrationId) -> None:
     """Checks one account and stores the result; refused keys count only after a second refusal."""
-    engine, clock = upkeep.engine, upkeep.clock
-    claim = partial(_claim_check, vault=upkeep.vault, org=org, integration=integration)
+    engine, clock = checks.engine, checks.clock
+    claim = partial(_claim_check, vault=checks.vault, org=org, integration=integration)
     try:
         opened = await engine.write(clock.now(), claim, org=org)
     except CannotOpen as error:
-        upkeep.log.error("connection_not_opened", error, org=org, integration=integration)
+        checks.log.error("connection_not_opened", error, org=org, integration=integration)
         return
     if opened is None:
         return
     connection, secrets = opened
-    health = await connecting.check_again(upkeep.vault, connection, secrets)
+    health = await connecting.check_again(checks.vault, connection, secrets)
     try:
         await engine.write(clock.now(), partial(_record_result, was=connection, health=health), org=org)
     except (NotFound, StaleVersion, WrongState):

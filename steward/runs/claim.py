@@ -134,10 +134,10 @@ async def _start_batch(tx: Tx, requests: Sequence[_StartRequest]) -> list[_Start
 
 def _takes_fast_path(leased: LeasedRun, templates: Templates) -> bool:
     """Returns whether nothing refuses the run, and only its own rows are to be written."""
-    run, hot, automation = leased.run, leased.hot, leased.automation
+    run, state, automation = leased.run, leased.state, leased.automation
     return (
-        hot.status is RunStatus.QUEUED
-        and hot.started_at is None
+        state.status is RunStatus.QUEUED
+        and state.started_at is None
         and run.event is None
         and run.undo_of is None
         and leased.is_on
@@ -169,7 +169,7 @@ def _to_begin(lease: Lease, run: Run, automation: Automation, **more: JsonValue)
 
 def _claimed_run(leased: LeasedRun, to_begin: RunToBegin, now: datetime) -> ClaimedRun:
     run = replace(leased.run, status=RunStatus.RUNNING, started_at=now)
-    state = replace(leased.hot, started_at=now)
+    state = replace(leased.state, started_at=now)
     return ClaimedRun(leased.lease, run, state, leased.automation, (to_begin.started,))
 
 

@@ -41,10 +41,10 @@ async def why_not_served(engine: Engine, now: datetime) -> str | None:
 
     See docs/design/storage.md#backup-and-restore.
     """
-    standing = await engine.read(now, restored.standing)
-    if standing.preparation is not None:
-        return _unfinished(standing.preparation)
-    if standing.kept in (None, standing.present) or await living_workers(engine, now):
+    server = await engine.read(now, restored.server_state)
+    if server.preparation is not None:
+        return _unfinished(server.preparation)
+    if server.kept in (None, server.present) or await living_workers(engine, now):
         return None
     return _OTHER_HISTORY
 
@@ -79,9 +79,9 @@ async def accept(engine: Engine, now: datetime) -> None:
 
     Raises WrongState while a restored database is not prepared to its end.
     """
-    standing = await engine.read(now, restored.standing)
-    if standing.preparation is not None:
-        raise WrongState(_unfinished(standing.preparation))
+    server = await engine.read(now, restored.server_state)
+    if server.preparation is not None:
+        raise WrongState(_unfinished(server.preparation))
     await engine.write(now, restored.keep_history)
 
 

@@ -43,7 +43,7 @@ def hash_value(value: str) -> bytes:
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
 
 
-def same(first: str | bytes, second: str | bytes) -> bool:
+def is_equal(first: str | bytes, second: str | bytes) -> bool:
     """Returns whether the values are equal, in constant time."""
     return hmac.compare_digest(_bytes(first), _bytes(second))
 

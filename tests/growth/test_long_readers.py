@@ -33,7 +33,7 @@ async def test_the_check_for_full_organizations_reads_no_dead_runs(
 
     async def pages() -> int:
         counting.take()
-        await cast("Engine", counting).read(clock.now(), partial(transitions.full, cap=CAP))
+        await cast("Engine", counting).read(clock.now(), partial(transitions.full_organizations, cap=CAP))
         return counting.take()
 
     await work(CAP - 1)

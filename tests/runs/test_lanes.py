@@ -130,5 +130,5 @@ async def test_a_full_organization_is_left_out(shop: Shop) -> None:
     hired = await shop.registered_worker()
     claimed = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=20, full=[shop.owner.org])
     assert [lease.run for lease in claimed] == [theirs.id]
-    full = partial(transitions.full, cap=1)
+    full = partial(transitions.full_organizations, cap=1)
     assert await shop.engine.read(shop.clock.now(), full) == [other.owner.org]

@@ -39,8 +39,8 @@ def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
     value = secrets.new_value()
     assert len(value) == 43
     assert len(secrets.hash_value(value)) == 32
-    assert secrets.same(value, value.encode())
-    assert not secrets.same(value, value[:-1])
+    assert secrets.is_equal(value, value.encode())
+    assert not secrets.is_equal(value, value[:-1])
 
 
 def test_a_password_is_rehashed_when_the_cost_has_risen() -> None:

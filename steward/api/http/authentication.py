@@ -21,7 +21,7 @@ from steward.model.refusals import (
     Refusal,
     Unauthenticated,
 )
-from steward.security.secrets import same
+from steward.security.secrets import is_equal
 from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 
 _SWITCHED_OFF = "Automations are switched off for this organisation"
@@ -98,7 +98,7 @@ def csrf_fault(
         return CsrfFailed()
     if cookie_value is not None:
         sent = headers.get(b"x-csrf-token", b"").decode("latin-1")
-        if not same(sent, csrf_token(cookie_value)):
+        if not is_equal(sent, csrf_token(cookie_value)):
             return CsrfFailed()
     return None
 
@@ -136,7 +136,7 @@ async def admit_token(
     operation = match.operation
     is_counted = _is_scoped(operation) and match.is_api and match.refusal is None
     org, person = OrgId(claims.org), PersonId(claims.person)
-    credential = await credentials.standing(
+    credential = await credentials.token_state(
         tx,
         org,
         person,
@@ -199,7 +199,7 @@ async def admit_session(
     rules, operation = context.rules, match.operation
     is_counted = operation is not None and match.refusal is None and match.csrf_refusal is None
     lifetimes = lifetimes_of(context)
-    found_session = await sessions.standing(
+    found_session = await sessions.session_state(
         tx,
         cookie_hash(cookie_value),
         needed=None if operation is None else _roles(operation),

@@ -445,7 +445,7 @@ async def _require_records(
         if name == "template_id":
             exists = value in context.automation_rules.templates
         else:
-            exists = await presence.has(tx, caller.actor.org, name, value)
+            exists = await presence.exists(tx, caller.actor.org, name, value)
         if not exists:
             raise NotFound
 

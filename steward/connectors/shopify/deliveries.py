@@ -98,7 +98,7 @@ class ShopifyDeliveries:
         awaited_topics: Collection[str] = (),
     ) -> DerivedTopics:
         """Returns the canonical topics of an event."""
-        return topics.derive(event, seen, since=since, seen_at=seen_at, heard=awaited_topics)
+        return topics.derive(event, seen, since=since, seen_at=seen_at, awaited_topics=awaited_topics)
 
     def initial_snapshot(self, event: Event) -> JsonObject | None:
         """Returns the state stored for an object before listening starts."""

@@ -18,7 +18,7 @@ from steward.connectors.shopify.hydration import (
     RecipeReads,
     compiled,
     recipe_of,
-    sort_of,
+    sort_order,
     variables_of,
 )
 from steward.connectors.shopify.paging import StoreQueries
@@ -57,7 +57,7 @@ class FlowReads:
 
     async def read_many(self, query: FlowObjectsQuery) -> list[Plain]:
         """Returns the first `limit` objects in the requested order. Raises CallError."""
-        recipe, order = recipe_of(query.root, query.paths, query.patched), sort_of(query.root, query.sort)
+        recipe, order = recipe_of(query.root, query.paths, query.patched), sort_order(query.root, query.sort)
         if order is None:
             raise Invalid(["sort"], f"“{str(query.sort)[:60]}” is no order {query.root} can be sorted in.")
         variables: Plain = {"query": query.query.strip() or None, "sort": order[0], "reverse": order[1]}

@@ -170,7 +170,7 @@ def variables_of(recipe: Recipe) -> dict[str, str | None]:
     return {name: value for name, value in variables.items() if f"${name}:" in used}
 
 
-def sort_of(root: str, text: str | None) -> tuple[str, bool] | None:
+def sort_order(root: str, text: str | None) -> tuple[str, bool] | None:
     """Returns (key, whether descending) of a sort order such as `UPDATED_AT desc`; None for others."""
     words = re.split(r"[\s:,]+", (text or "").strip())
     if words == [""]:

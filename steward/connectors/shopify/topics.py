@@ -165,7 +165,7 @@ def derive(
     *,
     since: datetime | None,
     seen_at: datetime | None,
-    heard: Collection[str],
+    awaited_topics: Collection[str],
 ) -> DerivedTopics:
     """Returns the canonical topics: the native one, and for caught-up objects also the computed ones."""
     source = TOPIC_SOURCES.get(event.native)
@@ -179,7 +179,7 @@ def derive(
     if snapshot is not None:
         before = _states_before(event, seen, since)
         reached, snapshot = _followed(
-            event, snapshot, before, is_older=_is_older(event, seen_at), heard=heard
+            event, snapshot, before, is_older=_is_older(event, seen_at), awaited_topics=awaited_topics
         )
         topics += reached
     return DerivedTopics(tuple(name for name in TOPICS if name in topics), seen=snapshot)
@@ -212,7 +212,7 @@ def _states_before(event: Event, seen: JsonObject | None, since: datetime | None
 
 
 def _followed(
-    event: Event, state: JsonObject, before: JsonObject, *, is_older: bool, heard: Collection[str]
+    event: Event, state: JsonObject, before: JsonObject, *, is_older: bool, awaited_topics: Collection[str]
 ) -> tuple[list[str], JsonObject]:
     """Returns the topics of states that were reached but not delivered, and the order's state to store.
 
@@ -227,7 +227,7 @@ def _followed(
         elif not is_older and state[name] is True and before.get(name) is False:
             if event.payload.get(_CAUGHT_UP) is True:
                 reached.append(topic)
-            elif topic in heard:
+            elif topic in awaited_topics:
                 snapshot[name] = False
     return reached, snapshot
 
@@ -274,7 +274,7 @@ def _scalars(row: Row) -> dict[str, JsonValue]:
     }
 
 
-def told_fields(topic: str) -> frozenset[str] | None:
+def fields_of_topic(topic: str) -> frozenset[str] | None:
     """Returns the fields that every event of a canonical topic has; None for a topic of no Shopify store.
 
     What was missed and is read later has no states of the object.

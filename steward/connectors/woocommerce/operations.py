@@ -10,7 +10,7 @@ from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.base.inverses import STOCK_NOTE, mirrored, value_restored
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
-from steward.connectors.woocommerce.tag_names import key_among, stored_name, tag_key
+from steward.connectors.woocommerce.tag_names import stored_key, stored_name, tag_key
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -172,7 +172,7 @@ class _WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
         if expected_tags is None or seen_tags is None:
             return expected == actual
         present = set(map(tag_key, seen_tags))
-        return {key_among(tag, present) for tag in expected_tags} == present
+        return {stored_key(tag, present) for tag in expected_tags} == present
 
     def inverse(self, part: Part) -> Inverse:
         """Returns the part that restores the earlier tags; its ids are of the tags before and after."""
@@ -222,7 +222,7 @@ class _WooCommerceTagCreation(StoreOperation[object]):
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         present = {tag_key(str(actual.get("name")))}
-        return key_among(str(expected.get("name")), present) in present
+        return stored_key(str(expected.get("name")), present) in present
 
 
 def _price_problem(command: SetPrice, compare: str | None) -> ItemProblem | None:
@@ -279,7 +279,7 @@ def _minute(time_text: str | None) -> str:
 def _tag_ids(command: SetTags, tags: Sequence[str]) -> dict[str, str]:
     """Returns the ids of the tags that the shop has; the ids of earlier tags serve to restore them."""
     by_key = {tag_key(name): number for name, number in (*command.tag_ids.items(), *command.product.tag_ids)}
-    keys = {tag: key_among(tag, by_key) for tag in tags}
+    keys = {tag: stored_key(tag, by_key) for tag in tags}
     return {tag: by_key[key] for tag, key in keys.items() if key in by_key}
 
 

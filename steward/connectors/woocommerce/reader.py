@@ -39,7 +39,7 @@ from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
 from steward.connectors.woocommerce.pages import MAX_IDS_A_CALL, PREFIX, ListPages, modified_since, number_of
 from steward.connectors.woocommerce.reads import OrderAndCustomerReader
-from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_key
+from steward.connectors.woocommerce.tag_names import sent_name, stored_key, tag_key
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.model.change import Part
 from steward.model.json import JsonValue
@@ -280,7 +280,7 @@ class WooCommerceReader:
         async for page in self._tags(NoParameters()):
             for tag in page.items:
                 ids[tag_key(tag.name)].append(tag.id)
-        keys = dict.fromkeys(key_among(tag, ids) for tag in tags)
+        keys = dict.fromkeys(stored_key(tag, ids) for tag in tags)
         return [number for key in keys for number in ids.get(key, ())]
 
     async def _products_of_skus(self, skus: Sequence[str]) -> tuple[str, ...]:
@@ -323,7 +323,7 @@ class WooCommerceReader:
         async for rows, _ in self._pages.fetch_all("/products/tags", params, "current"):
             for tag_name, number in names_of({"tags": list(rows)}, "tags"):
                 values.setdefault(tag_key(tag_name), {"name": tag_name, "id": number})
-        return values.get(key_among(name, values))
+        return values.get(stored_key(name, values))
 
 
 _PLACES = {

@@ -22,7 +22,7 @@ def tag_key(tag: str) -> str:
     return stored_name(tag).casefold()
 
 
-def key_among(tag: str, present: Container[str]) -> str:
+def stored_key(tag: str, present: Container[str]) -> str:
     """Returns which of the `present` keys a shop stores `tag` under, else the key of `tag`.
 
     That is the tag's own key, or what an older database leaves of it. The tag's own key takes precedence:

@@ -67,7 +67,7 @@ _STATE_OF_KEY = PerEngine(
 )
 
 
-async def standing(
+async def token_state(
     tx: Tx,
     org: OrgId,
     person: PersonId,

@@ -33,7 +33,7 @@ def _person(row: Row) -> Person:
     )
 
 
-def _known(row: Row) -> PersonWithPassword:
+def _with_password(row: Row) -> PersonWithPassword:
     return PersonWithPassword(_person(row), row["password_hash"], bool(row["unclaimed"]))
 
 
@@ -103,13 +103,13 @@ async def by_email(tx: Tx, email_norm: str) -> PersonWithPassword | None:
         f"SELECT {_KNOWN} FROM people WHERE email_norm = :email_norm",
         {"email_norm": email_norm},
     )
-    return None if row is None else _known(row)
+    return None if row is None else _with_password(row)
 
 
-async def known(tx: Tx, person: PersonId) -> PersonWithPassword | None:
+async def with_password(tx: Tx, person: PersonId) -> PersonWithPassword | None:
     """Returns the person with the hash of their password, or None."""
     row = await tx.first(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
-    return None if row is None else _known(row)
+    return None if row is None else _with_password(row)
 
 
 async def invited(tx: Tx) -> list[Person]:

@@ -18,7 +18,7 @@ _FOUND: Mapping[str, str] = {
 }
 
 
-async def has(tx: Tx, org: OrgId, name: str, value: str) -> bool:
+async def exists(tx: Tx, org: OrgId, name: str, value: str) -> bool:
     """Returns whether the record that the path parameter `name` identifies exists; True for other names."""
     sql = _FOUND.get(name)
     if sql is None:

@@ -65,7 +65,7 @@ def _standing(row: Row, session_hash: str) -> SessionState:
     return SessionState(session, bool(row["over"]), from_ms(row["present"]))
 
 
-async def standing(
+async def session_state(
     tx: Tx,
     session_hash: str,
     *,

@@ -95,7 +95,7 @@ async def find(
     if not chosen_facets:
         return AutomationPage([], None)
     conditions, args = _conditions(query)
-    ids = await _few(tx, org, query)
+    ids = await _rarest_matches(tx, org, query)
     if ids is not None:
         matches = await _matches(
             tx,
@@ -128,7 +128,10 @@ async def _keys(
     """Returns the next keys of a list in its order, after `after`; by next run, with those of every facet."""
     args = _after_args(after) | {"org": org, "limit": limit, "facets": list(chosen_facets)}
     if sort is not Sort.NEXT_RUN:
-        return [(row["value"], row["id"]) for row in await tx.all(walk(chosen_facets, sort, after), args)]
+        return [
+            (row["value"], row["id"])
+            for row in await tx.all(list_statement(chosen_facets, sort, after), args)
+        ]
     rows = []
     if after is None or after[0] is not None:
         condition = "(s.next_run_at, s.automation_id) > (:after, :after_id)"
@@ -168,7 +171,7 @@ async def _matches(
     return [record(row) for row in rows]
 
 
-async def _few(tx: Tx, org: OrgId, query: AutomationFilter) -> list[AutomationId] | None:
+async def _rarest_matches(tx: Tx, org: OrgId, query: AutomationFilter) -> list[AutomationId] | None:
     """Returns all automations that match the rarest filter; None when every filter may match many."""
     for value, conditions in (
         (query.updated_since, ["a.updated_at >= :value"]),
@@ -190,7 +193,7 @@ async def _few(tx: Tx, org: OrgId, query: AutomationFilter) -> list[AutomationId
     return None
 
 
-def walk(chosen_facets: Collection[int], sort: Sort, after: SortKey | None = None) -> PerEngine:
+def list_statement(chosen_facets: Collection[int], sort: Sort, after: SortKey | None = None) -> PerEngine:
     """Returns the statement that reads `value` and `id` in the order of a list, except by next run."""
     # As in lists of runs: SQLite merges the facets, PostgreSQL, where planning costs, has one plan for all.
     column = "name_folded" if sort is Sort.NAME else "created_at"

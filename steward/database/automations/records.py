@@ -254,11 +254,11 @@ def _trigger(row: Row) -> Trigger:
     trigger = _kept(row["trigger_json"])
     if not isinstance(trigger, EventTrigger):
         return trigger
-    heard: str = row["delivery"] or _OFF
+    delivery: str = row["delivery"] or _OFF
     return replace(
         trigger,
-        listening=_LISTENING[heard[0]],
-        reason=heard[1:] or None,
+        listening=_LISTENING[delivery[0]],
+        reason=delivery[1:] or None,
         events_dropped=row["events_dropped"] or 0,
         events_dropped_at=from_ms_or_none(row["events_dropped_at"]),
     )

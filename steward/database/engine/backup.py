@@ -39,7 +39,7 @@ def take(source: Path, target: Path, now: datetime) -> BackupCopy:
 
     Only the owner can read the two files. Raises FileExistsError when one of them exists already.
     """
-    for backup_path in (target, beside(target)):
+    for backup_path in (target, hash_file(target)):
         if backup_path.exists():
             raise FileExistsError(backup_path)
     making = target.with_name(target.name + ".partial")
@@ -58,14 +58,14 @@ def take(source: Path, target: Path, now: datetime) -> BackupCopy:
     finally:
         with contextlib.suppress(FileNotFoundError):
             making.unlink()
-    with open_to_write(beside(target)) as out:
+    with open_to_write(hash_file(target)) as out:
         out.write(f"{integrity.sha256}  {target.name}\n")
-    _flush(beside(target))
+    _flush(hash_file(target))
     _flush(target.parent)
     return integrity
 
 
-def beside(copy: Path) -> Path:
+def hash_file(copy: Path) -> Path:
     """Returns the path of the copy's hash file, which `sha256sum --check` can read."""
     return copy.with_name(copy.name + ".sha256")
 
@@ -79,9 +79,9 @@ def inspect(copy: Path) -> BackupCopy:
     with copy.open("rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
-    if beside(copy).exists() and beside(copy).read_text().split()[0] != digest.hexdigest():
+    if hash_file(copy).exists() and hash_file(copy).read_text().split()[0] != digest.hexdigest():
         raise InvalidBackup(
-            f"{copy.name} is not what was written: its SHA-256 differs from {beside(copy).name}."
+            f"{copy.name} is not what was written: its SHA-256 differs from {hash_file(copy).name}."
         )
     try:
         with _opened(copy) as copy_file:
@@ -95,7 +95,7 @@ def inspect(copy: Path) -> BackupCopy:
     return BackupCopy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken_at))
 
 
-def lay_out(copy: Path, target: Path) -> None:
+def restore_copy(copy: Path, target: Path) -> None:
     """Creates a database file from a copy; only its owner can read the file.
 
     Raises FileExistsError when `target` exists.

@@ -27,13 +27,13 @@ class Wakeups:
     def __init__(
         self,
         url: str,
-        heard: Callable[[str], None],
+        on_hint: Callable[[str], None],
         *,
         clock: Clock,
         check_every: float = _CHECK_EVERY_SECONDS,
     ) -> None:
         self._hosts = Hosts(url)
-        self._heard = heard
+        self._on_hint = on_hint
         self._clock = clock
         self._check_every = check_every  # seconds
         self._wanted: set[str] = set()
@@ -88,7 +88,7 @@ class Wakeups:
                     await ear.add_listener(_CHANNEL, self._hear)
                     wait = 1.0
                     for kind in KINDS:  # covers hints that were missed while disconnected
-                        self._heard(kind)
+                        self._on_hint(kind)
                     await self._watch(ear, ended)
                 finally:
                     ear.terminate()
@@ -122,7 +122,7 @@ class Wakeups:
     def _hear(self, _connection: Any, teller: int, _channel: str, kind: str) -> None:
         is_own = self._voice is not None and teller == self._voice.get_server_pid()
         if kind in KINDS and not is_own:  # this process needs no hint of its own work
-            self._heard(kind)
+            self._on_hint(kind)
 
 
 async def _to_its_end(call: asyncio.Task[Any]) -> Any:

@@ -149,7 +149,7 @@ async def add_closed(
 
 
 async def touch_none(tx: Tx, org: OrgId) -> None:
-    """Runs a statement that changes no row, so that no message takes as long as one."""
+    """Runs a statement that changes no row but takes as long as storing a message."""
     await tx.execute("UPDATE messages SET error = error WHERE org_id = :org AND id = ''", {"org": org})
 
 

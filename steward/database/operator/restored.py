@@ -63,7 +63,7 @@ class ServerState:
     preparation: RestoreProgress | None
 
 
-async def standing(tx: Tx) -> ServerState:
+async def server_state(tx: Tx) -> ServerState:
     """Returns the last served history, the current one, and a preparation that has not ended."""
     row = await tx.first(_READ_STANDING)
     assert row is not None

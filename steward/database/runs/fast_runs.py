@@ -111,7 +111,7 @@ class LeasedRun:
 
     lease: Lease
     run: Run
-    hot: RunState
+    state: RunState
     automation: Automation
     is_on: bool
     connected: Collection[IntegrationId]

@@ -11,7 +11,7 @@ from steward.model.ids import AutomationId, OrgId, RunId
 # The number of names that one search compares, in alphabetical order.
 _MAX_NAMES = 5_000
 _RUN = "runs.id, runs.automation_name, runs.status, runs.mode, runs.message, runs.queued_at"
-_NAMES = lists.walk(facets(), lists.Sort.NAME)
+_NAMES = lists.list_statement(facets(), lists.Sort.NAME)
 _NAMED = (
     "SELECT a.id, a.name, a.state, a.store_label FROM ({names}) AS page"
     " JOIN automations AS a ON a.org_id = :org AND a.id = page.id WHERE {conditions}"

@@ -98,7 +98,7 @@ async def claim(
     return Claim(leases, int(in_order[-1]["vt"]), int(rows[0]["clock"]))
 
 
-async def full(tx: Tx, cap: int) -> list[OrgId]:
+async def full_organizations(tx: Tx, cap: int) -> list[OrgId]:
     """Returns the organizations with `cap` or more leased runs; none if workers have fewer slots."""
     rows = await tx.all(
         PerEngine(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steward.connectors.shopify.topics import told_fields
+from steward.connectors.shopify.topics import fields_of_topic
 from steward.imports.n8n.field_reads import (
     SCRIPTS,
     FieldRead,
@@ -80,7 +80,7 @@ def _sources(plan: Plan, nodes: Iterable[Node]) -> Iterator[tuple[str, KnownFiel
 
 def _event_fields(entry: PlanTrigger) -> KnownFields | None:
     topic = entry.topics[0]
-    event_fields = told_fields(topic)
+    event_fields = fields_of_topic(topic)
     is_read = not topic.endswith(("/delete", "/tags_added"))
     noun = topic.partition("/")[0].removesuffix("s") if is_read else ""
     return None if event_fields is None else {**dict.fromkeys(event_fields), **KNOWN_FIELDS.get(noun, {})}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from steward.connectors.base.queries import FLOW_OBJECTS, FlowObjectsQuery
-from steward.connectors.shopify.hydration import sort_of
+from steward.connectors.shopify.hydration import sort_order
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
@@ -43,7 +43,7 @@ class Fetch(FlowType):
                 f"It reads more than {_MAX_OBJECTS} at once. Ask for at most {_MAX_OBJECTS}.",
             )
         sort = definition.config.get("sort")
-        if isinstance(sort, str) and sort_of(self.root, sort) is None:
+        if isinstance(sort, str) and sort_order(self.root, sort) is None:
             message = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order again."
             yield StepProblem("error", "parameter", message)
 

@@ -19,7 +19,7 @@ from steward.connectors.shopify.hydration import (
     compile_read,
     compiled,
     recipe_of,
-    sort_of,
+    sort_order,
     variables_of,
 )
 from steward.connectors.shopify.schema_table import LISTS, FieldShape, schema_table
@@ -180,9 +180,9 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
     assert [entry["title"] for entry in some] == ["More 000", "More 001", "More 002"]
     with pytest.raises(Invalid):
         await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "", "price"))
-    assert [sort_of("orders", text) for text in ("", "created_at:desc", "UPDATED_AT_ASC", "x", "id up")] == [
-        *(("ID", False), ("CREATED_AT", True), ("UPDATED_AT", False), None, None)
-    ]
+    assert [
+        sort_order("orders", text) for text in ("", "created_at:desc", "UPDATED_AT_ASC", "x", "id up")
+    ] == [*(("ID", False), ("CREATED_AT", True), ("UPDATED_AT", False), None, None)]
 
 
 @pytest.mark.parametrize(
