@@ -84,7 +84,7 @@ SCRIPTS = {
     "const scrypt = (text) => text; return { v: scrypt(crypto.randomUUID()) };": [],
     "return { u: $execution.resumeUrl, f: $execution?.resumeFormUrl, i: $execution.id };": ["error", "error"],
     "$execution.customData.set('a', 'b'); return { customData: $json.customData };": ["error", "warning"],
-    "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],
+    "return $input.all().map(i => ({ a: i.json.price.toLocaleString('ja-JP') }));": ["note"],
 }
 
 

@@ -127,6 +127,13 @@ WRITTEN = {
     "$now.setLocale('de').toLocaleString()": "15.1.2026",
     "$now.setLocale('es').toLocaleString(DateTime.DATE_HUGE)": "jueves, 15 de enero de 2026",
     "$now.setLocale('pt-BR').toLocaleString({ month: 'short', day: 'numeric' })": "15 de jan.",
+    "new Date(0).toLocaleDateString('en-CA', { timeZone: 'America/Toronto' })": "1969-12-31",
+    "new Date(0).toLocaleString('en-CA')": "1970-01-01, 12:00:00 a.m.",
+    "new Date(0).toLocaleString('sv-SE')": "1970-01-01 00:00:00",
+    "new Date(0).toLocaleDateString('sv', { weekday: 'short', month: 'numeric', day: 'numeric' })": "tors 1/1",
+    "new Date(0).toLocaleDateString('sv', { month: 'numeric', day: '2-digit', year: 'numeric' })": "1970-1-01",
+    "new Date(0).toLocaleDateString('en-CA', { dateStyle: 'full' })": "Thursday, January 1, 1970",
+    "(-1234.5).toLocaleString('sv-SE', { style: 'currency', currency: 'SEK' })": "\u22121\u00a0234,50\u00a0kr",
     "$now.setZone('Nowhere/Else').isValid": False,
     "new Date('2026-01-15T10:00:00Z') - $now": 0,
     "Date.now() === +$now": True,
@@ -135,7 +142,7 @@ WRITTEN = {
 
 
 async def test_numbers_and_dates_are_written_as_their_places_write_them(evaluator: Evaluator) -> None:
-    """Formats numbers and dates in English, and in the common ways of seven other locales.
+    """Formats numbers and dates in English, and in the common ways of nine other locales.
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """

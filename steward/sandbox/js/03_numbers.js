@@ -113,7 +113,7 @@ class NumberFormatting {
     const zero = !/[1-9∞]/.test(text);
     const signDisplay = options.signDisplay ?? 'auto';
     const negative = minus && !(signDisplay === 'never' || (zero && (signDisplay === 'exceptZero' || signDisplay === 'negative')));
-    if (negative) return options.currencySign === 'accounting' && options.style === 'currency' ? `(${text})` : `-${text}`;
+    if (negative) return options.currencySign === 'accounting' && options.style === 'currency' ? `(${text})` : `${region?.minus ?? '-'}${text}`;
     return (signDisplay === 'always' || (signDisplay === 'exceptZero' && !zero)) && odd !== 'NaN' && !minus ? `+${text}` : text;
   }
   formatToParts() {

@@ -9,8 +9,10 @@ const REGIONS = {
   'it-IT': { sep: '/', padded: true, timed: ' ', weekday: ' ', at: ' alle ore ', signs: { USD: 'USD', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '%', after: true, grouped: 5 },
   'nl-NL': { sep: '-', timed: ' ', weekday: ' ', at: ' om ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0', inner: true },
   'pt-BR': { sep: '/', padded: true, timed: ', ', weekday: ', ', at: ' às ', of: ' de ', always: true, signs: { USD: 'US$', EUR: '€', GBP: '£', BRL: 'R$' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0' },
+  'en-CA': { iso: true, timed: ' ', at: ' at ', signs: { CAD: '$', USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric', twelve: true },
+  'sv-SE': { iso: true, slash: '/', timed: ' ', weekday: ' ', at: ' kl. ', short: ' ', numeric: ' ', signs: { SEK: 'kr', USD: 'US$', EUR: '€', NOK: 'Nkr', DKK: 'Dkr' }, shortYear: 'numeric', group: '\u00a0', point: ',', percent: '\u00a0%', after: true, minus: '\u2212' },
 };
-const PERIODS = { 'en-GB': ['am', 'pm'], 'es-ES': ['a. m.', 'p. m.'], 'nl-NL': ['a.m.', 'p.m.'] };
+const PERIODS = { 'en-GB': ['am', 'pm'], 'en-CA': ['a.m.', 'p.m.'], 'es-ES': ['a. m.', 'p. m.'], 'nl-NL': ['a.m.', 'p.m.'] };
 
 /** The region of a locale, with its tag; null for American English and for an unknown locale. */
 const regionOf = (locale) => {
@@ -31,7 +33,7 @@ const numberIn = (region, text, digitsBefore) => {
 /** An amount of money: digits as the region writes them, with its currency sign. */
 const moneyIn = (region, text, currency, code, negative) => {
   const sign = code ? currency : (region.signs[currency] ?? (/^(?:CHF|SEK|NOK|DKK|PLN|CZK|HUF|RON|BGN|TRY)$/.test(currency) ? currency : refuseRegion(region, `Money in ${currency}`)));
-  const minus = negative ? '-' : '';
+  const minus = negative ? (region.minus ?? '-') : '';
   if (region.after) return `${minus}${text}\u00a0${sign}`;
   const gap = region.gap ?? (/[A-Z]$/.test(sign) ? '\u00a0' : '');
   return region.inner ? `${sign}${gap}${minus}${text}` : `${minus}${sign}${gap}${text}`;
@@ -50,10 +52,28 @@ const styleIn = (region, style) => {
 /** Whether the region writes day and month without leading zeros whatever the options say. */
 const bareIn = (region, options) => region.tag === 'es-ES' && (!options.day || (!options.year && !options.weekday));
 
+/** A date in digits as ISO 8601 writes it; without a year as the region does. */
+const isoPartsIn = (region, options, date, words) => {
+  const slashed = region.slash && !options.year;
+  const dashed = options.month && (options.year || (options.day && !slashed));
+  const pad = dashed && (options.weekday || !options.day || options.day === options.month) ? '2-digit' : null;
+  const monthSize = slashed && options.day === 'numeric' && !options.weekday ? 'numeric' : options.month;
+  const day = options.day && part('day', sized(pad ?? options.day, date.getUTCDate()));
+  const month = options.month && part('month', sized(pad ?? monthSize, date.getUTCMonth() + 1));
+  const year = options.year && part('year', sized(options.year, date.getUTCFullYear()));
+  const digits = (slashed ? [day, month] : [year, month, day]).filter(Boolean);
+  const parts = digits.flatMap((digit, index) => (index ? [literal(slashed ? region.slash : '-'), digit] : [digit]));
+  if (!options.weekday) return parts;
+  const weekday = part('weekday', wordOf(words.days, words.formDays, date.getUTCDay(), options.weekday));
+  return digits.length ? [weekday, literal(dashed ? ', ' : ' '), ...parts] : [weekday];
+};
+
 const datePartsIn = (region, options, date, words) => {
   if (options.era) refuseRegion(region, 'An era');
   const month = date.getUTCMonth();
   const worded = /^(?:long|short|narrow)$/.test(options.month ?? '');
+  if (region.iso && !worded) return isoPartsIn(region, options, date, words);
+  if (region.tag === 'en-CA') return dateParts(options, date, words);
   const alone = !options.day && !options.year && !options.weekday;
   const shortMonths = alone ? words.shortMonths : words.formMonths;
   const shortDays = options.day || options.month || options.year ? words.formDays : words.shortDays;
@@ -79,6 +99,7 @@ const datePartsIn = (region, options, date, words) => {
 
 /** Whether an hour below ten has a leading zero: where no width other than the region's is requested. */
 const hourPadded = (region, options) => {
+  if (region.slash && options.weekday && !options.day) return true;
   if (region.bare || (region.tag === 'it-IT' && !options.minute)) return false;
   return options.minute !== '2-digit' && options.second !== '2-digit';
 };
@@ -87,5 +108,5 @@ const hourPadded = (region, options) => {
 const betweenIn = (region, options) => {
   if (options.weekday && !options.day && !options.month) return region.timed;
   if (options.month === 'long') return options.weekday && region.full ? region.full : region.at;
-  return /short|narrow/.test(options.month ?? '') ? ', ' : (region.numeric ?? ', ');
+  return /short|narrow/.test(options.month ?? '') ? (region.short ?? ', ') : (region.numeric ?? ', ');
 };

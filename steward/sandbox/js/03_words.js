@@ -39,6 +39,12 @@ const WORDS = {
     'jan feb mrt apr mei jun jul aug sep okt nov dec',
     'zo ma di wo do vr za',
   ],
+  sv: [
+    'januari februari mars april maj juni juli augusti september oktober november december',
+    'söndag måndag tisdag onsdag torsdag fredag lördag',
+    'jan. feb. mars apr. maj juni juli aug. sep. okt. nov. dec.',
+    'sön mån tis ons tors fre lör',
+  ],
   pt: [
     'janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro',
     'domingo segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado',

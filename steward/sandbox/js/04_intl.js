@@ -95,7 +95,8 @@ class DateTimeFormatting {
     const zone = resolved.timeZone === undefined ? 'UTC' : /^[+-]\d\d?(?::?\d\d)?$/.test(resolved.timeZone) ? resolved.timeZone : canonicalZone(resolved.timeZone);
     if (zone === null) throw new RangeError(`Invalid time zone specified: ${resolved.timeZone}`);
     this.#zone = zone;
-    this.#twelve = resolved.hourCycle ? /^h1[12]$/.test(resolved.hourCycle) : (resolved.hour12 ?? region === null);
+    this.#twelve = resolved.hourCycle ? /^h1[12]$/.test(resolved.hourCycle) : (resolved.hour12 ?? (region === null || region.twelve === true));
+    if (this.#twelve && region?.tag === 'sv-SE') refuseRegion(region, 'A time of twelve hours');
     if (resolved.dayPeriod) fault('Times are not written with a part of the day here. Leave dayPeriod out.');
     if (resolved.dateStyle) Object.assign(resolved, region ? styleIn(region, resolved.dateStyle) : STYLES[resolved.dateStyle]);
     if (resolved.timeStyle) Object.assign(resolved, TIMES[resolved.timeStyle]);
