@@ -130,10 +130,16 @@ WRITTEN = {
     "new Date(0).toLocaleDateString('en-CA', { timeZone: 'America/Toronto' })": "1969-12-31",
     "new Date(0).toLocaleString('en-CA')": "1970-01-01, 12:00:00 a.m.",
     "new Date(0).toLocaleString('sv-SE')": "1970-01-01 00:00:00",
-    "new Date(0).toLocaleDateString('sv', { weekday: 'short', month: 'numeric', day: 'numeric' })": "tors 1/1",
-    "new Date(0).toLocaleDateString('sv', { month: 'numeric', day: '2-digit', year: 'numeric' })": "1970-1-01",
+    "new Date(0).toLocaleDateString('sv', { weekday: 'short', month: '2-digit', day: '2-digit' })": (
+        "tors 01/01"
+    ),
+    "new Date(0).toLocaleDateString('sv', { month: 'numeric', day: '2-digit', year: 'numeric' })": (
+        "1970-1-01"
+    ),
     "new Date(0).toLocaleDateString('en-CA', { dateStyle: 'full' })": "Thursday, January 1, 1970",
-    "(-1234.5).toLocaleString('sv-SE', { style: 'currency', currency: 'SEK' })": "\u22121\u00a0234,50\u00a0kr",
+    "(-1234.5).toLocaleString('sv-SE', { style: 'currency', currency: 'SEK' })": (
+        "\u22121\u00a0234,50\u00a0kr"
+    ),
     "$now.setZone('Nowhere/Else').isValid": False,
     "new Date('2026-01-15T10:00:00Z') - $now": 0,
     "Date.now() === +$now": True,
