@@ -10,8 +10,8 @@ from steward.accounts import keys
 from steward.accounts.passwords import PasswordHasher
 from steward.api import application
 from steward.api.http import static_files as pages
+from steward.api.http.context import AppContext
 from steward.api.http.handler import RequestHandler
-from steward.api.http.operation import AppContext
 from steward.clock import Clock
 from steward.config import Environment, Settings
 from steward.connections.opening import RunAccess, keep_refresh_tokens

@@ -8,20 +8,20 @@ from functools import partial
 
 from steward.connections import health
 from steward.connections.health import ConnectionChecks
-from steward.database.engine.base import Autocommit
 from steward.database.engine.disk_space import RETRY_SECONDS
 from steward.database.operator.status import DELAY_STEPS
-from steward.database.runs import transitions
 from steward.events import catch_up, match, subscription_sync
 from steward.model.notice import ChannelName
 from steward.notifications import close, deliver, fan_out, poll, status
 from steward.notifications.context import NotificationContext
 from steward.occurrences import audit
-from steward.runs import dispatch, tasks
+from steward.runs import dispatch
+from steward.runs.tasks import gauges, maintenance, timers
 from steward.worker import (
     PeriodicTask,
     Worker,
     claim_runs,
+    find_full_organizations,
     heartbeat,
     recover_dead_workers,
     release_orphaned_runs,
@@ -45,25 +45,25 @@ def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1
         PeriodicTask("recover", recovery, partial(recover_dead_workers, worker)),
         PeriodicTask("release_orphans", recovery, partial(release_orphaned_runs, worker)),
         PeriodicTask("claim", worker.poll, partial(claim_runs, worker), hint="ready"),
-        PeriodicTask("find_full", second, partial(_find_full_organizations, worker)),
+        PeriodicTask("find_full", second, partial(find_full_organizations, worker)),
         PeriodicTask("dispatch", dispatch_every, partial(dispatch_due, worker), hint="due"),
         PeriodicTask("match", second, partial(match.match_due, events), hint="event"),
         PeriodicTask("listen", 10 * second, partial(subscription_sync.listen_due, events), hint="listen"),
         PeriodicTask("catch_up", half_minute, partial(catch_up.catch_up_due, events), hint="catch_up"),
         PeriodicTask("check_connections", half_minute, partial(check_connections, worker)),
-        PeriodicTask("closings", 2 * second, partial(tasks.follow_closed_periods, ctx), hint="closings"),
+        PeriodicTask("closings", 2 * second, partial(timers.follow_closed_periods, ctx), hint="closings"),
         PeriodicTask("closing_bounds", minute, partial(_raise_closing_bounds, worker)),
-        PeriodicTask("failed_sign_ins", minute, partial(tasks.record_failed_sign_ins, ctx)),
+        PeriodicTask("failed_sign_ins", minute, partial(timers.record_failed_sign_ins, ctx)),
         PeriodicTask("audit_logs", minute, partial(_check_audit_logs, worker)),
         PeriodicTask("audit", audit.PASS_EVERY, partial(_audit_slots, worker)),
         PeriodicTask("stats", 5 * second, partial(_record_delays, worker)),
         PeriodicTask("gauges", 15 * second, partial(export_gauges, worker)),
-        PeriodicTask("wake", second, partial(tasks.wake_sleeping, ctx)),
-        PeriodicTask("expire_approvals", 10 * second, partial(tasks.expire_approvals, ctx)),
-        PeriodicTask("warn", 15 * second, partial(tasks.warn_of_approvals, ctx)),
+        PeriodicTask("wake", second, partial(timers.wake_sleeping, ctx)),
+        PeriodicTask("expire_approvals", 10 * second, partial(timers.expire_approvals, ctx)),
+        PeriodicTask("warn", 15 * second, partial(timers.warn_of_approvals, ctx)),
         PeriodicTask("queue_limit", minute, partial(expire_unstarted, worker)),
-        PeriodicTask("settle", half_minute, partial(tasks.settle_finished, ctx)),
-        PeriodicTask("progress", 2 * second, partial(tasks.note_progress, ctx)),
+        PeriodicTask("settle", half_minute, partial(timers.settle_finished, ctx)),
+        PeriodicTask("progress", 2 * second, partial(timers.note_progress, ctx)),
         PeriodicTask("retention", minute, partial(apply_retention, worker)),
         PeriodicTask("space", RETRY_SECONDS * second, partial(watch_space, worker)),
         PeriodicTask("partitions", timedelta(hours=1), partial(rotate_partitions, worker)),
@@ -95,18 +95,18 @@ def _notification_tasks(ctx: NotificationContext | None) -> list[PeriodicTask]:
 
 async def _raise_closing_bounds(worker: Worker) -> bool:
     """Forgets closings that have passed, so that slots take the fast path again."""
-    return await tasks.raise_closing_bounds(worker.ctx, worker.ctx.automation_rules.late_limit)
+    return await timers.raise_closing_bounds(worker.ctx, worker.ctx.automation_rules.late_limit)
 
 
 async def _check_audit_logs(worker: Worker) -> bool:
     """Checks the chains of audit entries that are due."""
-    return await tasks.check_audit_logs(worker.ctx, worker.ctx.worker_rules.audit_anchor)
+    return await maintenance.check_audit_logs(worker.ctx, worker.ctx.worker_rules.audit_anchor)
 
 
 async def export_gauges(worker: Worker) -> bool:
     """Sets the gauges of queue, slots and leases."""
     ctx = worker.ctx
-    return await tasks.export_gauges(
+    return await gauges.export_gauges(
         ctx,
         ctx.lease_confirmation.until,
         expects_standbys=ctx.worker_rules.expects_standbys,
@@ -119,12 +119,12 @@ async def watch_space(worker: Worker) -> bool:
     ctx = worker.ctx
     if ctx.space is None:
         return False
-    return await tasks.watch_space(ctx, ctx.space)
+    return await maintenance.watch_space(ctx, ctx.space)
 
 
 async def rotate_partitions(worker: Worker) -> bool:
     """Creates and drops monthly partitions."""
-    return await tasks.rotate_partitions(worker.ctx)
+    return await maintenance.rotate_partitions(worker.ctx)
 
 
 async def check_connections(worker: Worker) -> bool:
@@ -179,22 +179,12 @@ async def _record_delays(worker: Worker) -> bool:
 
 async def expire_unstarted(worker: Worker) -> bool:
     """Expires runs that no worker started within the queue limit."""
-    return await tasks.expire_unstarted(worker.ctx, worker.ctx.worker_rules.queue_limit)
+    return await timers.expire_unstarted(worker.ctx, worker.ctx.worker_rules.queue_limit)
 
 
 async def apply_retention(worker: Worker) -> bool:
     """Deletes expired rows of the next organizations."""
-    again, worker.swept_until = await tasks.apply_retention(
+    again, worker.swept_until = await maintenance.apply_retention(
         worker.ctx, worker.ctx.retention, after=worker.swept_until
     )
     return again
-
-
-async def _find_full_organizations(worker: Worker) -> bool:
-    """Finds the organizations that have reached their limit of leased runs."""
-    ctx = worker.ctx
-    cap = ctx.worker_rules.organization_concurrency
-    if ctx.worker_rules.concurrency > cap or ctx.engine.dialect == "postgresql":
-        full = Autocommit(partial(transitions.full_organizations, cap=cap))
-        worker.full = await ctx.engine.read(ctx.clock.now(), full)
-    return False

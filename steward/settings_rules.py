@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from steward import templates
-from steward.api.http.operation import EndpointRules
+from steward.api.http.context import EndpointRules
 from steward.automations.rules import AutomationRules
 from steward.config import Environment, Settings
 from steward.connections.sign_in import SignInApps, SignInRules
@@ -12,8 +12,8 @@ from steward.connectors.base.connector import Connector
 from steward.database.engine.migrate import is_sqlite, names_several_servers, sqlite_path
 from steward.events.context import EventRules
 from steward.notifications.context import NotificationRules
-from steward.runs.retention import RetentionRules
 from steward.runs.run_context import RunRules
+from steward.runs.tasks.retention import RetentionRules
 from steward.security.passwords import PRODUCTION, SMALL, Cost
 from steward.telemetry.redact import Secret
 from steward.version import __version__

@@ -7,19 +7,20 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.config import default_of
-from steward.database.engine.base import Tx
+from steward.database.engine.base import Autocommit, Tx
 from steward.database.engine.disk_space import DiskSpace
 from steward.database.operator.health import RowHolds
-from steward.database.runs import workers
+from steward.database.runs import transitions, workers
 from steward.events.context import EventContext, EventRules
 from steward.model.ids import OrgId, RunId, WorkerId
 from steward.model.refusals import Unavailable
 from steward.notifications.context import NotificationContext
 from steward.occurrences import zone_change
 from steward.run_queue.claim_bound import ClaimBound
-from steward.runs import claim, recover, walk
-from steward.runs.retention import RetentionRules
+from steward.runs import claim, recover
 from steward.runs.run_context import RunContext
+from steward.runs.tasks.retention import RetentionRules
+from steward.runs.walk import leased_run
 from steward.version import __version__
 
 _CONFIRMED_SHARE = 0.8
@@ -249,7 +250,7 @@ async def claim_runs(worker: Worker) -> bool:
     finally:
         worker.claiming = False
     for lease in leases:
-        task = asyncio.create_task(walk.work(ctx, lease), name=f"run {lease.run}")
+        task = asyncio.create_task(leased_run.work(ctx, lease), name=f"run {lease.run}")
         worker.running[lease.run] = task
         task.add_done_callback(partial(_done, worker, lease.run))
     return len(leases) == min(free, claim.BATCH) > 0
@@ -372,3 +373,13 @@ async def drain(worker: Worker, table: Sequence[PeriodicTask]) -> None:
             await asyncio.gather(*list(worker.running.values()))
         elif is_idle:
             return
+
+
+async def find_full_organizations(worker: Worker) -> bool:
+    """Finds the organizations that have reached their limit of leased runs."""
+    ctx = worker.ctx
+    cap = ctx.worker_rules.organization_concurrency
+    if ctx.worker_rules.concurrency > cap or ctx.engine.dialect == "postgresql":
+        full = Autocommit(partial(transitions.full_organizations, cap=cap))
+        worker.full = await ctx.engine.read(ctx.clock.now(), full)
+    return False

@@ -15,8 +15,8 @@ from steward.accounts.organizations import CreateOrganization
 from steward.accounts.passwords import PasswordHasher
 from steward.accounts.people import CreatePerson
 from steward.api.application import create
+from steward.api.http.context import AppContext, EndpointRules
 from steward.api.http.handler import RequestHandler
-from steward.api.http.operation import AppContext, EndpointRules
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.automations.rules import AutomationRules
 from steward.connections.vault import Vault

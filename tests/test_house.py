@@ -45,6 +45,41 @@ def test_no_function_is_longer_than_60_lines() -> None:
     assert long == []
 
 
+# Modules that are lists or put the service together, and how many modules each may import.
+_LISTS_OF_MODULES = {"steward/app.py": 30, "steward/worker.py": 30, "steward/api/operations.py": 30}
+_MOST_IMPORTS = 20
+_MEAN_IMPORTS = 6.4
+
+
+def test_no_module_imports_more_than_twenty_of_the_service() -> None:
+    """See docs/guides/contributors.md#numbers."""
+    counts = {name: len(modules) for name, modules in _imported_modules().items()}
+    over = {
+        name: count for name, count in counts.items() if count > _LISTS_OF_MODULES.get(name, _MOST_IMPORTS)
+    }
+    assert over == {}
+    assert sum(counts.values()) / len(counts) <= _MEAN_IMPORTS
+
+
+def _imported_modules() -> dict[str, set[str]]:
+    """Returns the modules of the service that each of its files imports."""
+    paths = list(python_files(*SERVICE))
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths
+    }
+    imported: dict[str, set[str]] = {name_of(path): set() for path in paths}
+    for path in paths:
+        for node in nodes_of(path):
+            if isinstance(node, ast.Import):
+                imported[name_of(path)] |= {alias.name for alias in node.names} & modules
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = {f"{node.module}.{alias.name}" for alias in node.names}
+                imported[name_of(path)] |= {
+                    name if name in modules else node.module for name in names
+                } & modules
+    return imported
+
+
 def test_no_file_of_the_web_app_is_longer_than_300_lines() -> None:
     """See docs/guides/contributors.md#numbers."""
     sources = [path for path in kept_files() if path.suffix in (".svelte", ".ts", ".js")]

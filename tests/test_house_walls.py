@@ -41,7 +41,7 @@ ONLY = {
         "steward/cli/",
     ),
     "steward.config.read": ("steward/cli/",),
-    "steward.connectors.base.writing.Writer": ("steward/runs/apply.py", "steward/connectors/"),
+    "steward.connectors.base.writing.Writer": ("steward/runs/writes/apply.py", "steward/connectors/"),
 }
 
 # What PostgreSQL runs where the organization is not known yet or every one is looked at: functions of the

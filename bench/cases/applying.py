@@ -23,7 +23,7 @@ from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.clock import SystemClock
-from steward.connections import connect
+from steward.connections import account_check, connect
 from steward.database.runs import approvals, changes
 from steward.database.runs import records as runs
 from steward.fake_platforms import serve
@@ -107,7 +107,9 @@ async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
     """A run that would hide and tag every product of the shop, waiting for its approval."""
     vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
     submitted = address_and_keys(shop)
-    tried = await connect.try_settings(vault, owner.org, "woocommerce", submitted=submitted, now=clock.now())
+    tried = await account_check.try_settings(
+        vault, owner.org, "woocommerce", submitted=submitted, now=clock.now()
+    )
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
     store = (await house.write(keep)).connection.integration_id
     command = CreateCommand(

@@ -13,11 +13,11 @@ from bench.service import House, open_house
 from steward.database.runs.steps import ValueState
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts
-from steward.runs import claim
+from steward.runs import claim, start_claimed
 from steward.runs.checkpoint import EndedStep
-from steward.runs.claim import ClaimedRun
-from steward.runs.context import OpenConnections as Connections
-from steward.runs.state import Walk
+from steward.runs.claimed_run import ClaimedRun
+from steward.runs.open_connections import OpenConnections as Connections
+from steward.runs.walk.state import Walk
 
 RUNS = 100
 OUTPUT = {"rows": [{"sku": f"A-{n}", "price": "12.90"} for n in range(5)], "read": 5}
@@ -66,7 +66,9 @@ async def _walks(house: House) -> list[Walk]:
         leases += await claim.claim(house.engine, house.service.clock.now(), worker.id, free=RUNS, full=())
     walks = []
     for lease in leases:
-        taken = await house.write(partial(claim.start_one, lease=lease, rules=house.ctx.automation_rules))
+        taken = await house.write(
+            partial(start_claimed.start_one, lease=lease, rules=house.ctx.automation_rules)
+        )
         assert taken is not None
         walks.append(_walk(house, taken))
     return walks

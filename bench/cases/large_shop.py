@@ -19,7 +19,7 @@ from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.clock import SystemClock
-from steward.connections import connect
+from steward.connections import account_check, connect
 from steward.database.runs import records as runs
 from steward.fake_platforms import serve
 from steward.fake_platforms.application import FakePlatforms, create
@@ -187,7 +187,7 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
     vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
     numbers: dict[str, int] = {}
     for name, kind, given in asked:
-        tried = await connect.try_settings(vault, owner.org, kind, submitted=given, now=clock.now())
+        tried = await account_check.try_settings(vault, owner.org, kind, submitted=given, now=clock.now())
         keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
         numbers[name] = (await house.write(keep)).connection.integration_id
     return numbers

@@ -22,7 +22,7 @@ from bench.service import BY_HAND, House, open_house
 from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
-from steward.connections import connect
+from steward.connections import account_check, connect
 from steward.model.automation import Automation
 from steward.model.run import TERMINAL, Mode, RunStatus
 
@@ -99,7 +99,7 @@ async def _reading(shop: Mapping[str, Any], house: House) -> Sequence[Automation
     """An automation that looks at every product of the shop and finds none to hide."""
     vault, owner, now = house.service.context.vault, house.owner, house.service.clock.now()
     submitted = address_and_keys(shop)
-    tried = await connect.try_settings(vault, owner.org, "woocommerce", submitted=submitted, now=now)
+    tried = await account_check.try_settings(vault, owner.org, "woocommerce", submitted=submitted, now=now)
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
     store = (await house.write(keep)).connection.integration_id
     inputs = {"threshold": 0, "limit": 5000}

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from steward.api import openapi
+from steward.api.http.context import AppContext
 from steward.api.http.handler import Pages, RequestHandler
-from steward.api.http.operation import AppContext, Operation, RawOperation, RawRequest, Reply
+from steward.api.http.operation import Operation, RawOperation, RawRequest, Reply
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 
 

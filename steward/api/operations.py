@@ -8,6 +8,7 @@ from steward.api.app import (
     decided_approvals,
     holidays,
     notification_operations,
+    notification_preferences,
     notification_routes,
     options,
     organization,
@@ -18,7 +19,6 @@ from steward.api.app import (
     search,
     session,
     sign_in,
-    unsubscribe,
 )
 from steward.api.http.operation import Operation, RawOperation
 from steward.api.v1 import (
@@ -68,6 +68,6 @@ RAW_OPERATIONS: list[RawOperation] = [
     *login.RAW_OPERATIONS,
     *store_events.RAW_OPERATIONS,
     *status.RAW_OPERATIONS,
-    *unsubscribe.RAW_OPERATIONS,
+    *notification_preferences.RAW_OPERATIONS,
     *sign_in.RAW_OPERATIONS,
 ]

@@ -8,10 +8,11 @@ from itertools import chain
 
 from steward.automations.readiness import why_unusable
 from steward.automations.rules import AutomationRules
+from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection, Connection, ConnectionState
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.refusals import NotConnected, ValidationFailed
+from steward.model.refusals import NotConnected, StaleVersion, ValidationFailed
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.shape import NOT_BY_EVENTS, read_schedule
@@ -278,3 +279,9 @@ def plain(value: JsonValue) -> JsonValue:
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     return value
+
+
+def check_version(automation: Automation, version: int | None) -> None:
+    """Raises StaleVersion with what is current when another version was read."""
+    if version is not None and version != automation.version:
+        raise StaleVersion(data={"occurrence": None, "automation": automation})

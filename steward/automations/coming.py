@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from steward.automations.due import LockedAutomation
+from steward.automations.due_slots import LockedAutomation
 from steward.database.automations import occurrences
 from steward.database.automations.occurrences import StoredSlot
 from steward.database.engine.base import Tx

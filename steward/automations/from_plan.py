@@ -6,25 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steward.automations import calls, checks, setup, workflows
+from steward.automations import calls, checks, creation, setup, workflows
 from steward.automations.bindings import check_bound
 from steward.automations.checks import BY_SCHEDULE, RequestedTrigger, RequestErrors
-from steward.automations.platforms import check_platform, lacking, platforms_of
+from steward.automations.creation import CreatedAutomation
+from steward.automations.platforms import check_chosen_store
 from steward.automations.rules import AutomationRules
-from steward.automations.setup import WORKFLOW_TEMPLATE, CreatedAutomation
-from steward.database.accounts import organizations
+from steward.automations.setup import WORKFLOW_TEMPLATE
+from steward.automations.workflow_checks import check_sending, check_topics, trigger_of
 from steward.database.engine.base import Tx
 from steward.model import plan_json
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import Connection
-from steward.model.ids import AutomationId, IntegrationId, OrgId, new_id
+from steward.model.ids import AutomationId, IntegrationId, new_id
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import DataMode, Plan
 from steward.model.schedule import MANUAL, Cadence, Schedule
-from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
+from steward.model.trigger import ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
-from steward.templates.parts.messages import STORES
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ async def create(
     if command.timezone is not None:
         checks.check_timezone(faults, command.timezone)
     trigger = trigger_of(faults, command.trigger)
-    if not faults.found and (replay := await setup.replayed(tx, actor, command)) is not None:
+    if not faults.found and (replay := await creation.replayed(tx, actor, command)) is not None:
         return replay
     stored_plan = await calls.choose(tx, actor.org, faults, plan, command.import_id, command.calls)
     steps = plan_json.from_json(stored_plan)
@@ -95,7 +94,10 @@ async def create(
         tx, actor.org, [command.bindings, command.accounts], command.integration_id
     )
     store = checks.store_of(command.integration_id, connections_by_id)
-    _check_store(faults, command, steps, store)
+    is_by_event = command.trigger.kind is TriggerKind.EVENT
+    check_chosen_store(
+        faults, steps, store, is_chosen=command.integration_id is not None, is_by_event=is_by_event
+    )
     check_topics(faults, trigger, store, rules)
     bindings = check_bound(faults, steps, command.bindings, command.accounts, connections_by_id)
     timezone = command.timezone or await setup.default_zone(tx, actor, store)
@@ -107,65 +109,11 @@ async def create(
     if command.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [command.integration_id]}, connections_by_id)
     automation = _built(tx, actor, command, source, schedule, trigger, store, bindings, timezone, rules)
-    if (replay := await setup.keep_key(tx, actor, command, automation)) is not None:
+    if (replay := await creation.keep_key(tx, actor, command, automation)) is not None:
         return replay
-    placed = await setup.place_automation(tx, actor, automation)
+    placed = await creation.place_automation(tx, actor, automation)
     await workflows.keep_plan(tx, actor.org, automation.id, 1, stored_plan, bindings)
     return CreatedAutomation(placed, replayed=False)
-
-
-def trigger_of(faults: RequestErrors, requested: RequestedTrigger) -> Trigger:
-    """Returns the trigger, checked by its shape only."""
-    if requested.kind is TriggerKind.SCHEDULE:
-        if requested.topics:
-            faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
-        return ScheduleTrigger()
-    if not 1 <= len(requested.topics) <= checks.MAX_TOPICS:
-        faults.add("trigger.topics", f"Name 1 to {checks.MAX_TOPICS} topics.")
-    if len(set(requested.topics)) != len(requested.topics):
-        faults.add("trigger.topics", "Name each topic once.")
-    for index, topic in enumerate(requested.topics):
-        if not 1 <= len(topic) <= checks.LONGEST_TOPIC:
-            faults.add(f"trigger.topics.{index}", f"A topic has 1 to {checks.LONGEST_TOPIC} characters.")
-    return EventTrigger(requested.topics)
-
-
-def _check_store(
-    faults: RequestErrors, command: CreateWorkflowCommand, plan: Plan, store: Connection | None
-) -> None:
-    platforms = platforms_of(plan)
-    needs_store = bool(platforms) or command.trigger.kind is TriggerKind.EVENT
-    if len(platforms) > 1 and plan.mode is not DataMode.ENVIRONMENT:
-        faults.add(
-            "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
-        )
-    elif (command.integration_id is not None) != needs_store:
-        message = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
-        faults.add("integration_id", message)
-    elif store is not None and store.kind in STORES and lacking(plan, store.kind):
-        check_platform(faults, plan, store)
-    else:
-        checks.check_store(faults, platforms or STORES, store, is_named=needs_store)
-
-
-def check_topics(
-    faults: RequestErrors, trigger: Trigger, store: Connection | None, rules: AutomationRules
-) -> None:
-    """Checks that the store can send each topic."""
-    if not isinstance(trigger, EventTrigger) or store is None:
-        return
-    for topic in trigger.topics:
-        if topic not in rules.topics_of(store):
-            faults.add("trigger.topics", f"{store.name} cannot send {topic}.")
-
-
-async def check_sending(tx: Tx, org: OrgId, faults: RequestErrors, *, is_ready: bool) -> None:
-    """Checks that sends need no approval in this organization and that all steps are connected."""
-    organization = await organizations.get(tx, org)
-    if organization is None or not organization.send_without_approval:
-        faults.add("send_mode", "This organization sends nothing without approval. Choose ask.")
-    elif not is_ready:
-        faults.add("send_mode", "Steps are still without a connection. Choose ask, and change it later.")
 
 
 def _built(

@@ -1,6 +1,6 @@
 """Decides which stores an imported plan runs on, and which of a flow's steps they do not support."""
 
-from steward.automations.checks import PLATFORM_NAMES, RequestErrors
+from steward.automations.checks import PLATFORM_NAMES, RequestErrors, check_store
 from steward.model import plan_json
 from steward.model.connection import Connection
 from steward.model.finding import Finding, FindingLevel
@@ -51,6 +51,25 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
         message = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
         findings.append(Finding(None, FindingLevel.ERROR, "parameter", message))
     return findings
+
+
+def check_chosen_store(
+    faults: RequestErrors, plan: Plan, store: Connection | None, *, is_chosen: bool, is_by_event: bool
+) -> None:
+    """Checks the store of a new workflow, which is chosen when its plan or its trigger needs one."""
+    platforms = platforms_of(plan)
+    needs_store = bool(platforms) or is_by_event
+    if len(platforms) > 1 and plan.mode is not DataMode.ENVIRONMENT:
+        faults.add(
+            "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
+        )
+    elif is_chosen != needs_store:
+        message = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
+        faults.add("integration_id", message)
+    elif store is not None and store.kind in STORES and lacking(plan, store.kind):
+        check_platform(faults, plan, store)
+    else:
+        check_store(faults, platforms or STORES, store, is_named=needs_store)
 
 
 def check_platform(faults: RequestErrors, plan: Plan, store: Connection) -> None:

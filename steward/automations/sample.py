@@ -4,19 +4,17 @@ See docs/design/api/automations.md#sample.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
+from steward.automations.sample_reads import FirstObjectsReader, ReadCounter
 from steward.automations.stored_memory import AutomationMemory
 from steward.clock import Clock
 from steward.connections.opening import RunAccess
-from steward.connectors.base.forwarding import ForwardingReader
-from steward.connectors.base.queries import CUSTOMERS, ORDERS, PRODUCTS, VARIANTS, ReadOp, RecordPage
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine
 from steward.model.automation import Automation
@@ -39,19 +37,9 @@ from steward.steps.base import (
 )
 from steward.templates.base import Template
 
-_MAX_OBJECTS = 500
 _SECONDS = 10.0
 _NO_PAGE_AFTER_SECONDS = 7.0
 _MAX_SHOWN = 5
-_NOUNS = {
-    PRODUCTS.name: "product",
-    VARIANTS.name: "variant",
-    ORDERS.name: "order",
-    CUSTOMERS.name: "customer",
-}
-
-P = TypeVar("P")
-I = TypeVar("I")  # noqa: E741
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,60 +69,6 @@ class Sample:
     message: str | None
 
 
-@dataclass(slots=True)
-class _Counter:
-    """Counts the objects read, by account and read, and which reads were cut short; `stop_at` ends them."""
-
-    stop_at: float
-    read: dict[tuple[IntegrationId, str], int] = field(default_factory=dict)
-    cut: set[tuple[IntegrationId, str]] = field(default_factory=set)
-
-    @property
-    def is_conclusive(self) -> bool:
-        """Whether the first objects speak for themselves: what is counted needs no other list as a whole."""
-        return not self.cut or len(self.read) == 1
-
-    @property
-    def noun(self) -> str:
-        """Returns the noun for the objects that were read last."""
-        return _NOUNS[list(self.read)[-1][1]] if self.read else "object"
-
-
-@dataclass(frozen=True, slots=True)
-class _FirstObjects(ForwardingReader):
-    """A reader that stops a list of objects after the first 500."""
-
-    integration: IntegrationId
-    counter: _Counter
-
-    async def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Yields pages, of lists of objects only the first ones."""
-        if op.name not in _NOUNS:
-            async for page in self.reader.read(op, params):
-                yield page
-            return
-        key = self.integration, op.name
-        count = self.counter.read.setdefault(key, 0)
-        async for page in self.reader.read(op, _in_pages(params)):
-            items = page.items[: _MAX_OBJECTS - count]
-            count += len(items)
-            self.counter.read[key] = count
-            yield replace(page, items=items)
-            is_enough = count == _MAX_OBJECTS or asyncio.get_running_loop().time() > self.counter.stop_at
-            if is_enough and (len(items) < len(page.items) or page.next is not None):
-                self.counter.cut.add(key)
-                return
-
-
-def _in_pages(params: P) -> P:
-    """Returns the parameters for a read of the first pages only."""
-    has_choice = is_dataclass(params) and any(parameter.name == "in_pages" for parameter in fields(params))
-    if not has_choice:
-        return params
-    choice: dict[str, Any] = {"in_pages": True}
-    return replace(params, **choice)  # type: ignore[type-var]
-
-
 @dataclass(frozen=True, slots=True)
 class Sampler:
     """Runs the reading and deciding steps of an automation that is not stored."""
@@ -149,7 +83,7 @@ class Sampler:
 
         Raises NotConnected, and Unavailable when an account does not answer within ten seconds.
         """
-        counter = _Counter(asyncio.get_running_loop().time() + _NO_PAGE_AFTER_SECONDS)
+        counter = ReadCounter(asyncio.get_running_loop().time() + _NO_PAGE_AFTER_SECONDS)
         template = self.templates[automation.template_id]
         try:
             async with asyncio.timeout(_SECONDS):
@@ -163,7 +97,7 @@ class Sampler:
         except CallError as error:
             raise Unavailable(error.message, retry_after=10) from error
 
-    async def _context(self, automation: Automation, counter: _Counter) -> StepContext:
+    async def _context(self, automation: Automation, counter: ReadCounter) -> StepContext:
         named = readiness.connections_of(automation, self.templates)
         load = partial(connections.among, org=automation.org, integrations=named)
         now = self.clock.now()
@@ -172,7 +106,7 @@ class Sampler:
         accounts: dict[IntegrationId, AccountAccess] = {}
         for integration, connection in connections_by_id.items():
             opened = await self.access.reader(automation.org, connection, urgency=Urgency.MANAGEMENT)
-            reader = _FirstObjects(opened, integration, counter)
+            reader = FirstObjectsReader(opened, integration, counter)
             changes = self.access.changes(connection.kind)
             if integration == automation.integration_id:
                 store = StoreAccess(connection, reader, changes)
@@ -213,7 +147,7 @@ class _Progress:
     proposals: list[Proposal] = field(default_factory=list)
 
 
-async def _walk(template: Template, context: StepContext, counter: _Counter) -> Sample:
+async def _walk(template: Template, context: StepContext, counter: ReadCounter) -> Sample:
     """Takes the steps up to the first that sends; a step that changes only proposes."""
     progress = _Progress()
     message: str | None = None

@@ -3,44 +3,29 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
 
-from steward.automations import checks, history
+from steward.automations import checks
 from steward.automations.checks import BY_SCHEDULE, RequestedTrigger, RequestErrors
-from steward.automations.due import first_timing
+from steward.automations.creation import CreatedAutomation, keep_key, place_automation, replayed
 from steward.automations.rules import AutomationRules
-from steward.database.accounts import connections, idempotency, organizations
+from steward.database.accounts import connections, organizations
 from steward.database.automations import records as automations
-from steward.database.automations import schedules
-from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection, Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
-from steward.model.refusals import KeyReused, ValidationFailed
+from steward.model.refusals import ValidationFailed
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
 from steward.scheduling.zones import zone
 from steward.templates.base import NamedConnection, SetupContext, Template
 
-_KEY_KIND = "automation"
 WORKFLOW_TEMPLATE = "imported-workflow"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-
-class KeyedCommand(Protocol):
-    """A command that creates an automation once for an idempotency key."""
-
-    @property
-    def idempotency_key(self) -> str | None:
-        """The key of the request; None without one."""
-
-    def request_sha256(self) -> str:
-        """Returns the hash of the request: two that ask for the same have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +63,6 @@ class CreateCommand:
             list(self.trigger.topics),
         ]
         return hashlib.sha256(_ENCODER.encode(fields).encode("utf-8")).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class CreatedAutomation:
-    """The automation, and whether an earlier request with the same key had made it."""
-
-    automation: Automation
-    replayed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,52 +115,6 @@ async def draw_up(tx: Tx, actor: Actor, command: CreateCommand, *, rules: Automa
         raise ValidationFailed(errors=faults.found)
     context = await _check_world(tx, actor, command, checked, faults=faults, rules=rules)
     return _build(tx, actor, command, checked, context=context, rules=rules)
-
-
-async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
-    """Stores a new automation with its clockwork and the first line of its history."""
-    timing = await first_timing(tx, automation)
-    await automations.insert(tx, actor.org, automation)
-    await schedules.insert(tx, actor.org, automation.id, timing)
-    await history.note(tx, actor, automation, action=HistoryAction.CREATED)
-    return replace(automation, next_run_at=timing.next_run_at)
-
-
-async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> CreatedAutomation | None:
-    """Returns the automation that an earlier request with the same key created.
-
-    None without a key or such a request. Raises KeyReused if that request asked for something else.
-    """
-    if command.idempotency_key is None:
-        return None
-    stored_key = await idempotency.find(tx, actor.org, _KEY_KIND, key=command.idempotency_key)
-    if stored_key is None:
-        return None
-    if stored_key.request_sha256 != command.request_sha256():
-        message = "This idempotency key was used for another automation. Use a new one."
-        raise KeyReused(errors={"idempotency_key": [message]})
-    automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
-    return CreatedAutomation(automation, replayed=True)
-
-
-async def keep_key(
-    tx: Tx, actor: Actor, command: KeyedCommand, automation: Automation
-) -> CreatedAutomation | None:
-    """Stores the command's key, if it has one, with the automation that is about to be stored.
-
-    Returns the automation of another request with the key that was faster. Raises KeyReused as `replayed`.
-    """
-    if command.idempotency_key is None or await idempotency.keep(
-        tx,
-        actor.org,
-        _KEY_KIND,
-        key=command.idempotency_key,
-        object_id=automation.id,
-        automation=automation.id,
-        request_sha256=command.request_sha256(),
-    ):
-        return None
-    return await replayed(tx, actor, command)
 
 
 def _check_shapes(faults: RequestErrors, command: CreateCommand, rules: AutomationRules) -> _Checked | None:

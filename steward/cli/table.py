@@ -18,7 +18,7 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "init": ("init",),
     "audit": ("audit",),
     "copies": ("backup", "restore", "restored"),
-    "doctor": ("doctor",),
+    "doctor.doctor": ("doctor",),
     "mail": ("mail",),
     "running": ("serve", "worker", "demo", "sandbox"),
 }

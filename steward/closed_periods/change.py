@@ -5,8 +5,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from steward.closed_periods import bounds
-from steward.database.accounts import audit, connections, organizations
-from steward.database.automations import records as automations
+from steward.closed_periods.period_zone import zone_of
+from steward.database.accounts import audit
 from steward.database.closed_periods import records
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Tx
@@ -14,7 +14,6 @@ from steward.database.notifications import notices
 from steward.database.runs import held, write_ledger
 from steward.failpoint import failpoint
 from steward.model.account import Actor, Role
-from steward.model.automation import Automation
 from steward.model.closed_period import (
     FREEZE,
     ClosedKind,
@@ -24,7 +23,6 @@ from steward.model.closed_period import (
     ClosedWhen,
     Stops,
 )
-from steward.model.connection import Connection
 from steward.model.ids import new_id
 from steward.model.json import JsonObject
 from steward.model.notice import Notice, Topic, facts_of
@@ -99,7 +97,7 @@ async def draft(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
     Raises ValidationFailed.
     """
     errors: dict[str, list[str]] = {}
-    zone_name, local_zone = await _zone_of(tx, actor, command, errors)
+    zone_name, local_zone = await zone_of(tx, actor, command.scope, command.timezone, errors)
     when = read_when(command.when.kind, command.when.fields, zone=local_zone, now=tx.now)
     if not isinstance(when, ClosedWhen):
         errors |= when
@@ -195,9 +193,7 @@ async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None
     Raises ValidationFailed. Returns an active freeze of the scope unchanged.
     """
     errors: dict[str, list[str]] = {}
-    zone_name, _ = await _zone_of(
-        tx, actor, MakePeriod(_FREEZE_NAME, scope, Stops.CHANGES, SentWhen(ClosedKind.FREEZE, {})), errors
-    )
+    zone_name, _ = await zone_of(tx, actor, scope, None, errors)
     if errors:
         raise ValidationFailed(errors=errors)
     bound = await records.lock(tx, actor.org)
@@ -260,43 +256,6 @@ async def _check_room(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
     if scope.automation is not None and of_automation >= _MAX_PERIODS_OF_AUTOMATION:
         message = f"An automation has at most {_MAX_PERIODS_OF_AUTOMATION} closed periods of its own."
         raise ValidationFailed(errors={"body": [message]})
-
-
-async def _zone_of(
-    tx: Tx, actor: Actor, command: MakePeriod, errors: dict[str, list[str]]
-) -> tuple[str, ZoneInfo]:
-    """Returns the period's zone; adds an error for a scope id that is not the organization's."""
-    scope, default = command.scope, None
-    if scope.kind is ClosedScopeKind.STORE:
-        store = await _store_of(tx, actor, scope)
-        if store is None:
-            errors["scope.integration_id"] = ["There is no such store. Take an id of the list of stores."]
-        default = None if store is None else store.zone
-    elif scope.kind is ClosedScopeKind.AUTOMATION:
-        automation = await _automation_of(tx, actor, scope)
-        if automation is None:
-            message = "There is no such automation. Take an id of the list of automations."
-            errors["scope.automation_id"] = [message]
-        default = None if automation is None else automation.timezone
-    name = command.timezone or default
-    local_zone = None if name is None else zone(name)
-    if name is None or local_zone is None:
-        organization = await organizations.get(tx, actor.org)
-        name = "UTC" if organization is None or zone(organization.zone) is None else organization.zone
-    return name, zone(name) or ZoneInfo("UTC")
-
-
-async def _store_of(tx: Tx, actor: Actor, scope: ClosedScope) -> Connection | None:
-    if scope.integration is None:
-        return None
-    connection = await connections.get(tx, actor.org, scope.integration)
-    return connection if connection is not None and connection.is_store else None
-
-
-async def _automation_of(tx: Tx, actor: Actor, scope: ClosedScope) -> Automation | None:
-    if scope.automation is None:
-        return None
-    return (await automations.among(tx, actor.org, [scope.automation])).get(scope.automation)
 
 
 def _fields_of(when: ClosedWhen) -> JsonObject:

@@ -1,15 +1,13 @@
 """Connects, checks, reconnects, renames and disconnects stores and accounts."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from steward.connections import vault as vaults
-from steward.connections.refresh_tokens import FIELD, TriedToken, with_latest
+from steward.connections.account_check import CheckedSettings, bad_settings, check_opened_account
 from steward.connections.vault import Vault
-from steward.connectors.base.connector import ConnectionKind, Connector, Health
-from steward.connectors.base.settings import IDENTITY, BadSettings, ConnectionSecrets, ConnectionSettings
+from steward.connectors.base.connector import ConnectionKind, Health
+from steward.connectors.base.settings import IDENTITY, ConnectionSecrets, ConnectionSettings
 from steward.database.accounts import audit, connections
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -19,13 +17,8 @@ from steward.model.account import Actor
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
-from steward.outbound.endpoint import UserSignIn
+from steward.model.refusals import NotFound, StaleVersion, WrongState
 from steward.outbound.errors import (
-    BadCertificate,
-    CallError,
-    CallRefused,
-    PlatformUnavailable,
     Unauthorized,
     WrongAddress,
     WrongResponder,
@@ -34,11 +27,8 @@ from steward.scheduling import zones
 from steward.security.envelope import CannotOpen
 from steward.telemetry.redact import Secret
 
-_CHECK_SECONDS = 20.0
 # The interval of the regular checks of a connection.
 CHECK_EVERY = timedelta(hours=6)
-_NOBODY_YET = IntegrationId(0)
-_SILENT = (PlatformUnavailable,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,92 +49,11 @@ class CheckReport:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedSettings:
-    """Settings that were checked against the account and can be stored."""
-
-    kind: str
-    settings: ConnectionSettings
-    health: Health
-    checked_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedConnection:
     """A connection with the report of its check."""
 
     connection: Connection
     check: CheckReport
-
-
-async def try_settings(
-    vault: Vault, org: OrgId, kind: str, *, submitted: JsonObject, now: datetime
-) -> CheckedSettings:
-    """Checks settings against the account itself; stores nothing.
-
-    Raises ValidationFailed (`kind`, `settings.<field>`) when the settings are wrong or the account refuses
-    them, and NotConnected when it does not answer.
-    """
-    connector = vault.connectors.get(kind)
-    if connector is None:
-        kinds = ", ".join(sorted(vault.connectors))
-        raise ValidationFailed(errors={"kind": [f"There is no such kind. Kinds are {kinds}."]})
-    try:
-        settings = connector.settings(submitted)
-    except BadSettings as error:
-        raise _bad(error.errors) from error
-    secrets = ConnectionSecrets(_NOBODY_YET, settings.plain, settings.sealed)
-    health, latest = await check_account(vault, org, kind, secrets)
-    if health.error is not None and not health.ok:
-        raise _refused(health, settings)
-    return CheckedSettings(kind, with_latest(settings, latest), health, now)
-
-
-async def check_account(
-    vault: Vault, org: OrgId, kind: str, secrets: ConnectionSecrets
-) -> tuple[Health, TriedToken | None]:
-    """Checks an account with settings that are not stored yet; also returns its latest refresh token."""
-    token = secrets.sealed.get(FIELD)
-    tried = None if token is None else TriedToken(token)
-    return await _check_account(
-        vault, org, vault.connectors[kind], secrets, integration=None, tried=tried
-    ), tried
-
-
-async def _check_account(
-    vault: Vault,
-    org: OrgId,
-    connector: Connector,
-    secrets: ConnectionSecrets,
-    *,
-    integration: IntegrationId | None,
-    tried: TriedToken | None = None,
-) -> Health:
-    vault.register.add(*secrets.sealed.values())
-    try:
-        endpoint = connector.endpoint(secrets)
-        if tried is not None and isinstance(endpoint.credentials, UserSignIn):
-            endpoint = replace(endpoint, credentials=replace(endpoint.credentials, lease=tried.leased))
-        http = vault.outbound.management_client(org, integration, endpoint)
-        async with asyncio.timeout(_CHECK_SECONDS):
-            return await connector.check(http, secrets)
-    except (CallRefused, BadSettings) as error:
-        return Health(ok=False, error=WrongAddress(str(error)))
-    except TimeoutError:
-        return Health(ok=False, error=PlatformUnavailable(f"No answer within {_CHECK_SECONDS:.0f} s."))
-
-
-def _bad(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:
-    named = {f"settings.{name}" if name else "settings": list(words) for name, words in errors.items()}
-    return ValidationFailed(errors=named)
-
-
-def _refused(health: Health, settings: ConnectionSettings) -> Exception:
-    error = health.error or CallError("The check failed.")
-    if isinstance(error, _SILENT):
-        silent = "" if isinstance(error, BadCertificate) else "The account did not answer. "
-        return NotConnected(f"{silent}{error.message}", errors={})
-    field = health.error_field or next(iter(settings.sealed or settings.plain))
-    return _bad({field: [error.message]})
 
 
 async def connect(
@@ -162,7 +71,7 @@ async def connect(
                 if other.state is ConnectionState.CONNECTED
                 else f"This was {other.name} (number {other.integration_id}). Reconnect that one."
             )
-            raise _bad({next(iter(tried.settings.plain), ""): [message]})
+            raise bad_settings({next(iter(tried.settings.plain), ""): [message]})
     integration = await connections.new_integration_id(tx, actor.org)
     connector = vault.connectors[tried.kind]
     connection = _with_health(
@@ -192,7 +101,7 @@ async def connect(
     subject = str(tried.health.facts.get(IDENTITY, tried.settings.subject))
     if not await connections.insert(tx, actor.org, connection, subject=subject):
         message = "This was connected in the meantime. Reload the page."  # by another request in the meantime
-        raise _bad({next(iter(tried.settings.plain), ""): [message]})
+        raise bad_settings({next(iter(tried.settings.plain), ""): [message]})
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "connected", connection)
@@ -217,7 +126,7 @@ async def reconnect(
     names = _identities(tried.settings.subject, tried.health.facts)
     if not names & _identities(before.facts.get("subject"), before.facts):
         message = "This leads to another account than before. Connect that one as a new connection."
-        raise _bad({next(iter(tried.settings.plain), ""): [message]})
+        raise bad_settings({next(iter(tried.settings.plain), ""): [message]})
     version = before.version + 1
     after = _with_health(
         replace(before, state=ConnectionState.CONNECTED, connected_at=tx.now, version=version),
@@ -260,7 +169,7 @@ async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[st
 async def check_again(vault: Vault, connection: Connection, secrets: ConnectionSecrets) -> Health:
     """Checks a connection with its current keys; stores nothing."""
     connector = vault.connectors[connection.kind]
-    return await _check_account(
+    return await check_opened_account(
         vault, connection.org, connector, secrets, integration=connection.integration_id
     )
 

@@ -13,9 +13,10 @@ from datetime import timedelta
 from functools import partial
 
 from steward.clock import Clock
+from steward.connections import account_check
 from steward.connections import connect as connecting
 from steward.connections import vault as vaults
-from steward.connections.connect import CheckedSettings
+from steward.connections.account_check import CheckedSettings
 from steward.connections.vault import Vault
 from steward.connectors.base.connector import IssuesKeys
 from steward.connectors.base.settings import BadSettings
@@ -127,7 +128,7 @@ class KeyDelivery:
             errors = {f"settings.{name}": list(words) for name, words in bad.errors.items()}
             raise ValidationFailed(errors=errors) from bad
         now = self.clock.now()
-        tried = await connecting.try_settings(self.vault, org, _KIND, submitted=form, now=now)
+        tried = await account_check.try_settings(self.vault, org, _KIND, submitted=form, now=now)
         keep = partial(self._keep, begun=begun, tried=tried)
         await self.engine.write(self.clock.now(), keep, org=org)
 

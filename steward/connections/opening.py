@@ -1,4 +1,4 @@
-"""Opens connections for runs: readers for every run, writers only for runs/apply.py."""
+"""Opens connections for runs: readers for every run, writers only for runs/writes/apply.py."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class RunAccess:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
 
     async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Any:
-        """Returns a writer bound to `grant`; only runs/apply.py calls it. Raises NotConnected."""
+        """Returns a writer bound to `grant`; only runs/writes/apply.py calls it. Raises NotConnected."""
         if connection.kind == web.KIND:
             return RequestWriter(self.vault.outbound.web_write_client(grant).send)
         connector, secrets = await self._open(org, connection)

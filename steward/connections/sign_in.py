@@ -14,9 +14,9 @@ from functools import partial
 from urllib.parse import quote_plus, urlencode
 
 from steward.clock import Clock
-from steward.connections import connect as connecting
+from steward.connections import account_check
 from steward.connections import vault as vaults
-from steward.connections.connect import CheckedSettings
+from steward.connections.account_check import CheckedSettings
 from steward.connections.refresh_tokens import FIELD, with_latest
 from steward.connections.vault import Vault
 from steward.connectors.base.connector import Connector, SignsInWithOwnApp
@@ -267,7 +267,7 @@ class SignInExchange:
             sealed = {FIELD: tokens.refresh}
             settings = ConnectionSettings(plain, sealed, Auth.USER_SIGN_IN, subject=subject)
         opened = ConnectionSecrets(row.integration or _NEW, settings.plain, settings.sealed)
-        health, latest = await connecting.check_account(self.vault, actor.org, row.kind, opened)
+        health, latest = await account_check.check_account(self.vault, actor.org, row.kind, opened)
         if not health.ok:
             raise SignInFailed("exchange")
         return CheckedSettings(row.kind, with_latest(settings, latest), health, self.clock.now())

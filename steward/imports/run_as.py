@@ -1,9 +1,9 @@
 """Runs an import as an automation, which stores a plan of its own from then on."""
 
 from steward.automations import from_plan
+from steward.automations.creation import CreatedAutomation
 from steward.automations.from_plan import CreateWorkflowCommand
 from steward.automations.rules import AutomationRules
-from steward.automations.setup import CreatedAutomation
 from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
 from steward.model.account import Actor

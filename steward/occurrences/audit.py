@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.automations.due import LockedAutomation
+from steward.automations.due_slots import LockedAutomation
 from steward.database.automations import occurrences, slot_audits
 from steward.database.automations import records as automations
 from steward.database.automations.occurrences import DecidedSlot, StoredSlot

@@ -1,6 +1,6 @@
 """Rewrites the next run times of automations after their organization's closed periods changed."""
 
-from steward.automations import due
+from steward.automations import next_runs
 from steward.database.automations import records as automations
 from steward.database.closed_periods import records
 from steward.database.engine.base import Tx
@@ -18,7 +18,7 @@ async def follow_changes(tx: Tx, *, org: OrgId) -> bool:
     if work is None:
         return False
     ids = await automations.active_after(tx, org, after=work.after, limit=BATCH)
-    await due.rewrite_many(tx, org, ids)
+    await next_runs.rewrite_many(tx, org, ids)
     is_done = len(ids) < BATCH
     await records.advance_work(tx, org, after=None if is_done else ids[-1])
     return not is_done

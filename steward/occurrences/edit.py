@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from steward.automations import due, history
+from steward.automations import history, next_runs
 from steward.automations.rules import AutomationRules
 from steward.database.automations import occurrences
 from steward.database.automations.history import HistoryAction
@@ -134,7 +134,7 @@ async def _store(
 ) -> EditedOccurrence:
     """Stores the edited row, the automation's next due time, and an entry of its history."""
     await write_row(tx, slot, row)
-    locked = await due.rewrite_next(tx, slot.locked)
+    locked = await next_runs.rewrite_next(tx, slot.locked)
     await history.note(tx, actor, locked.automation, action=action, fields=row_edits(slot.row, row))
     return edited(locked, row, closed=slot.closed)
 

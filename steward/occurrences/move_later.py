@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from steward.automations import due, history
-from steward.automations.due import LockedAutomation
+from steward.automations import due, history, next_runs
+from steward.automations.due_slots import LockedAutomation
 from steward.automations.rules import AutomationRules
 from steward.database.automations import occurrences
 from steward.database.automations import records as automations
@@ -112,7 +112,7 @@ async def _change(
     if moved.schedule != old.schedule:
         fields.append(history.schedule_edit(old.schedule, moved.schedule))
     await history.note(tx, actor, automation, action=HistoryAction.MOVED, fields=fields)
-    locked = await due.begin_slots(
+    locked = await next_runs.begin_slots(
         tx, LockedAutomation(automation, locked.timing), slots_after=moved.slots_after
     )
     return edited(locked, after)

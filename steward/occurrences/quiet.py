@@ -6,7 +6,7 @@ See docs/design/notifications.md#no-success.
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from steward.automations.due import LockedAutomation
+from steward.automations.due_slots import LockedAutomation
 from steward.database.engine.base import Tx
 from steward.database.notifications import facts, watching
 from steward.database.notifications.watching import QuietWatch

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from steward.automations import due
-from steward.automations.due import LockedAutomation
+from steward.automations import next_runs
+from steward.automations.due_slots import LockedAutomation
 from steward.closed_periods import acting
 from steward.database.automations import occurrences
 from steward.database.automations.history import FieldEdit
@@ -77,7 +77,7 @@ async def find(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
     Raises NotFound, StaleVersion (`data` holds both records), ValidationFailed on `slot_at`
     (docs/design/schedule.md#order-of-checks-of-an-edit).
     """
-    locked = await due.lock(tx, actor.org, reference.automation)
+    locked = await next_runs.lock(tx, actor.org, reference.automation)
     current_slot = await _read_slot(tx, locked, reference.slot_at)
     is_stale = locked.automation.version != reference.automation_version
     if is_stale or (current_slot is not None and current_slot.row.version != reference.occurrence_version):

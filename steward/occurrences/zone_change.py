@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.automations import due
-from steward.automations.due import LockedAutomation
+from steward.automations import next_runs
+from steward.automations.due_slots import LockedAutomation
 from steward.database.automations import occurrences, slot_audits
 from steward.database.automations.occurrences import StoredSlot
 from steward.database.engine.base import Engine, Tx
@@ -45,7 +45,7 @@ async def follow_package(engine: Engine, now: datetime) -> int:
 
 async def _follow(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
     for org, automation in keys:
-        await _follow_zones(tx, await due.lock(tx, org, automation))
+        await _follow_zones(tx, await next_runs.lock(tx, org, automation))
 
 
 async def _follow_zones(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
@@ -60,7 +60,7 @@ async def _follow_zones(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
     next_slot_at = timing.next_slot_at
     if automation.state is AutomationState.ACTIVE and next_slot_at is not None:
         next_slot_at = await _next_slot(tx, locked, next_slot_at)
-    locked = await due.rewrite_next(
+    locked = await next_runs.rewrite_next(
         tx, LockedAutomation(automation, replace(timing, next_slot_at=next_slot_at))
     )
     audited = tx.now if next_slot_at is None else max(tx.now, next_slot_at)

@@ -1,4 +1,4 @@
-"""The permission to write: names the committed effects of a batch; only runs/apply.py creates it."""
+"""The permission to write: names the committed effects of a batch; only runs/writes/apply.py creates it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

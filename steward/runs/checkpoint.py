@@ -21,7 +21,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepStatus
 from steward.model.run import Counts
 from steward.model.undo import RememberedValue
-from steward.runs.run_context import LeaseLost
+from steward.runs.lease import LeaseLost
 from steward.search.words import terms_of
 from steward.steps.base import MemoryWrite
 

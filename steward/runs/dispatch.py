@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 
-from steward.automations import due, fast_path, lifecycle, readiness
-from steward.automations.due import LockedAutomation
+from steward.automations import due, fast_path, lifecycle, pauses, readiness
+from steward.automations.due_slots import LockedAutomation
 from steward.automations.fast_path import FastStarts
 from steward.automations.rules import AutomationRules
 from steward.database import due_rows
@@ -234,7 +234,7 @@ async def _pause_withdrawn(tx: Tx, *, org: OrgId, automation: AutomationId, rule
     if await workers.is_other_release_alive(tx, __version__):
         return
     message = "Its template is no longer part of the service."
-    await lifecycle.pause_by_service(tx, org, automation, reason=message, rules=rules)
+    await pauses.pause_by_service(tx, org, automation, reason=message, rules=rules)
 
 
 async def _one_by_one(
@@ -253,7 +253,7 @@ async def _one_by_one(
         failures = await engine.write(now, defer)
         log.error("dispatch_failed", outcome, org=org, automation=automation, failures=failures)
         if failures >= FAILURES_TO_PAUSE:
-            pause = partial(lifecycle.pause_broken, org=org, automation=automation)
+            pause = partial(pauses.pause_broken, org=org, automation=automation)
             await engine.write(now, pause, org=org)
     return decided
 

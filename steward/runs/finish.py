@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
-from steward.automations import lifecycle
+from steward.automations import pauses
 from steward.automations.rules import AutomationRules
 from steward.database.automations import streaks
 from steward.database.engine.base import Batchable, Engine, Tx
@@ -22,7 +22,7 @@ from steward.model.limits import FAILURES_TO_PAUSE, MAX_RESULT_BYTES
 from steward.model.run import Counts, Mode, RunStatus
 from steward.run_queue import queue as run_queue
 from steward.runs import change_outcomes
-from steward.runs.run_context import LeaseLost
+from steward.runs.lease import LeaseLost
 
 # What a run that succeeded also writes, in the transaction that ends it.
 EndWrites: TypeAlias = Callable[[Tx], Awaitable[None]]
@@ -188,7 +188,7 @@ async def _streak(
         failures = await streaks.failed(tx, lease.org, automation)
         if failures >= FAILURES_TO_PAUSE:
             reason = f"{failures} runs failed in a row. The last one: {end.message}"
-            await lifecycle.pause_by_service(tx, lease.org, automation, reason=reason, rules=rules)
+            await pauses.pause_by_service(tx, lease.org, automation, reason=reason, rules=rules)
 
 
 def shrink_result(result: JsonObject | None) -> JsonObject | None:

@@ -6,7 +6,6 @@ from decimal import ROUND_CEILING, Decimal
 
 from steward.connectors.base.commands import PostCard, SetPrice
 from steward.connectors.base.connector import PlannedChanges
-from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject
@@ -21,7 +20,7 @@ from steward.templates.parts.ages import day_window
 from steward.templates.parts.markdowns import ROUND_TO, MarkdownInputs, marked_down
 from steward.templates.parts.messages import TeamsInput, no_message, post_card
 from steward.templates.parts.numbers import amount_of, money_text
-from steward.templates.parts.sales import counts_as_sale
+from steward.templates.parts.sales import last_sales_since
 from steward.templates.parts.stored_products import VariantTable
 
 READ, PICK, CHANGE, SEND = "read-sales", "pick-slow", "change-prices", "tell-teams"
@@ -99,7 +98,7 @@ async def _read_sales(context: StepContext) -> StepResult:
     """Reads when each variant was last sold, and picks the unsold ones with enough stock."""
     markdowns = await context.memory.all(MARKDOWNS)
     start = _start(context)
-    last_sales = await _last_sales(context, start, has_markdowns=bool(markdowns))
+    last_sales = await last_sales_since(context, start, has_markdowns=bool(markdowns))
     minimum = _SlowStockInputs.from_json(context.inputs).min_stock
     variants = await _chosen_variants(context)
     tracked = _with_stock_number(variants)
@@ -279,23 +278,6 @@ def _new_markdown(
     times = markdown.times if markdown is not None else 0
     message = _message(context, variant, price)
     return _NewMarkdown(price, _first_price(variant, markdown), times + 1, message)
-
-
-async def _last_sales(
-    context: StepContext, start: datetime, *, has_markdowns: bool
-) -> Mapping[str, datetime]:
-    """Returns when each variant was last sold since `start`, or since the last run if that is earlier."""
-    until = await orders.read_until(context) if has_markdowns else None
-    since = min(start, until) if until is not None else start
-    last_sales: dict[str, datetime] = {}
-    query = OrdersQuery(created_after=since - timedelta(seconds=1))
-    async for order in orders.read_orders(context, query):
-        if counts_as_sale(order) and order.created_at is not None:
-            for line in order.lines:
-                if line.variant_id is not None:
-                    last_sale = last_sales.get(line.variant_id, since)
-                    last_sales[line.variant_id] = max(last_sale, order.created_at)
-    return last_sales
 
 
 async def _chosen_variants(context: StepContext) -> list[Variant]:

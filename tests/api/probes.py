@@ -14,7 +14,6 @@ from steward.api.http.operation import (
     PreparedIsStale,
     replayed,
 )
-from steward.api.http.paging import after, next_cursor
 from steward.api.schema.fields import (
     CommaList,
     CommentText,
@@ -84,7 +83,9 @@ class EchoQuery(PageQuery):
 async def read(tx: Tx, call: ApiCall) -> Echo:
     """Answers the query, the ids of the path, the position the page starts after and a next cursor."""
     query = call.query.model_dump(mode="json", exclude_none=True)
-    return Echo({"query": query, "after": after(call), "next": next_cursor(call, ["ä", 5]), "ids": call.ids})
+    return Echo(
+        {"query": query, "after": call.page_start(), "next": call.next_cursor(["ä", 5]), "ids": call.ids}
+    )
 
 
 async def write(tx: Tx, call: ApiCall) -> Echo:

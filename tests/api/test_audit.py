@@ -7,7 +7,7 @@ from typing import Any
 
 from steward.accounts import audit_check
 from steward.accounts.audit_check import Anchor
-from steward.runs import tasks
+from steward.runs.tasks import maintenance
 from tests.people import Caller
 from tests.service import Service
 from tests.whole import Whole, whole
@@ -92,7 +92,7 @@ async def test_the_page_shows_what_the_worker_found(whole: Whole) -> None:
     """Shows the sequence number up to which the worker verified the chain, which is the head of the log."""
     owner = await whole.service.web("owner")
     ctx = whole.shop.service.worker_context
-    assert await tasks.check_audit_logs(ctx, ctx.worker_rules.audit_anchor) is False
+    assert await maintenance.check_audit_logs(ctx, ctx.worker_rules.audit_anchor) is False
     page = (await owner.get(AUDIT)).data
     assert page["check"]["seq"] == page["head"]["seq"]
     assert page["check"]["wrong_seq"] is None

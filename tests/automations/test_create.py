@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from steward.automations import setup
+from steward.automations import creation, setup
 from steward.automations.checks import LARGEST_INPUTS, MAX_CONNECTIONS, RequestedTrigger
 from steward.database.automations import history
 from steward.database.automations.history import HistoryAction
@@ -312,7 +312,7 @@ async def test_a_refused_request_leaves_nothing(world: World) -> None:
 class TestIdempotencyKey:
     """Tests repeated creates with an idempotency key. See docs/design/api/automations.md#requests."""
 
-    async def again(self, world: World, **fields: Any) -> setup.CreatedAutomation:
+    async def again(self, world: World, **fields: Any) -> creation.CreatedAutomation:
         """Repeats the request with its key, with some fields changed."""
         query = world.ask(idempotency_key="key-1", **fields)
         return await world.write(partial(setup.create, actor=world.owner, command=query, rules=world.rules))

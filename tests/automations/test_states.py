@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from steward.automations import lifecycle
+from steward.automations import lifecycle, pauses
 from steward.database.automations import history, streaks
 from steward.database.automations.history import HistoryAction
 from steward.model.automation import Automation, AutomationState, PausedBy
@@ -102,9 +102,7 @@ async def test_a_slot_due_at_the_pause_is_queued_and_cancelled(world: World) -> 
 async def test_pause_by_the_service(world: World) -> None:
     """A pause by the service has `paused_by` system and a reason."""
     automation = await world.create()
-    pause = partial(
-        lifecycle.pause_by_service, org=automation.org, automation=automation.id, rules=world.rules
-    )
+    pause = partial(pauses.pause_by_service, org=automation.org, automation=automation.id, rules=world.rules)
     paused = await world.write(partial(pause, reason="5 runs failed in a row."))
     assert paused is not None
     assert (paused.paused_by, paused.paused_reason) == (PausedBy.SYSTEM, "5 runs failed in a row.")
@@ -123,7 +121,7 @@ async def test_disconnecting_pauses_all_that_need_the_connection(world: World) -
     same_number = await world.create(
         integration_id=world.other_store, inputs={"threshold": min(int(world.teams), 100)}
     )
-    pause = partial(lifecycle.pause_for_connection, org=world.org, rules=world.rules, reason="Gone.")
+    pause = partial(pauses.pause_for_connection, org=world.org, rules=world.rules, reason="Gone.")
     assert await world.write(partial(pause, integration=world.teams)) == [naming.id]
     assert await world.write(partial(pause, integration=world.store)) == [on_store.id]
     assert (await world.read(same_number)).state is ACTIVE
@@ -323,8 +321,9 @@ async def test_a_stale_version_is_refused_with_what_is_current(
 async def test_another_organizations_automation_answers_as_absent(world: World, verb: str) -> None:
     """An automation of another organization answers as an absent one. See docs/design/security.md#roles."""
     automation = await world.create()
-    command = lifecycle.StateCommand(automation.id)
-    act = partial(getattr(lifecycle, verb), actor=world.stranger, rules=world.rules)
+    command = pauses.StateCommand(automation.id)
+    states = pauses if verb == "pause" else lifecycle
+    act = partial(getattr(states, verb), actor=world.stranger, rules=world.rules)
     with pytest.raises(NotFound) as foreign:
         await world.write(partial(act, command=command), world.stranger.org)
     absent = replace(command, automation=AutomationId("0" * 26))

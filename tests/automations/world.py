@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from steward.automations import change, due, lifecycle, setup
+from steward.automations import lifecycle, next_runs, pauses, setup
 from steward.automations.checks import RequestedTrigger
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import CreateCommand
+from steward.automations.updates import change, update_command
 from steward.database.accounts import connections, organizations, people
 from steward.database.automations import occurrences, schedules
 from steward.database.automations import records as automations
@@ -160,13 +161,13 @@ class World:
 
     async def update(self, automation: Automation, **fields: Any) -> Automation:
         """Updates the automation under the given version."""
-        command = change.UpdateCommand(automation.id, automation.version, **fields)
+        command = update_command.UpdateCommand(automation.id, automation.version, **fields)
         return await self.write(partial(change.update, actor=self.owner, command=command, rules=self.rules))
 
     async def turn(self, verb: str, automation: Automation, **fields: Any) -> Automation:
         """Pauses, resumes, archives or restores the automation."""
-        command = lifecycle.StateCommand(automation.id, **fields)
-        act = getattr(lifecycle, verb)
+        command = pauses.StateCommand(automation.id, **fields)
+        act = getattr(pauses if verb == "pause" else lifecycle, verb)
         done: Automation = await self.write(partial(act, actor=self.owner, command=command, rules=self.rules))
         return done
 
@@ -223,9 +224,9 @@ class World:
         """Stores an occurrence as an edit of the calendar does, with the next due time."""
 
         async def act(tx: Tx) -> None:
-            locked = await due.lock(tx, automation.org, automation.id)
+            locked = await next_runs.lock(tx, automation.org, automation.id)
             await occurrences.insert_many(tx, automation.org, automation.id, [row])
-            await due.rewrite_next(tx, locked)
+            await next_runs.rewrite_next(tx, locked)
 
         await self.write(act, automation.org)
 

@@ -16,7 +16,8 @@ import pytest
 
 from steward import built
 from steward.cli import built_files
-from steward.cli.doctor import CheckFailed, server_result, standby_faults
+from steward.cli.doctor.database_checks import server_result, standby_faults
+from steward.cli.doctor.installation import CheckFailed
 from steward.clock import SystemClock
 from steward.connectors.shopify import schema_table
 from steward.database.engine.base import Tx

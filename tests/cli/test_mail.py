@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from steward.cli import doctor, mail
+from steward.cli import mail
 from steward.cli.command import CliArgs, CommandFailed
+from steward.cli.doctor import doctor
 from steward.config import read
 from tests.outbound.mail_server import MailScript, mail_server
 

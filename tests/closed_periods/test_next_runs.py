@@ -21,7 +21,7 @@ from steward.model.ids import OrgId
 from steward.model.json import JsonObject
 from steward.occurrences import closings
 from steward.occurrences.closings import BATCH
-from steward.runs import tasks
+from steward.runs.tasks import timers
 from steward.scheduling.zones import instant_of
 from tests.automations.world import World
 from tests.closed_periods.closing import Closer
@@ -163,15 +163,15 @@ async def test_a_period_that_cannot_be_read_holds_up_no_other_organization(
     await shop.clock.advance(1)
     await Closer(other.engine, other.clock, other.owner).close("05-01T00:00", "05-02T00:00")
     ctx = (await shop.registered_worker()).ctx
-    assert await tasks.follow_closed_periods(ctx) is False
+    assert await timers.follow_closed_periods(ctx) is False
     assert (await _next_run(shop, own), await _next_run(other, theirs)) == (before, SECOND)
     late = partial(due_rows.deferred_keys, tick="closings")
     assert await shop.engine.read(shop.clock.now(), late) == {str(shop.owner.org)}
     await shop.tamper(set_when, when=stored["when_json"])
-    await tasks.follow_closed_periods(ctx)
+    await timers.follow_closed_periods(ctx)
     assert await _next_run(shop, own) == before
     await shop.clock.advance(60)
-    await tasks.follow_closed_periods(ctx)
+    await timers.follow_closed_periods(ctx)
     assert await _next_run(shop, own) == SECOND
 
 
@@ -181,10 +181,10 @@ async def test_a_change_of_periods_ends_the_deferral(shop: Shop, shopkeeper: Clo
     await shopkeeper.close("05-01T00:00", "05-02T00:00")
     await shop.tamper("UPDATE closed_periods SET when_json = '[]' WHERE org_id = :org")
     ctx = (await shop.registered_worker()).ctx
-    await tasks.follow_closed_periods(ctx)
+    await timers.follow_closed_periods(ctx)
     await shop.tamper("DELETE FROM closed_periods WHERE org_id = :org")
     await shopkeeper.close("05-01T00:00", "05-03T00:00")
-    await tasks.follow_closed_periods(ctx)
+    await timers.follow_closed_periods(ctx)
     assert await _next_run(shop, automation) == THIRD
 
 
@@ -198,7 +198,7 @@ async def test_a_bound_that_cannot_be_raised_holds_up_no_other(shop: Shop, shopk
     ctx = (await shop.registered_worker()).ctx
     failures = "SELECT failures FROM deferred_rows WHERE task = 'closing_bounds'"
     for _ in range(2):
-        await tasks.raise_closing_bounds(ctx, timedelta(minutes=15))
+        await timers.raise_closing_bounds(ctx, timedelta(minutes=15))
         bounds = [
             await each_shop.read(partial(records.closed_from, org=each_shop.owner.org))
             for each_shop in (shop, other)

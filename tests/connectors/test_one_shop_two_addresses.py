@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.connections import connect
+from steward.connections import account_check, connect
 from steward.connections.health import ConnectionChecks, check_due
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
@@ -72,7 +72,7 @@ async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> N
     await bare.write(disconnected)
     vault, now = bare.service.context.vault, bare.clock.now()
     org, settings = bare.owner.org, _keys(bare, "/index.php")
-    tried = await connect.try_settings(vault, org, "woocommerce", submitted=settings, now=now)
+    tried = await account_check.try_settings(vault, org, "woocommerce", submitted=settings, now=now)
     again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
     assert (await bare.write(again)).connection.facts["identity"] == connection.facts["identity"]
 

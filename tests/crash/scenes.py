@@ -10,7 +10,8 @@ import httpx
 from steward import app, worker
 from steward.config import read
 from steward.model.run import RunStatus
-from steward.runs import claim, walk
+from steward.runs import claim
+from steward.runs.walk import leased_run
 from tests.crash import stalling
 from tests.crash.killing import KINDS, Killer, judge, play
 from tests.runs.shop import Shop
@@ -62,7 +63,7 @@ async def late_call(shop: Shop) -> list[str]:
     )
     lost = await worker.register(slow.worker_context, slow.hints, poll=timedelta(seconds=1))
     [lease] = await claim.claim(slow.worker_context.engine, slow.clock.now(), lost.id, free=1, full=[])
-    task = asyncio.create_task(walk.work(slow.worker_context, lease))
+    task = asyncio.create_task(leased_run.work(slow.worker_context, lease))
     await network.writes_held.wait()
     await shop.clock.advance(shop.service.worker_context.worker_rules.lease.total_seconds() + 1)
     shop.worker = None

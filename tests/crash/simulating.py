@@ -23,7 +23,7 @@ from steward.model.change import Change, Outcome
 from steward.model.ids import OrgId
 from steward.model.refusals import Refusal, Unavailable
 from steward.model.run import TERMINAL, Run, RunStatus
-from steward.runs.run_context import LeaseConfirmation
+from steward.runs.lease import LeaseConfirmation
 from steward.worker import Hints, Worker
 from tests.crash.killing import KINDS, Killed, count_writes, expected_writes
 from tests.crash.skew import OwnTime, SkewedClock

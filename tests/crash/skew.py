@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from steward.database.engine.base import Act, Dialect, Engine
 from steward.model.ids import OrgId
-from steward.runs.run_context import LeaseConfirmation
+from steward.runs.lease import LeaseConfirmation
 from steward.worker import WorkerContext
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop

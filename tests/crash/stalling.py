@@ -10,8 +10,9 @@ from steward import worker
 from steward.database.engine.base import Act, Dialect, Engine, Tx
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
-from steward.runs import claim, walk
-from steward.runs.run_context import LeaseConfirmation
+from steward.runs import claim
+from steward.runs.lease import LeaseConfirmation
+from steward.runs.walk import leased_run
 from steward.worker import Hints, Worker, WorkerContext
 from tests.runs.shop import Shop
 
@@ -81,7 +82,7 @@ async def stall(shop: Shop, index: int) -> StalledWorker | None:
     )
     slow = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
     [lease] = await claim.claim(ctx.engine, ctx.clock.now(), slow.id, free=1, full=[])
-    task = asyncio.create_task(walk.work(ctx, lease))
+    task = asyncio.create_task(leased_run.work(ctx, lease))
     waiting = asyncio.create_task(engine.stalled.wait())
     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -137,5 +138,5 @@ async def count_run_writes(shop: Shop) -> int:
     )
     hand = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
     [lease] = await claim.claim(ctx.engine, ctx.clock.now(), hand.id, free=1, full=[])
-    await walk.work(ctx, lease)
+    await leased_run.work(ctx, lease)
     return engine.writes

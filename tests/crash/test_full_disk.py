@@ -19,7 +19,7 @@ from steward.database.engine.disk_space import RESERVE_BYTES, DiskFull
 from steward.database.engine.migrate import sqlite_path
 from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.model.run import RunStatus
-from steward.runs import context
+from steward.runs import step_context
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
@@ -190,7 +190,7 @@ async def test_a_file_that_finds_no_room_waits_for_it(filled: SmallDisk) -> None
     """A step that stores a file waits until there is space, then stores it."""
     ctx = filled.shop.service.worker_context
     run = await filled.shop.run_now(await filled.shop.alerting())
-    files = context.run_files(ctx, run)
+    files = step_context.run_files(ctx, run)
     content = os.urandom(1 << 20)
     filled.fill()
     with pytest.raises(DiskFull):

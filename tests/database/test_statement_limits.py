@@ -20,8 +20,8 @@ from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.wrapper import EngineWrapper, LongLimitEngine
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
-from steward.runs import tasks
 from steward.runs.run_context import TaskContext
+from steward.runs.tasks import maintenance
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import SecretRegister
@@ -178,7 +178,7 @@ async def test_retention_waits_where_a_request_is_refused(
     holder: Any = await asyncpg.connect(postgresql_url)
     try:
         await holder.execute("BEGIN; UPDATE deferred_rows SET failures = 2")
-        retention = asyncio.create_task(tasks.apply_retention(ctx, ctx.retention))
+        retention = asyncio.create_task(maintenance.apply_retention(ctx, ctx.retention))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'transactionid'"
         await eventually(partial(holder.fetchval, waiting))
         with pytest.raises(Unavailable, match="took too long"):
@@ -240,12 +240,12 @@ def _context(engine: Engine, clock: FakeClock) -> TaskContext:
 
 
 async def _rotate_partitions(engine: Engine, clock: FakeClock) -> None:
-    await tasks.rotate_partitions(_context(engine, clock))
+    await maintenance.rotate_partitions(_context(engine, clock))
 
 
 async def _check_logs(engine: Engine, clock: FakeClock) -> None:
     await (await make_service(engine, clock)).close()
-    await tasks.check_audit_logs(_context(engine, clock), timedelta(days=1))
+    await maintenance.check_audit_logs(_context(engine, clock), timedelta(days=1))
 
 
 @pytest.mark.parametrize(

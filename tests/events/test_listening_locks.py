@@ -11,8 +11,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from steward.automations import lifecycle
-from steward.automations.lifecycle import StateCommand
+from steward.automations import lifecycle, pauses
+from steward.automations.pauses import StateCommand
 from steward.connections import connect
 from steward.database.engine.base import Tx
 from steward.events import subscription_sync
@@ -28,7 +28,7 @@ from tests.whole import open_whole
 EVERY = int(os.environ.get("INTERLEAVE_EVERY", "8"))
 MAX_STATEMENTS = 100
 Act = Callable[[WorkerContext], Awaitable[object]]
-VERBS = {"resume": lifecycle.resume, "pause": lifecycle.pause}
+VERBS = {"resume": lifecycle.resume, "pause": pauses.pause}
 
 
 @dataclass
@@ -61,7 +61,7 @@ class SideBySide:
 
         async def act(tx: Tx) -> None:
             rules = ctx.automation_rules
-            await lifecycle.pause_for_connection(tx, owner.org, number, reason="Gone.", rules=rules)
+            await pauses.pause_for_connection(tx, owner.org, number, reason="Gone.", rules=rules)
             await connect.disconnect(tx, owner, number)
 
         await ctx.engine.write(ctx.clock.now(), act, org=owner.org)

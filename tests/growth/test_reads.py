@@ -12,8 +12,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from steward.api.http import paging
-from steward.api.http.operation import Operation
+from steward.api.http.operation import ApiCall, Client, Operation
 from steward.api.operations import OPERATIONS
 from steward.database.engine.base import Engine, ms
 from steward.database.engine.migrate import is_sqlite, sqlite_path
@@ -21,7 +20,7 @@ from steward.database.runs import transitions
 from steward.model.ids import AutomationId, OrgId
 from steward.model.instants import wire_time
 from steward.model.run import Mode, RunStatus, StartedBy
-from steward.runs.retention import SWEEPS, RetentionRules
+from steward.runs.tasks.retention import SWEEPS, RetentionRules
 from tests.authz.rows import SPELLED
 from tests.authz.two import PREFIX, Two, make_two
 from tests.fake_clock import FakeClock
@@ -172,13 +171,18 @@ class Reads:
             "/app/notification-routes/{route_id}/deliveries": [ms(oldest), row_id("M", first)],
         }
         assert operation.query is not None
-        call: Any = SimpleNamespace(
-            query=operation.query.model_validate(query),
-            path=self.path(operation),
-            actor=SimpleNamespace(org=self.two.service.members["owner"].org),
+        actor: Any = SimpleNamespace(org=self.two.service.members["owner"].org)
+        call = ApiCall(
+            operation=operation,
             context=self.two.service.context,
+            path=self.path(operation),
+            ids={},
+            query=operation.query.model_validate(query),
+            body=None,
+            client_of=lambda: Client("", "", None),
+            caller=actor,
         )
-        return paging.next_cursor(call, keys[operation.path])
+        return call.next_cursor(keys[operation.path])
 
     def path(self, operation: Operation) -> str:
         return operation.path.format_map(vars(self.two.ours)) if "{" in operation.path else operation.path

@@ -12,7 +12,7 @@ from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.operator import partitions
 from steward.database.org_span import OrgSpan, next_orgs
-from steward.runs.retention import SWEEPS, RetentionRules
+from steward.runs.tasks.retention import SWEEPS, RetentionRules
 from tests.fake_clock import FakeClock
 from tests.growth.counting import CountingEngine
 

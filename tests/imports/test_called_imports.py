@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from steward.automations import change
 from steward.automations.calls import MAX_CALLS
-from steward.automations.change import UpdateCommand
 from steward.automations.from_plan import CreateWorkflowCommand
+from steward.automations.updates import change
+from steward.automations.updates.update_command import UpdateCommand
 from steward.imports import keep
 from steward.imports.n8n.read import read_value
 from steward.imports.preview import PreviewQuery, preview

@@ -11,9 +11,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from steward.automations import change
 from steward.automations.bindable import bindable
-from steward.automations.change import UpdateCommand
+from steward.automations.updates import change
+from steward.automations.updates.update_command import UpdateCommand
 from steward.imports.n8n.read import read_value
 from steward.model import plan_json
 from steward.model.limits import MAX_FILE_BYTES, MAX_PATH_KEYS

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from steward.automations import change
-from steward.automations.change import UpdateCommand
+from steward.automations.updates import change
+from steward.automations.updates.update_command import UpdateCommand
 from steward.database.runs import steps as step_values
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId

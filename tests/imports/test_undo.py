@@ -3,7 +3,7 @@
 from functools import partial
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateCommand
+from steward.automations.pauses import StateCommand
 from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from tests.imports.exports import automated, chain, code

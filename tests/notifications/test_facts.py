@@ -17,8 +17,9 @@ from steward.model.json import JsonObject
 from steward.model.notice import Topic
 from steward.model.run import Mode, Run, RunStatus
 from steward.outbound.errors import Unauthorized
-from steward.runs import approval, finish, tasks
+from steward.runs import approval, finish
 from steward.runs.finish import FinishRequest, RunEnd
+from steward.runs.tasks import timers
 from tests.automations.world import DAILY, World, make_world
 from tests.fake_clock import FakeClock
 from tests.notifications.telling import told
@@ -91,7 +92,7 @@ async def test_approvals_wake_the_fan_out(shop: Shop) -> None:
     assert woken.is_set()
     woken.clear()
     await shop.clock.advance(timedelta(hours=73).total_seconds())
-    await tasks.expire_approvals(shop.service.worker_context)
+    await timers.expire_approvals(shop.service.worker_context)
     assert woken.is_set()
 
 

@@ -14,7 +14,7 @@ from steward import app, periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
 from steward.config import read
-from steward.connections import connect
+from steward.connections import account_check, connect
 from steward.database.accounts import connections, organizations, people
 from steward.database.automations import memory
 from steward.database.engine.base import Engine, Tx
@@ -31,9 +31,9 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ApprovalId, IntegrationId, PersonId, RunId
 from steward.model.json import JsonValue
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
-from steward.runs import approval, cancel, claim, start
+from steward.runs import approval, cancel, claim, start, start_claimed
 from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
-from steward.runs.claim import ClaimedRun
+from steward.runs.claimed_run import ClaimedRun
 from steward.runs.start import RunNow, StartedRun
 from steward.worker import Worker
 from tests.fake_clock import FakeClock
@@ -76,7 +76,7 @@ class Shop:
         """Connects an account as the owner does in the web app."""
         vault = self.service.context.vault
         now = self.clock.now()
-        tried = await connect.try_settings(vault, self.owner.org, kind, submitted=settings, now=now)
+        tried = await account_check.try_settings(vault, self.owner.org, kind, submitted=settings, now=now)
         connected = await self.write(
             partial(connect.connect, actor=self.owner, name=f"The {kind}", tried=tried, vault=vault)
         )
@@ -168,7 +168,7 @@ class Shop:
     async def begun(self, lease: Lease) -> ClaimedRun | None:
         """Starts a claimed run; returns None if it ended at its start."""
         ctx = self.service.worker_context
-        return await claim.start_claimed(ctx.engine, ctx.clock.now(), lease, ctx.automation_rules)
+        return await start_claimed.start_claimed(ctx.engine, ctx.clock.now(), lease, ctx.automation_rules)
 
     async def drain(self) -> None:
         """Runs everything that is ready until it ends, waits for a person or sleeps.

@@ -4,7 +4,7 @@ import pytest
 
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import REFUSAL_CHARACTERS, WriteAnswer
-from steward.runs.ledger import AnswerRoom
+from steward.runs.writes.kept_answers import AnswerRoom
 
 
 def outcome(state: WriteState, size: int) -> WriteOutcome:

@@ -9,9 +9,10 @@ from functools import partial
 
 import pytest
 
-from steward.automations import change, lifecycle
-from steward.automations.change import UpdateCommand
-from steward.automations.lifecycle import StateCommand
+from steward.automations import lifecycle
+from steward.automations.pauses import StateCommand
+from steward.automations.updates import change
+from steward.automations.updates.update_command import UpdateCommand
 from steward.database.runs import approvals
 from steward.model.account import Actor, Role
 from steward.model.approval import ApprovalStatus

@@ -15,7 +15,7 @@ from steward.database import due_rows
 from steward.database.runs import approvals, transitions, write_ledger
 from steward.model.change import Outcome
 from steward.model.run import Queue, Run, RunStatus
-from steward.runs import tasks
+from steward.runs.tasks import timers
 from steward.worker import Hints
 from tests.crash.skew import skewed
 from tests.runs.shop import Shop
@@ -56,10 +56,10 @@ async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_cloc
     await worker.drain(slow, periodic_tasks.of_worker(slow))
     assert (await run_state(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(599)
-    await tasks.wake_sleeping(slow.ctx)
+    await timers.wake_sleeping(slow.ctx)
     assert (await run_state(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(1)
-    await tasks.wake_sleeping(slow.ctx)
+    await timers.wake_sleeping(slow.ctx)
     assert (await run_state(shop, run)).queue is Queue.READY
 
 
@@ -148,7 +148,7 @@ async def test_progress_is_shown_while_changes_are_applied(shop: Shop) -> None:
     going = asyncio.create_task(worker.drain(hired, periodic_tasks.of_worker(hired)))
     await shop.clock.until_sleeping()
     await shop.clock.advance(1.5)
-    await tasks.note_progress(hired.ctx)
+    await timers.note_progress(hired.ctx)
     current_step: Any = (await shop.run(run)).current_step
     assert current_step is not None
     assert current_step["kind"] == "change"

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateCommand
+from steward.automations.pauses import StateCommand
 from steward.database.runs.write_ledger import EffectState
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome

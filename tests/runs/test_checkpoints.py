@@ -21,7 +21,7 @@ from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Run
 from steward.runs import checkpoint, claim
 from steward.runs.checkpoint import Checkpoint, EndedStep
-from steward.runs.run_context import LeaseLost
+from steward.runs.lease import LeaseLost
 from tests.runs.shop import Shop
 
 LONG = "x" * 121  # a name may have 120 characters

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.connections import connect
+from steward.connections import account_check, connect
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -41,7 +41,9 @@ async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) 
     See docs/design/api/connections.md#connecting.
     """
     vault, org = bare.service.context.vault, bare.owner.org
-    tried = await connect.try_settings(vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now())
+    tried = await account_check.try_settings(
+        vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now()
+    )
 
     async def ask() -> list[str]:
         keep = partial(connect.connect, actor=bare.owner, name="Shop", tried=tried, vault=vault)
@@ -63,7 +65,9 @@ async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
     """
     connection = await bare.connect("woocommerce", _keys(bare))
     vault, org = bare.service.context.vault, bare.owner.org
-    tried = await connect.try_settings(vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now())
+    tried = await account_check.try_settings(
+        vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now()
+    )
     number = connection.integration_id
     again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
     with pytest.raises(WrongState):

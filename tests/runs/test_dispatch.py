@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from steward.automations import due as locking
+from steward.automations import next_runs
 from steward.database.accounts import organizations
 from steward.database.automations import records as automations
 from steward.database.automations.occurrences import StoredSlot
@@ -563,7 +563,7 @@ async def test_dispatch_waits_for_a_schedule_somebody_edits(postgresql_url: str,
     held, go = asyncio.Event(), asyncio.Event()
 
     async def edit(tx: Tx) -> None:
-        await locking.lock(tx, automation.org, automation.id)
+        await next_runs.lock(tx, automation.org, automation.id)
         held.set()
         await go.wait()
 

@@ -15,9 +15,9 @@ from typing import Any, cast
 
 import pytest
 
-from steward.automations import lifecycle
+from steward.automations import lifecycle, pauses
 from steward.automations.fast_path import FastStarts
-from steward.automations.lifecycle import StateCommand
+from steward.automations.pauses import StateCommand
 from steward.database import due_rows
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Batchable, Engine, Tx
@@ -35,9 +35,9 @@ from steward.model.run import Counts, Mode, Run, RunStatus
 from steward.occurrences import closings
 from steward.runs import checkpoint, claim, dispatch, finish
 from steward.runs.checkpoint import Checkpoint, EndedStep
-from steward.runs.claim import ClaimedRun
+from steward.runs.claimed_run import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
-from steward.runs.run_context import LeaseLost
+from steward.runs.lease import LeaseLost
 from steward.runs.start import StartedRun
 from tests.closed_periods.closing import WHOLE, Closer
 from tests.runs.shop import Shop, neighbour
@@ -500,7 +500,7 @@ async def _act(both: Both, random: Random) -> None:
     elif kind == "cancel" and both.fast.runs:
         await both.same(partial(_cancel, number=random.randrange(len(both.fast.runs))))
     elif kind == "state":
-        verb = random.choice([lifecycle.pause, lifecycle.resume, lifecycle.resume, lifecycle.archive])
+        verb = random.choice([pauses.pause, lifecycle.resume, lifecycle.resume, lifecycle.archive])
         await both.same(partial(_set_state, number=random.randrange(5), verb=verb))
     elif kind == "connection":
         state = random.choice(

@@ -12,9 +12,9 @@ from steward.database.engine.base import Tx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.runs import file_folder
 from steward.model.run import Mode, Run
-from steward.runs import context
-from steward.runs.retention import FILES_FOR, TEST_FILES_FOR
+from steward.runs import step_context
 from steward.runs.storage import files
+from steward.runs.tasks.retention import FILES_FOR, TEST_FILES_FOR
 from steward.steps.base import FileRefused, RunFiles
 from tests.runs.shop import Shop, neighbour
 
@@ -24,7 +24,7 @@ MOMENT = timedelta(milliseconds=1)
 
 async def storage(shop: Shop, run: Run) -> RunFiles:
     """Returns the file storage of a run."""
-    return context.run_files((await shop.registered_worker()).ctx, run)
+    return step_context.run_files((await shop.registered_worker()).ctx, run)
 
 
 async def a_run(shop: Shop, mode: Mode = Mode.LIVE) -> Run:

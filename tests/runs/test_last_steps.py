@@ -17,7 +17,7 @@ from steward.model.instants import wire_time
 from steward.model.run import Run, RunStatus
 from steward.runs import checkpoint, claim, finish
 from steward.runs.finish import FinishRequest, RunEnd
-from steward.runs.run_context import LeaseLost
+from steward.runs.lease import LeaseLost
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop
 from tests.runs.test_checkpoints import LONG, new_checkpoint

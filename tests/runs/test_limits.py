@@ -19,7 +19,7 @@ from steward.database.runs.changes import STILL_OPEN
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.change import Outcome
 from steward.model.run import Mode, Run, RunStatus
-from steward.runs import tasks
+from steward.runs.tasks import timers
 from steward.steps.base import StepContext
 from tests.crash.killing import kill_at
 from tests.runs.agreeing import assert_agrees
@@ -208,10 +208,10 @@ async def test_the_running_step_is_shown(shop: Shop) -> None:
     hired = await shop.registered_worker()
     going = asyncio.create_task(worker.drain(hired, periodic_tasks.of_worker(hired)))
     await shop.clock.until_sleeping()
-    await tasks.note_progress(hired.ctx)
+    await timers.note_progress(hired.ctx)
     assert (await shop.run(run)).current_step is None  # a step of less than a second is not worth a write
     await shop.clock.advance(2)
-    await tasks.note_progress(hired.ctx)
+    await timers.note_progress(hired.ctx)
     current_step = (await shop.run(run)).current_step
     assert current_step is not None
     assert (current_step["name"], current_step["kind"], current_step["done"]) == ("read-stock", "read", 0)

@@ -19,7 +19,7 @@ from steward.database.engine.sqlite import SqliteEngine
 from steward.database.runs import steps
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, Run, RunStatus
-from steward.runs import retention, tasks
+from steward.runs.tasks import maintenance, retention
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, neighbour, open_shop
 
@@ -215,7 +215,7 @@ async def test_a_pass_looks_into_some_organizations(shop: Shop) -> None:
     await shop.clock.advance((HISTORY + STORED).total_seconds())
 
     async def swept(after: int, limit: int) -> tuple[tuple[bool, int], list[bool]]:
-        passed = await tasks.apply_retention(ctx, ctx.retention, after=after, max_orgs=limit)
+        passed = await maintenance.apply_retention(ctx, ctx.retention, after=after, max_orgs=limit)
         remaining = [await entry.read(partial(runs_left, org=entry.owner.org)) for entry in shops]
         return passed, [runs == set() for runs in remaining]
 

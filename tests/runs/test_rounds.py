@@ -15,8 +15,10 @@ from steward.connectors.woocommerce import operations as products
 from steward.connectors.woocommerce import operations_orders as orders
 from steward.model.change import Action, Change, ObjectRef, Outcome, Part, Proposal, effect_key
 from steward.model.ids import ChangeId, IntegrationId, RunId
-from steward.runs import rounds
-from steward.runs.rounds import MAX_CANDIDATES, BatchSizes, PartToApply, batch_size
+from steward.runs import batch_sizes
+from steward.runs.batch_sizes import MAX_CANDIDATES, BatchSizes, batch_size
+from steward.runs.writes import rounds
+from steward.runs.writes.rounds import PartToApply
 
 RUN = RunId("01JD3Z0QH8N2Y5V7W9X1C4B6A8")
 STORE, OTHER = IntegrationId(1), IntegrationId(2)
@@ -48,7 +50,7 @@ class Operations:
         return shopify.SET_STOCK if self.shopify else OPERATIONS[part.operation]
 
     def is_order_free(self, part: Part) -> bool:
-        """Tells whether other parts may overtake the part, as runs/ledger.py does."""
+        """Tells whether other parts may overtake the part, as runs/writes/ledger.py does."""
         return part.operation not in ("order.cancel", "order.add_note")
 
 
@@ -243,7 +245,7 @@ def test_a_size_is_never_out_of_bounds(seconds: float, max_items: int) -> None:
     """A size is between 1 and the maximum, and over 1 only if the items fit into 20 s."""
     size = batch_size(seconds, limit=max_items)
     assert 1 <= size <= max_items
-    assert size == 1 or size * seconds <= rounds.CALL_SECONDS + 1e-6
+    assert size == 1 or size * seconds <= batch_sizes.CALL_SECONDS + 1e-6
 
 
 def test_a_call_without_an_answer_halves_the_next_and_the_limit_comes_back() -> None:

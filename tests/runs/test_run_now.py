@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateCommand
+from steward.automations.pauses import StateCommand
 from steward.database.accounts import idempotency
 from steward.database.engine.base import Tx
 from steward.database.runs import active_run

@@ -24,11 +24,13 @@ from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.refusals import WrongState
 from steward.model.run import Counts, Mode, Run, RunStatus
 from steward.run_queue import ending
-from steward.runs import checkpoint, claim, finish, tasks
+from steward.run_queue.summaries import START
+from steward.runs import checkpoint, finish, start_claimed
 from steward.runs.checkpoint import Checkpoint, EndedStep
-from steward.runs.claim import ClaimedRun
+from steward.runs.claimed_run import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
-from steward.runs.run_context import LeaseLost
+from steward.runs.lease import LeaseLost
+from steward.runs.tasks import timers
 from tests.crash.killing import kill_at
 from tests.runs.shop import Shop
 
@@ -138,7 +140,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     )
     await shop.clock.advance(72 * 3600)
     hired = await shop.registered_worker()
-    await tasks.expire_approvals(hired.ctx)
+    await timers.expire_approvals(hired.ctx)
     assert (await shop.run(good)).code == "approval_expired"
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
     late = partial(due_rows.deferred_keys, tick="expire_approvals")
@@ -148,10 +150,10 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
         counts='{"total": 10, "by_action": {}, "irreversible": 0, "undoable": 0}',
         approval=approval,
     )
-    await tasks.expire_approvals(hired.ctx)
+    await timers.expire_approvals(hired.ctx)
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
     await shop.clock.advance(60)
-    await tasks.expire_approvals((await shop.registered_worker()).ctx)
+    await timers.expire_approvals((await shop.registered_worker()).ctx)
     assert (await shop.run(bad)).code == "approval_expired"
 
 
@@ -176,7 +178,7 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     assert [isinstance(item, ClaimedRun) for item in begun] == [True, True, False, True]
     assert [(await shop.run(run)).status for run in runs] == [RUNNING, RUNNING, QUEUED, RUNNING]
     journals = [used.journal for used in begun if isinstance(used, ClaimedRun)]
-    assert all([value.name for value in journal] == [claim.START] for journal in journals)
+    assert all([value.name for value in journal] == [START] for journal in journals)
     ends = [
         FinishRequest(
             lease,
@@ -335,7 +337,7 @@ async def test_every_way_of_beginning_a_run_leaves_the_same_rows(shop: Shop, sta
     begun: list[ClaimedRun | BaseException | None] = []
     if start_mode == "alone":
         for run in runs:
-            act = partial(claim.start_one, lease=leases[run.id], rules=rules)
+            act = partial(start_claimed.start_one, lease=leases[run.id], rules=rules)
             begun += await asyncio.gather(shop.write(act), return_exceptions=True)
     else:
         begun += await asyncio.gather(*(shop.begun(leases[run.id]) for run in runs), return_exceptions=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from steward.automations import lifecycle
-from steward.automations.lifecycle import StateCommand
+from steward.automations.pauses import StateCommand
 from steward.model.change import Outcome
 from steward.model.connection import ConnectionState
 from steward.model.ids import OrgId

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from steward.automations.change import UpdateCommand, update
+from steward.automations.updates.change import update
+from steward.automations.updates.update_command import UpdateCommand
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Outcome
 from steward.model.connection import AutomationConnection

@@ -11,7 +11,7 @@ import pytest
 
 from steward.automations import lifecycle, setup
 from steward.automations.checks import RequestedTrigger
-from steward.automations.lifecycle import StateCommand
+from steward.automations.pauses import StateCommand
 from steward.automations.setup import CreateCommand
 from steward.connections.health import ConnectionChecks, check_due
 from steward.database.accounts import connections

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field
 
 from steward.accounts import audit
 from steward.accounts.audit import Export, ShownEntry
-from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.fields import CursorText, PageQuery, QueryInt, QueryParameters, Text, Timestamp, wrong
 from steward.database.accounts import audit as rows
@@ -123,14 +122,14 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/audit`."""
     query: AuditQuery = call.query
     org = call.actor.org
-    key = paging.after(call)
+    key = call.page_start()
     chosen = AuditFilter(
         query.since, query.until, query.actor, query.action, query.object_kind, query.object_id
     )
     before = None if key is None else (int(str(key[0])), int(str(key[1])))
     found = await rows.find(tx, org, chosen, before=before, limit=query.limit + 1)
     page = found[: query.limit]
-    more = paging.next_cursor(call, [page[-1].at, page[-1].seq]) if len(found) > len(page) else None
+    more = call.next_cursor([page[-1].at, page[-1].seq]) if len(found) > len(page) else None
     head = await audit_heads.get(tx, org)
     entries = [_record(line) for line in await audit.shown(tx, org, page)]
     return AuditAnswer(entries, more, _head(head), _check(head))
@@ -150,7 +149,7 @@ async def export(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/audit/export`."""
     query: AuditExportQuery = call.query
     org = call.actor.org
-    key = paging.after(call)
+    key = call.page_start()
     await tx.extend_time_limit(_EXPORT_SECONDS)
     first, last, more = await audit.range_of(
         tx,
@@ -166,7 +165,7 @@ async def export(tx: Tx, call: ApiCall) -> Answer:
         lines += await making.batch(tx)
     lines.append(await making.closing(tx))
     name = f"audit-{first}-{last}.{query.format}"
-    return AuditExportAnswer(name, "".join(lines), None if more is None else paging.next_cursor(call, [more]))
+    return AuditExportAnswer(name, "".join(lines), None if more is None else call.next_cursor([more]))
 
 
 def _record(line: ShownEntry) -> AuditRecord:

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.fields import PageQuery
 from steward.database.automations import history
@@ -57,7 +56,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     query: PageQuery = call.query
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)
-    key = paging.after(call)
+    key = call.page_start()
     entries = await history.find(
         tx,
         call.actor.org,
@@ -66,7 +65,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         before=None if key is None else str(key[0]),
     )
     page = entries[: query.limit]
-    cursor = paging.next_cursor(call, [page[-1].id]) if len(entries) > query.limit else None
+    cursor = call.next_cursor([page[-1].id]) if len(entries) > query.limit else None
     return HistoryAnswer([_record(entry) for entry in page], cursor)
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation, replayed
 from steward.api.schema.answers import Count, Cursor, Instant, PositiveInt, UlidStr
 from steward.api.schema.fields import (
@@ -310,7 +309,7 @@ async def _effect(tx: Tx, stored: StoredPeriod) -> EffectRecord:
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/closed-periods`: newest first."""
     query: ClosedPeriodsQuery = call.query
-    key = paging.after(call)
+    key = call.page_start()
     stored_periods = await records.find(
         tx,
         call.actor.org,
@@ -320,7 +319,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         limit=query.limit + 1,
     )
     page = stored_periods[: query.limit]
-    more = paging.next_cursor(call, [page[-1].period.id]) if len(stored_periods) > len(page) else None
+    more = call.next_cursor([page[-1].period.id]) if len(stored_periods) > len(page) else None
     return ClosedPeriodsAnswer(await records_of(tx, call.actor.org, page), more)
 
 

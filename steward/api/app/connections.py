@@ -1,7 +1,6 @@
 """Connecting stores and accounts, in the web app alone."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
@@ -9,23 +8,22 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.http import paging
+from steward.api.app.used_connections import UsedConnectionsAnswer, find
 from steward.api.http.operation import Access, Answer, ApiCall, Operation, PreparedIsStale
 from steward.api.schema.fields import NameText, OpenObject, PlatformText, RequestBody
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
-from steward.automations import lifecycle, readiness
+from steward.automations import pauses
+from steward.connections import account_check
 from steward.connections import connect as connecting
-from steward.connections.connect import CheckedConnection, CheckedSettings, CheckReport
+from steward.connections.account_check import CheckedSettings
+from steward.connections.connect import CheckedConnection, CheckReport
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import ConnectionKind, Health, IssuesKeys
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.database.accounts import connections
-from steward.database.automations import lists
-from steward.database.automations.lists import AutomationFilter, Sort
 from steward.database.engine.base import Tx
 from steward.events import subscription_sync
 from steward.model.account import Role
-from steward.model.automation import AutomationState
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.instants import wire_time
@@ -33,8 +31,6 @@ from steward.model.refusals import NotConnected, NotFound, WrongState
 from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
-# Of more automations the newest are counted.
-_MAX_AUTOMATIONS = 1_000
 _UNSUBSCRIBE_SECONDS = 5.0
 
 
@@ -93,23 +89,6 @@ class ConnectionAnswer(msgspec.Struct):
     connection: ConnectionRecord
 
 
-class UsedConnectionRecord(ConnectionRecord):
-    """A connection and how many automations that are not archived need it.
-
-    `used_by_more`: there are more automations than are counted, so that more of them may need it.
-    """
-
-    used_by: int = 0
-    used_by_more: bool = False
-
-
-class UsedConnectionsAnswer(msgspec.Struct):
-    """A page of connections."""
-
-    connections: list[UsedConnectionRecord]
-    next_cursor: str | None
-
-
 class ConnectBody(RequestBody):
     """A new connection."""
 
@@ -159,7 +138,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
 async def prepare_connect(call: ApiCall) -> CheckedSettings:
     """Checks the settings against the account, with no transaction open."""
     body: ConnectBody = call.body
-    return await connecting.try_settings(
+    return await account_check.try_settings(
         vault_of(call), call.actor.org, body.kind, submitted=body.settings, now=call.context.clock.now()
     )
 
@@ -177,7 +156,7 @@ async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
     context = call.context
     load = partial(_get, org=call.actor.org, integration=_integration(call))
     before = await context.engine.read(context.clock.now(), load, org=call.actor.org)
-    return await connecting.try_settings(
+    return await account_check.try_settings(
         vault_of(call), call.actor.org, before.kind, submitted=body.settings, now=context.clock.now()
     )
 
@@ -252,47 +231,9 @@ async def disconnect(tx: Tx, call: ApiCall) -> Answer:
     before = await _get(tx, org=call.actor.org, integration=integration)
     rules, reason = call.context.automation_rules, f"{before.name} was disconnected."
     # Before the connection is written: the lock order is schedules, listeners, connections.
-    await lifecycle.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
+    await pauses.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
     ended = await connecting.disconnect(tx, call.actor, integration)
     return ConnectionAnswer(connection_record(ended))
-
-
-async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/connections`: as the API's list, with how many automations need each."""
-    query: ConnectionsQuery = call.query
-    key = paging.after(call)
-    rows = await connections.find(
-        tx,
-        call.actor.org,
-        kind=query.kind,
-        states=query.state or tuple(ConnectionState),
-        after=IntegrationId(int(str(key[0]))) if key else None,
-        limit=query.limit + 1,
-    )
-    page = rows[: query.limit]
-    used, is_part = await _used(tx, call) if page else (Counter(), False)
-    records = []
-    for connection in page:
-        record = connection_record(connection)
-        fields = {name: getattr(record, name) for name in record.__struct_fields__}
-        count = used.get(connection.integration_id, 0)
-        records.append(UsedConnectionRecord(**fields, used_by=count, used_by_more=is_part))
-    more = len(rows) > query.limit
-    cursor = paging.next_cursor(call, [page[-1].integration_id]) if more else None
-    return UsedConnectionsAnswer(records, cursor)
-
-
-async def _used(tx: Tx, call: ApiCall) -> tuple[Counter[IntegrationId], bool]:
-    """Returns how many of the newest unarchived automations need each connection; whether there are more."""
-    not_archived = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
-    newest = await lists.find(tx, call.actor.org, not_archived, sort=Sort.NEWEST, limit=_MAX_AUTOMATIONS)
-    templates = call.context.automation_rules.templates
-    used = Counter(
-        integration
-        for automation in newest.automations
-        for integration in readiness.connections_of(automation, templates)
-    )
-    return used, newest.next_key is not None
 
 
 async def _get(tx: Tx, *, org: OrgId, integration: IntegrationId) -> Connection:

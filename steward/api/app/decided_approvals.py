@@ -4,7 +4,6 @@ from datetime import datetime
 
 import msgspec
 
-from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.answers import Count, Cursor, Instant, Name, PositiveInt, UlidStr
 from steward.api.schema.fields import IdText, PageQuery, QueryInt
@@ -100,12 +99,12 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     cursor = None
     if len(rows) > query.limit:
         last = page[-1].approval
-        cursor = paging.next_cursor(call, [wire_time(last.expires_at), last.id])
+        cursor = call.next_cursor([wire_time(last.expires_at), last.id])
     return PastApprovalsAnswer([record(decided) for decided in page], cursor)
 
 
 def _after(call: ApiCall) -> tuple[datetime, ApprovalId] | None:
-    key = paging.after(call)
+    key = call.page_start()
     if not key:
         return None
     ends = read_time(str(key[0]))

@@ -5,7 +5,6 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
-from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.fields import IdText, PageQuery, QueryFlag, RequestBody, Timestamp, Unique
 from steward.database.engine.base import Tx, ms
@@ -73,7 +72,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/inbox`."""
     query: InboxQuery = call.query
     actor = call.actor
-    key = paging.after(call)
+    key = call.page_start()
     lines = await inbox_pages.find(
         tx,
         actor.org,
@@ -85,7 +84,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     page = lines[: query.limit]
     more = None
     if len(lines) > len(page):
-        more = paging.next_cursor(call, [ms(page[-1].last_at), page[-1].id])
+        more = call.next_cursor([ms(page[-1].last_at), page[-1].id])
     unread = await inbox_pages.count_unread(tx, actor.org, actor.person)
     origin = call.context.rules.web_origin
     down_since = await own_mail.down_since(tx, actor.org) if actor.role is Role.OWNER else None

@@ -9,11 +9,11 @@ from steward.api.app.connections import vault_of
 from steward.api.app.session import seen
 from steward.api.http import envelope
 from steward.api.http.body import read_bytes
+from steward.api.http.context import AppContext
 from steward.api.http.operation import (
     Access,
     Answer,
     ApiCall,
-    AppContext,
     EmptyAnswer,
     Operation,
     RawOperation,

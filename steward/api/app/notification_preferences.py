@@ -1,16 +1,31 @@
-"""The notification preferences of the person signed in."""
+"""The notification preferences of the person signed in, and the address in a digest that ends digests."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import time
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from steward.api.http.operation import Access, Answer, ApiCall, EmptyAnswer, Operation
+from steward.api.http import envelope
+from steward.api.http.context import ServiceContext
+from steward.api.http.operation import (
+    Access,
+    Answer,
+    ApiCall,
+    EmptyAnswer,
+    Operation,
+    RawOperation,
+    RawRequest,
+    Reply,
+)
 from steward.api.schema.fields import Flag, FromJson, IdText, Positive, RequestBody, Unique, ZoneText, wrong
+from steward.database.accounts import members
 from steward.database.engine.base import Tx
+from steward.database.notifications import own_preferences
 from steward.model.account import Role
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
@@ -23,9 +38,10 @@ from steward.model.notice import (
     Preferences,
     QuietHours,
 )
-from steward.model.refusals import NotConfigured, ValidationFailed
+from steward.model.refusals import NotConfigured, NotFound, ValidationFailed
 from steward.notifications import own_mail, preferences
 from steward.notifications.preferences import MAX_MUTED, OwnPreferences
+from steward.security.unsubscribe import Subscriber, subscriber_of
 
 _TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
 
@@ -234,6 +250,34 @@ _TEST_STATES: Mapping[MessageState, Literal["waiting", "sent"]] = {
     MessageState.SENT: "sent",
 }
 
+
+async def end_digests(raw_request: RawRequest, context: ServiceContext) -> Reply:
+    """`POST /unsubscribe/{token}`: as the form of a mail program sends it; the body is ignored.
+
+    Raises NotFound for a token that was not made here.
+    """
+    subscriber = subscriber_of(context.keys.cursor, raw_request.values[0])
+    if subscriber is None:
+        raise NotFound
+    act = partial(_switch_digests_off, subscriber=subscriber)
+    await context.engine.write(context.clock.now(), act, org=subscriber.org)
+    return envelope.accept(EmptyAnswer(), 200)
+
+
+async def _switch_digests_off(tx: Tx, *, subscriber: Subscriber) -> None:
+    """Switches off every group that comes as a digest."""
+    org, person = subscriber.org, subscriber.person
+    if await members.get(tx, org, person) is None:
+        return
+    before = await own_preferences.get(tx, org, person)
+    email = {
+        group: MailChoice.OFF if choice is MailChoice.DIGEST else choice
+        for group, choice in before.email.items()
+    }
+    if email != before.email:
+        await own_preferences.save(tx, org, person, replace(before, email=email))
+
+
 OPERATIONS = (
     Operation(
         name="notification_preferences.get",
@@ -270,5 +314,14 @@ OPERATIONS = (
         refusals=(NotConfigured,),
         writes=True,
         wakes=("deliver_email",),
+    ),
+)
+
+RAW_OPERATIONS = (
+    RawOperation(
+        method="POST",
+        path="/unsubscribe/{unsubscribe_token}",
+        function=end_digests,
+        summary="End a person's digests",
     ),
 )

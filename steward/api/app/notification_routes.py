@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field
 
-from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, EmptyAnswer, Operation
 from steward.api.schema.fields import (
     FromJson,
@@ -228,12 +227,12 @@ async def deliveries(tx: Tx, call: ApiCall) -> Answer:
     if route is None:
         raise NotFound
     query: PageQuery = call.query
-    key: list[Any] | None = paging.after(call)
+    key: list[Any] | None = call.page_start()
     before = (from_ms(int(key[0])), MessageId(str(key[1]))) if key else None
     rows_found = await rows.deliveries(tx, route, before=before, limit=query.limit + 1)
     page, cursor = rows_found[: query.limit], None
     if len(rows_found) > len(page):
-        cursor = paging.next_cursor(call, [ms(page[-1].at), page[-1].id])
+        cursor = call.next_cursor([ms(page[-1].at), page[-1].id])
     return RouteDeliveriesAnswer([_delivery(delivery) for delivery in page], cursor)
 
 

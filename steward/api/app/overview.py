@@ -12,8 +12,8 @@ from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.answers import Count, Instant, PositiveInt, RunStatusStr, UlidStr
 from steward.api.schema.fields import CommaList, IdText, QueryParameters, ZoneText
 from steward.api.v1.calendar import OccurrenceRecord, occurrence_record
-from steward.api.v1.runs import RunRecord
-from steward.api.v1.runs import record as run_record
+from steward.api.v1.run_records import RunRecord
+from steward.api.v1.run_records import record as run_record
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.database.runs import latest, totals

@@ -7,7 +7,8 @@ from pydantic import Field
 from steward.accounts import attempts, forgotten_password
 from steward.accounts.forgotten_password import PreparedReset
 from steward.api.app.people import EmailText
-from steward.api.http.operation import Access, Answer, ApiCall, Client, EmptyAnswer, Operation, ServiceContext
+from steward.api.http.context import ServiceContext
+from steward.api.http.operation import Access, Answer, ApiCall, Client, EmptyAnswer, Operation
 from steward.api.schema.fields import PasswordText, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx

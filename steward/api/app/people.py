@@ -10,16 +10,8 @@ from steward.accounts.invitations import AcceptInvitation, InvitePerson, IssuedI
 from steward.accounts.own_password import PasswordRenewal
 from steward.accounts.people import is_email
 from steward.api.app.session import SessionAnswer, answer_opened, seen
-from steward.api.http import paging
-from steward.api.http.operation import (
-    Access,
-    Answer,
-    AnswerWithHeaders,
-    ApiCall,
-    Client,
-    Operation,
-    ServiceContext,
-)
+from steward.api.http.context import ServiceContext
+from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, Client, Operation
 from steward.api.schema.fields import FromJson, NameText, PageQuery, PasswordText, RequestBody, Text, wrong
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
@@ -134,13 +126,13 @@ async def _answer(tx: Tx, call: ApiCall, member: Member) -> PersonAnswer:
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/people`: newest first."""
     query: PageQuery = call.query
-    key: list[Any] | None = paging.after(call)
+    key: list[Any] | None = call.page_start()
     after = (from_ms(int(key[0])), PersonId(int(key[1]))) if key else None
     rows_found = await rows.find(tx, call.actor.org, after=after, limit=query.limit + 1)
     page = rows_found[: query.limit]
     more = None
     if len(rows_found) > len(page):
-        more = paging.next_cursor(call, [ms(page[-1].added_at), page[-1].id])
+        more = call.next_cursor([ms(page[-1].added_at), page[-1].id])
     refusing = await receivers.refusing(tx, call.actor.org, [member.id for member in page])
     return PeopleAnswer([record(member, mail_refused=member.id in refusing) for member in page], more)
 

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from steward.api.http import paging
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.answers import Cursor, UlidStr
 from steward.api.schema.fields import QueryInt, SearchText
-from steward.api.v1.runs import RunRecord, RunsQuery, filter_of, page_of, record_of_row
+from steward.api.v1.run_list import RunsQuery, filter_of, page_of
+from steward.api.v1.run_records import RunRecord, record_of_row
 from steward.database.engine.base import Row, Tx
 from steward.database.runs import records as runs
 from steward.database.runs import run_lists, search_hits, search_terms, undos
@@ -63,7 +63,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     rows, read_to = await _searched(tx, call, query, filters)
     shown = rows[: query.limit]
     last = shown[-1]["id"] if len(rows) > query.limit else read_to
-    cursor = None if last is None else paging.next_cursor(call, [last])
+    cursor = None if last is None else call.next_cursor([last])
     return await _with_stores(tx, call, [record_of_row(row) for row in shown], cursor)
 
 
@@ -83,7 +83,7 @@ async def _searched(
     tx: Tx, call: ApiCall, query: SearchedRunsQuery, filters: RunFilter
 ) -> tuple[list[Row], RunId | None]:
     """Returns up to one row more than the page takes, and where the next page begins when it is not full."""
-    key = paging.after(call)
+    key = call.page_start()
     before = RunId(str(key[0])) if key else _first_run(query.until, _CLOCKS)
     oldest = _first_run(query.since, -_CLOCKS)
     rows: list[Row] = []

@@ -3,7 +3,7 @@
 import msgspec
 
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
-from steward.api.v1.automations import CreateBody, create_ask
+from steward.api.v1.automation_bodies import CreateBody, create_ask
 from steward.automations import setup
 from steward.automations.sample import Sample, Sampler
 from steward.connections.opening import RunAccess

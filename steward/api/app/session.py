@@ -18,15 +18,8 @@ from steward.accounts.sessions import (
     scopes_of,
 )
 from steward.api.http.authentication import lifetimes_of
-from steward.api.http.operation import (
-    Access,
-    AnswerWithHeaders,
-    ApiCall,
-    Client,
-    EmptyAnswer,
-    Operation,
-    ServiceContext,
-)
+from steward.api.http.context import ServiceContext
+from steward.api.http.operation import Access, AnswerWithHeaders, ApiCall, Client, EmptyAnswer, Operation
 from steward.api.schema.fields import PasswordText, Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx

@@ -9,7 +9,8 @@ from steward.accounts import sessions as accounts_sessions
 from steward.accounts.allowances import CallCounters, Window, spent
 from steward.accounts.keys import may_refresh, refresh
 from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
-from steward.api.http.operation import Access, EndpointRules, Operation, ServiceContext
+from steward.api.http.context import EndpointRules, ServiceContext
+from steward.api.http.operation import Access, Operation
 from steward.database.accounts import credentials, sessions
 from steward.database.engine.base import Tx
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, CreatedVia, Role, Session

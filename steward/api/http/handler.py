@@ -13,10 +13,10 @@ from steward.accounts.sessions import cookie_name, touch
 from steward.api.http import authentication, envelope, validation
 from steward.api.http.authentication import AuthenticatedCaller, RouteMatch
 from steward.api.http.body import ClientDisconnected, read_json
+from steward.api.http.context import AppContext
 from steward.api.http.operation import (
     Access,
     ApiCall,
-    AppContext,
     Operation,
     PreparedIsStale,
     RawOperation,

@@ -2,88 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from enum import Enum
-from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from steward.accounts.keys import KeyRing
-from steward.accounts.passwords import PasswordHasher
+from steward.api.http.context import AppContext
+from steward.api.http.paging import opened_cursor, sealed_cursor
 from steward.api.schema.fields import EmptyBody, QueryParameters, RequestBody
-from steward.automations.rules import AutomationRules
-from steward.clock import Clock
-from steward.config import default_of
-from steward.connections.destinations import DestinationCache
-from steward.connections.sign_in import SignInApps
-from steward.connections.vault import Vault
-from steward.database.engine.base import Engine, Tx
-from steward.database.engine.disk_space import DiskSpace
-from steward.events.receive import DeliveryIntake
+from steward.database.engine.base import Tx
 from steward.model.account import Actor, Role, Scope, Session
-from steward.model.refusals import Refusal
-from steward.notifications.channel import Channels
-from steward.runs.run_context import FileFolder
-from steward.sandbox.pool import SandboxPool
-from steward.telemetry.log import Log
-from steward.telemetry.traces import NO_TRACES, Traces
+from steward.model.json import JsonValue
+from steward.model.refusals import Refusal, ValidationFailed
 
 MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointRules:
-    """The settings that endpoints follow, with their defaults; app.py fills them in."""
-
-    base_url: str
-    auth_url: str
-    web_origin: str
-    service_version: str
-    api_access: bool = True
-    limit_person: int = default_of("limit_person")
-    limit_organization: int = default_of("limit_organization")
-    limit_web: int = default_of("limit_web")
-    limit_login: int = default_of("limit_login")
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
-    session_idle_minutes: int = default_of("session_idle_minutes")
-    session_hours: int = default_of("session_hours")
-    approver_not_starter: bool = False
-    max_waiting_hand: int = default_of("max_waiting_hand")
-    undo_for: timedelta = timedelta(days=default_of("undo_days"))
-    settle_quiet: timedelta = timedelta(seconds=default_of("settle_quiet_seconds"))
-    imports_kept: int = default_of("imports_kept")
-    sign_in: SignInApps = field(default_factory=SignInApps)
-    mail: bool = False
-    quiet_periods: int = default_of("quiet_periods")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceContext:
-    """The dependencies of a call before its operation: authentication, rate limits and readiness."""
-
-    engine: Engine
-    clock: Clock
-    log: Log
-    rules: EndpointRules
-    keys: KeyRing
-    traces: Traces = NO_TRACES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppContext(ServiceContext):
-    """The dependencies of operations; each passes on to the domain what its function uses."""
-
-    automation_rules: AutomationRules
-    hashing: PasswordHasher
-    vault: Vault
-    channels: Channels = field(default_factory=dict)
-    sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
-    intake: DeliveryIntake | None = None
-    destinations: DestinationCache = field(default_factory=DestinationCache)
-    space: DiskSpace | None = None
-    files: FileFolder | None = None
-    wake: Callable[[str], None] = lambda name: None
 
 
 @dataclass(slots=True)
@@ -118,6 +50,27 @@ class ApiCall:
         if self.caller is None:
             raise LookupError(f"{self.operation.path} has no actor")
         return self.caller
+
+    def page_start(self) -> list[JsonValue] | None:
+        """Returns the sort key of the previous page's last row, or None on the first page.
+
+        Raises ValidationFailed (`errors.cursor`) for a cursor of another organization, path, filter or sort.
+        """
+        if self.query.cursor is None:
+            return None
+        key = opened_cursor(self.context.keys.cursor, self._listed(), self.query.cursor)
+        if key is None:
+            message = "Take the cursor from the page before, with the same filters."
+            raise ValidationFailed(errors={"cursor": [message]})
+        return key
+
+    def next_cursor(self, key: Sequence[JsonValue]) -> str:
+        """Returns the cursor that continues after the row with this sort key."""
+        return sealed_cursor(self.context.keys.cursor, self._listed(), key)
+
+    def _listed(self) -> JsonValue:
+        """Returns what a cursor belongs to: organization, path and filters."""
+        return [self.actor.org, self.path, self.query.model_dump(mode="json", exclude={"limit", "cursor"})]
 
 
 @dataclass(frozen=True, slots=True)

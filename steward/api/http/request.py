@@ -6,7 +6,8 @@ from typing import Any
 
 from steward.api.http.address import source
 from steward.api.http.body import LargeBody
-from steward.api.http.operation import ApiCall, AppContext, Client, RawRequest
+from steward.api.http.context import AppContext
+from steward.api.http.operation import ApiCall, Client, RawRequest
 from steward.api.http.statuses import HEADERS_TOO_LARGE, TARGET_TOO_LONG
 from steward.model.account import Session
 from steward.model.ids import new_id

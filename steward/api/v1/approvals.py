@@ -8,7 +8,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import Field
 
-from steward.api.http import paging
 from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import (
     ApprovalKindStr,
@@ -33,9 +32,10 @@ from steward.api.schema.fields import (
     Unique,
 )
 from steward.api.schema.json_passthrough import ApprovalCounts, ApprovalWarning, Change, FollowingWire
-from steward.api.v1.automations import current as current_automation
-from steward.api.v1.runs import CHANGES_SHOWN, RunRecord
-from steward.api.v1.runs import record as run_record
+from steward.api.v1.automation_records import current as current_automation
+from steward.api.v1.run_records import RunRecord
+from steward.api.v1.run_records import record as run_record
+from steward.api.v1.runs import CHANGES_SHOWN
 from steward.database.engine.base import Tx
 from steward.database.runs import approvals, changes
 from steward.model.account import Scope
@@ -158,7 +158,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /approvals`: the first to expire come first."""
     query: ApprovalsQuery = call.query
-    key = paging.after(call)
+    key = call.page_start()
     after = None
     if key:
         ends = read_time(str(key[0]))
@@ -175,7 +175,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     )
     page = rows[: query.limit]
     more = len(rows) > query.limit
-    cursor = paging.next_cursor(call, [wire_time(page[-1].expires_at), page[-1].id]) if more else None
+    cursor = call.next_cursor([wire_time(page[-1].expires_at), page[-1].id]) if more else None
     return ApprovalsAnswer([record(approval, tx.now) for approval in page], cursor)
 
 

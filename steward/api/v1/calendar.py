@@ -7,7 +7,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import AfterValidator, Field
 
-from steward.api.http import paging
 from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import (
     Count,
@@ -33,7 +32,7 @@ from steward.api.schema.fields import (
     Timestamp,
     wrong,
 )
-from steward.api.v1.automations import AutomationRecord, current, record
+from steward.api.v1.automation_records import AutomationRecord, current, record
 from steward.database.engine.base import Tx, from_ms, ms
 from steward.model.account import Scope
 from steward.model.ids import AutomationId, IntegrationId
@@ -148,7 +147,7 @@ def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /occurrences`: the calendar."""
     query: CalendarQuery = call.query
-    key = paging.after(call)
+    key = call.page_start()
     page_query = CalendarPageQuery(
         limit=query.limit,
         since=query.since if key is None else _instant(key[3]),
@@ -161,7 +160,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     page = await calendar.page(tx, call.actor.org, page_query)
     return OccurrencesAnswer(
         [occurrence_record(row) for row in page.rows],
-        paging.next_cursor(call, _key(page)) if page.has_more else None,
+        call.next_cursor(_key(page)) if page.has_more else None,
     )
 
 

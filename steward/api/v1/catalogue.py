@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.http import paging
 from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import (
     AuthStr,
@@ -178,14 +177,14 @@ def connection_record(connection: Connection) -> ConnectionRecord:
 async def find_templates(tx: Tx, call: ApiCall) -> Answer:
     """`GET /templates`: by template id."""
     query: TemplatesQuery = call.query
-    key = paging.after(call)
+    key = call.page_start()
     last = str(key[0]) if key else ""
     offered = sorted(call.context.automation_rules.templates.items())
     following = [template for name, template in offered if name > last]
     listed = [template for template in following if _is_asked_for(template, query)]
     page = listed[: query.limit]
     connected = await connections.connected_by_kind(tx, call.actor.org)
-    more = paging.next_cursor(call, [page[-1].template_id]) if len(listed) > len(page) else None
+    more = call.next_cursor([page[-1].template_id]) if len(listed) > len(page) else None
     return TemplatesAnswer(
         [template_record(template, template.readiness(connected)) for template in page], more
     )
@@ -210,11 +209,11 @@ async def find_stores(tx: Tx, call: ApiCall) -> Answer:
         kind=query.platform,
         states=query.state,
         stores_only=True,
-        after=_last(paging.after(call)),
+        after=_last(call.page_start()),
         limit=query.limit + 1,
     )
     page = rows[: query.limit]
-    more = paging.next_cursor(call, [page[-1].integration_id]) if len(rows) > len(page) else None
+    more = call.next_cursor([page[-1].integration_id]) if len(rows) > len(page) else None
     return StoresAnswer([store_record(store, _topics(call, store)) for store in page], more)
 
 
@@ -226,11 +225,11 @@ async def find_connections(tx: Tx, call: ApiCall) -> Answer:
         call.actor.org,
         kind=query.kind,
         states=query.state,
-        after=_last(paging.after(call)),
+        after=_last(call.page_start()),
         limit=query.limit + 1,
     )
     page = rows[: query.limit]
-    more = paging.next_cursor(call, [page[-1].integration_id]) if len(rows) > len(page) else None
+    more = call.next_cursor([page[-1].integration_id]) if len(rows) > len(page) else None
     return ConnectionsAnswer([connection_record(connection) for connection in page], more)
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
-from steward.api.http import paging
 from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import Cursor, DestinationKindStr
 from steward.api.schema.fields import PageQuery, QueryInt, SearchText, Text
@@ -57,7 +56,7 @@ class DestinationsAnswer(msgspec.Struct):
 async def prepare(call: ApiCall) -> tuple[Destination, ...]:
     """Asks the account, with no transaction open; a bad cursor is refused before."""
     query: DestinationsQuery = call.query
-    paging.after(call)
+    call.page_start()
     context = call.context
     account = DestinationReader(context.engine, context.clock, context.vault, context.destinations)
     return await account.destinations(
@@ -68,7 +67,7 @@ async def prepare(call: ApiCall) -> tuple[Destination, ...]:
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /destinations`: by name."""
     query: DestinationsQuery = call.query
-    last = paging.after(call)
+    last = call.page_start()
     read: tuple[Destination, ...] = call.prepared
     search_text = query.q.casefold() if query.q else ""
     matching = sorted(
@@ -81,7 +80,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
             if _sort_key(destination) > tuple(str(part) for part in last)
         ]
     page = matching[: query.limit]
-    more = paging.next_cursor(call, _sort_key(page[-1])) if len(matching) > len(page) else None
+    more = call.next_cursor(_sort_key(page[-1])) if len(matching) > len(page) else None
     return DestinationsAnswer([record(destination) for destination in page], more)
 
 

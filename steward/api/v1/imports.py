@@ -7,7 +7,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from steward.api.http import paging
 from steward.api.http.operation import Answer, ApiCall, EmptyAnswer, Operation, replayed
 from steward.api.schema.answers import (
     Count,
@@ -42,16 +41,16 @@ from steward.api.schema.json_passthrough import (
     ReachWire,
     WorkflowReadiness,
 )
-from steward.api.v1 import automations as automation_answers
-from steward.api.v1.automations import (
+from steward.api.v1 import automation_bodies, automation_records
+from steward.api.v1.automation_bodies import (
     Accounts,
-    AutomationAnswer,
     Bindings,
     Calls,
     ScheduleJson,
     ScheduleTriggerBody,
     TriggerBody,
 )
+from steward.api.v1.automation_records import AutomationAnswer
 from steward.automations.from_plan import CreateWorkflowCommand
 from steward.database.engine.base import Tx, ms
 from steward.database.imports import records as imports
@@ -238,7 +237,7 @@ async def keep(tx: Tx, call: ApiCall) -> Answer:
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /imports`: newest first."""
     query: ImportsQuery = call.query
-    after = paging.after(call)
+    after = call.page_start()
     rows = await imports.listed(
         tx,
         call.actor.org,
@@ -249,7 +248,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     )
     page = rows[: query.limit]
     more = len(rows) > query.limit
-    cursor = paging.next_cursor(call, (ms(page[-1].created_at), page[-1].id)) if more else None
+    cursor = call.next_cursor((ms(page[-1].created_at), page[-1].id)) if more else None
     return ImportsAnswer([record(row) for row in page], cursor)
 
 
@@ -313,7 +312,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         schedule=body.schedule.sent,
         integration_id=None if body.integration_id is None else IntegrationId(body.integration_id),
         timezone=body.timezone if "timezone" in body.model_fields_set else None,
-        trigger=automation_answers.trigger_ask(body.trigger),
+        trigger=automation_bodies.trigger_ask(body.trigger),
         bindings=body.bindings,
         accounts=body.accounts,
         calls=body.calls,
@@ -321,7 +320,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         idempotency_key=body.idempotency_key or None,
     )
     created = await run_as(tx, call.actor, command, rules=call.context.automation_rules)
-    automation = await automation_answers.whole_record(tx, created.automation, is_new=True)
+    automation = await automation_records.whole_record(tx, created.automation, is_new=True)
     answer = AutomationAnswer(automation)
     return replayed(answer) if created.replayed else answer
 

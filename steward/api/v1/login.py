@@ -10,8 +10,9 @@ from urllib.parse import unquote_to_bytes
 from steward.accounts import attempts
 from steward.accounts.login import GRANTED, LoggedIn, LoginRequest, login
 from steward.api.http.body import is_json, parse, read_bytes
+from steward.api.http.context import ServiceContext
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import RawOperation, RawRequest, Reply, ServiceContext
+from steward.api.http.operation import RawOperation, RawRequest, Reply
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.model.refusals import (
     InvalidCredentials,

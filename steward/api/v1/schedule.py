@@ -7,7 +7,7 @@ from pydantic import Field
 from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import Count, Instant, SlotNoteStr
 from steward.api.schema.fields import IdText, Positive, RequestBody, Timestamp, ZoneText
-from steward.api.v1.automations import ScheduleJson
+from steward.api.v1.automation_bodies import ScheduleJson
 from steward.closed_periods import acting
 from steward.database.accounts import connections, organizations
 from steward.database.automations import records as automations

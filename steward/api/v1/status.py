@@ -6,8 +6,9 @@ from itertools import accumulate
 
 import msgspec
 
+from steward.api.http.context import ServiceContext
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import ApiCall, Operation, RawOperation, RawRequest, Reply, ServiceContext
+from steward.api.http.operation import ApiCall, Operation, RawOperation, RawRequest, Reply
 from steward.api.schema.answers import Count, Instant, PositiveInt, SchedulerStateStr
 from steward.database.closed_periods import records as closed_periods
 from steward.database.engine.base import Tx, ms

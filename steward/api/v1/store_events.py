@@ -6,7 +6,8 @@ import re
 
 from steward.api.http import envelope as answers
 from steward.api.http.body import PATIENCE_SECONDS, SLOWEST, ClientDisconnected
-from steward.api.http.operation import AppContext, RawOperation, RawRequest, Reply
+from steward.api.http.context import AppContext
+from steward.api.http.operation import RawOperation, RawRequest, Reply
 from steward.connectors.base.deliveries import RawBody
 from steward.events.receive import LARGEST
 from steward.model.refusals import NotFound, TooLarge

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import EndpointRules
+from steward.api.http.context import EndpointRules
 from steward.api.schema.answers import Count, Instant, UlidStr
 from steward.api.schema.fields import FromJson, IdempotencyKey, IdText, RequestBody, Unique
 from steward.database.engine.base import Row, Tx

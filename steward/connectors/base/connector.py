@@ -371,7 +371,7 @@ class Connector(Protocol):
         ...
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> Writer:
-        """Returns a writer; only runs/apply.py can create its client."""
+        """Returns a writer; only runs/writes/apply.py can create its client."""
         ...
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:

@@ -1,4 +1,4 @@
-"""The only interface that changes stores; only runs/apply.py and the connectors import it."""
+"""The only interface that changes stores; only runs/writes/apply.py and the connectors import it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

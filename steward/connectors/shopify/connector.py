@@ -37,35 +37,12 @@ from steward.connectors.base.queries import (
 from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
 from steward.connectors.shopify.deliveries import ShopifyDeliveries
 from steward.connectors.shopify.documents import READ_ONLY_MUTATIONS, READS
-from steward.connectors.shopify.field_operations import (
-    CHANGE_TAGS,
-    RELEASE,
-    SET_CUSTOMER_FIELDS,
-    SET_ORDER_FIELDS,
-    SET_PRODUCT_FIELDS,
-    SET_REDIRECT,
-)
 from steward.connectors.shopify.hydration import compile_document
 from steward.connectors.shopify.mutations import WRITES
-from steward.connectors.shopify.operations import SET_PRICE, SET_PUBLISHED, SET_STATUS, SET_STOCK, SET_TAGS
-from steward.connectors.shopify.order_operations import (
-    CANCEL_ORDER,
-    CAPTURE,
-    CLOSE_ORDER,
-    CREATE_REDIRECT,
-    HOLD,
-    REFUND,
-    SET_CUSTOMER_NOTE,
-    SET_CUSTOMER_TAGS,
-    SET_DRAFT_TAGS,
-    SET_METAFIELD,
-    SET_ORDER_NOTE,
-    SET_ORDER_TAGS,
-)
 from steward.connectors.shopify.reader import ShopifyReader
 from steward.connectors.shopify.sign_in import SCHEMA, check_store, credentials_of, settings_of
 from steward.connectors.shopify.topics import TOPICS
-from steward.connectors.shopify.undo_operations import DELETE_METAFIELD, DELETE_REDIRECT
+from steward.connectors.shopify.write_operations import WRITE_OPERATIONS
 from steward.connectors.shopify.writer import ShopifyWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
@@ -118,16 +95,8 @@ class Shopify:
             *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),
             *(METAFIELD, REDIRECT, FIELDS, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS),
         )
-        changes: tuple[AnyWriteOperation, ...] = (
-            *(SET_PRICE, SET_STOCK, SET_STATUS, SET_PUBLISHED, SET_TAGS, SET_ORDER_TAGS, SET_CUSTOMER_TAGS),
-            *(SET_DRAFT_TAGS, SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, HOLD, CAPTURE),
-            *(REFUND, SET_METAFIELD, CREATE_REDIRECT, SET_REDIRECT, RELEASE),
-            *(SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS),
-            *CHANGE_TAGS,
-            *(DELETE_METAFIELD, DELETE_REDIRECT),
-        )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
-        self.writes: Mapping[str, AnyWriteOperation] = {op.name: op for op in changes}
+        self.writes: Mapping[str, AnyWriteOperation] = {op.name: op for op in WRITE_OPERATIONS}
 
     @classmethod
     def from_options(cls, options: Options) -> Self:

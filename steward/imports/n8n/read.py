@@ -6,18 +6,12 @@ from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, start_fields, steps, triggers, unwrap
-from steward.imports.n8n.data_flow import DataFlow
-from steward.imports.n8n.data_tables import table_findings
 from steward.imports.n8n.form_pages import with_pages
-from steward.imports.n8n.known_fields import unknown_field_findings
-from steward.imports.n8n.local_files import unwritten_file_findings
-from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
 from steward.imports.n8n.once import without_repetitions
-from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
 from steward.imports.n8n.secrets import without_secrets
-from steward.imports.n8n.start_files import start_file_findings, with_start_files
+from steward.imports.n8n.start_files import with_start_files
 from steward.imports.n8n.unwrap import Node, Workflow
-from steward.imports.n8n.whole_lists import whole_list_findings
+from steward.imports.n8n.value_findings import value_findings
 from steward.imports.reach import reach_findings
 from steward.model.called import CannotBeCalled, is_open, open_calls, with_called
 from steward.model.finding import Finding, FindingLevel
@@ -78,7 +72,8 @@ def read_value(
     plan = graph.arranged(plan, start=triggers.call_trigger(workflow.nodes) if depth else None)
     plan = with_start_files(start_fields.with_call_fields(plan), workflow.nodes)
     reading.start_findings(plan, depth)
-    plan = reading.missing_values(plan, paths, cleaned)
+    plan, missing = value_findings(plan, workflow, cleaned["nodes"], paths)
+    reading.findings += missing
     reading.settings(plan)
     reading.findings += graph.findings(plan)
     if (
@@ -100,35 +95,6 @@ class _WorkflowReader:
     def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """Adds a finding."""
         self.findings.append(Finding(step, level, code, message))
-
-    def missing_values(self, plan: Plan, paths: list[str], cleaned: Mapping[str, Any]) -> Plan:
-        """Adds findings for removed secrets, and for steps that read missing values or files.
-
-        Returns the plan with the accounts that replace secrets.
-        """
-        flow = DataFlow(plan)
-        self.findings += answer_findings(flow, self.workflow.nodes)
-        self.findings += unknown_field_findings(plan, self.workflow.nodes)
-        self.findings += start_file_findings(plan, self.workflow.nodes)
-        self.findings += unwritten_file_findings(plan, self.workflow.nodes)
-        self.findings += whole_list_findings(plan, self.workflow.nodes)
-        self.findings += table_findings(plan, self.workflow.nodes)
-        if paths:
-            names = self._names_by_place(cleaned["nodes"])
-            removed = [_removed_secret(path, names) for path in paths]
-            secrets = missing_secrets(flow, removed)
-            self.findings += secrets.findings
-            for name in secrets.reads:
-                step = flow.steps[name]
-                if step.origin is not None and step.origin.needs is None:
-                    self.find(name, FindingLevel.WARNING, "credential", steps.account_words(ACCOUNT, None))
-            return with_accounts(plan, secrets.reads)
-        return plan
-
-    def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:
-        """Returns the name of each node by its index in the file's list, which also has sticky notes."""
-        places = [index for index, node in enumerate(nodes) if unwrap.is_step_node(node)]
-        return {index: node.name for index, node in zip(places, self.workflow.nodes, strict=True)}
 
     def starts(self) -> list[PlanTrigger]:
         """Returns the enabled triggers and keeps their findings."""
@@ -291,13 +257,6 @@ class _WorkflowReader:
         ):
             words = "The workflow's time zone is not known. Choose one when you set it up."
             self.find(None, FindingLevel.WARNING, "parameter", words)
-
-
-def _removed_secret(path: str, names: Mapping[int, str]) -> RemovedSecret:
-    parts = path.split(".")
-    if parts[0] == "nodes" and len(parts) > 2:
-        return RemovedSecret(names.get(int(parts[1])), ".".join(parts[2:]))
-    return RemovedSecret(None, path)
 
 
 def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -18,7 +18,8 @@ from steward.connectors.base.queries import (
     RefundsQuery,
 )
 from steward.connectors.base.records import Order, Payment, Refund
-from steward.steps.base import AccountAccess, JsonRecord
+from steward.steps.base import AccountAccess, JsonRecord, StepContext
+from steward.templates.parts import orders
 
 # A read's limits exclude their own instant, and stores store whole seconds.
 _EARLIER = timedelta(seconds=1)
@@ -66,7 +67,7 @@ class SalesSums:
     lines: tuple[SoldLine, ...]
 
 
-def counts_as_sale(order: Order) -> bool:
+def _counts_as_sale(order: Order) -> bool:
     """Returns whether an order counts as a sale: no test, not cancelled, and no failed payment."""
     return not order.test and order.cancelled_at is None and order.payment is not Payment.VOIDED
 
@@ -85,7 +86,7 @@ async def read_window(
     async for page in account.reader.read(ORDERS, query):
         for order in page.items:
             orders.setdefault(order.id, order)
-    sales = [order for order in orders.values() if counts_as_sale(order)]
+    sales = [order for order in orders.values() if _counts_as_sale(order)]
     placed = [order for order in sales if order.created_at is not None and start <= order.created_at < end]
     refunded = await _refunds_between(account, sales, start, end) if refunds else []
     return SalesWindow(account.connection.currency, tuple(map(_placed, placed)), tuple(refunded))
@@ -180,3 +181,20 @@ async def _refunds_of(account: AccountAccess, order: Order) -> Sequence[Refund]:
         for refund in page.items:
             refunds.setdefault(refund.id, refund)
     return list(refunds.values())
+
+
+async def last_sales_since(
+    context: StepContext, start: datetime, *, has_markdowns: bool
+) -> Mapping[str, datetime]:
+    """Returns when each variant was last sold since `start`, or since the last run if that is earlier."""
+    until = await orders.read_until(context) if has_markdowns else None
+    since = min(start, until) if until is not None else start
+    last_sales: dict[str, datetime] = {}
+    query = OrdersQuery(created_after=since - timedelta(seconds=1))
+    async for order in orders.read_orders(context, query):
+        if _counts_as_sale(order) and order.created_at is not None:
+            for line in order.lines:
+                if line.variant_id is not None:
+                    last_sale = last_sales.get(line.variant_id, since)
+                    last_sales[line.variant_id] = max(last_sale, order.created_at)
+    return last_sales

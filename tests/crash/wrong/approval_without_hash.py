@@ -5,15 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from steward.model.change import Change
-from steward.model.plan import PlanStep
-from steward.runs import proposals
-from steward.runs.state import Walk
+from steward.runs.walk import apply_held
+from steward.runs.walk.state import Walk
 
 
-async def _verified(walk: Walk, step: PlanStep, items: Sequence[Change]) -> str:
+async def _verified_hash(walk: Walk, items: Sequence[Change]) -> str:
     return "0" * 64
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Installs the fault."""
-    patch.setattr(proposals, "_verified", _verified)
+    patch.setattr(apply_held, "verified_hash", _verified_hash)

@@ -6,8 +6,8 @@ import pytest
 
 from steward.database.runs.write_ledger import Effect, EffectState
 from steward.model.change import Recovery
-from steward.runs import reconcile
-from steward.runs.reconcile import Verdict
+from steward.runs.writes import reconcile
+from steward.runs.writes.verdicts import Verdict
 
 _right = reconcile._find_out
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from steward.runs import reconcile
-from steward.runs.reconcile import OpenLedger
+from steward.runs.writes import open_ledger, reconcile
+from steward.runs.writes.open_ledger import OpenLedger
 
-_right = reconcile.open_ledger
+_right = open_ledger.open_ledger
 
 
 async def _open_ledger(tx: Any, org: Any, run: Any) -> OpenLedger:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from steward.model.change import Change
-from steward.runs.ledger import ApplyingStep
+from steward.runs.writes.applying_step import ApplyingStep
 
 _right = ApplyingStep._key
 

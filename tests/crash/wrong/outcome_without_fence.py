@@ -6,8 +6,9 @@ import pytest
 
 from steward.database.runs import transitions
 from steward.database.runs.transitions import Lease
-from steward.runs import ledger
-from steward.runs.run_context import LeaseLost, WriteContext
+from steward.runs.lease import LeaseLost
+from steward.runs.run_context import WriteContext
+from steward.runs.writes import ledger
 
 _right = ledger.settle
 

@@ -11,7 +11,7 @@ import httpx
 from steward.automations import lifecycle
 from steward.automations.checks import BY_SCHEDULE, RequestedTrigger
 from steward.automations.from_plan import CreateWorkflowCommand
-from steward.automations.lifecycle import StateCommand
+from steward.automations.pauses import StateCommand
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.database.runs import records as runs

@@ -1,0 +1,158 @@
+"""Bodies of requests that make or change automations."""
+
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from steward.api.schema.body_rules import (
+    BY_EVENTS,
+    by_step,
+    component,
+)
+from steward.api.schema.fields import (
+    IdempotencyKey,
+    NameText,
+    OpenObject,
+    PlatformText,
+    Positive,
+    RequestBody,
+    TemplateIdText,
+    Text,
+    ZoneText,
+    check_open_json,
+    wrong,
+)
+from steward.automations.checks import BY_SCHEDULE, MAX_CONNECTIONS, MAX_TOPICS, RequestedTrigger
+from steward.automations.setup import CreateCommand
+from steward.model.connection import AutomationConnection
+from steward.model.ids import IntegrationId
+from steward.model.schedule import Schedule
+from steward.model.trigger import TriggerKind
+from steward.scheduling.shape import read_schedule
+from steward.scheduling.zones import FIRST
+
+
+class SentSchedule(NamedTuple):
+    """A schedule as sent and as parsed."""
+
+    sent: dict[str, Any]
+    read: Schedule
+
+
+def _schedule(value: Any) -> Any:
+    """Parses a schedule; all of its faults are reported together with those of other fields."""
+    if not isinstance(value, dict):
+        raise wrong("Give an object.")
+    schedule = read_schedule(value, zone=None, now=FIRST, path="schedule")
+    if isinstance(schedule, Schedule):
+        return SentSchedule(value, schedule)
+    faults = [
+        InitErrorDetails(
+            type=PydanticCustomError("plain", "{words}", {"words": words}) if name in value else "missing",
+            loc=(name,),
+            input=value,
+        )
+        for name, words in ((path.partition(".")[2], words[0]) for path, words in schedule.items())
+    ]
+    raise ValidationError.from_exception_data("schedule", faults)
+
+
+ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema(component("ScheduleBody"))]
+Bindings = Annotated[
+    dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(by_step("StepBindingBody", 500))
+]
+Accounts = Annotated[
+    dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(by_step("StepAccountBody", 500))
+]
+Calls = Annotated[
+    dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(by_step("CalledImportBody", 20))
+]
+
+
+class ConnectionBody(RequestBody):
+    """A connection an automation reads."""
+
+    integration_id: Positive
+    kind: PlatformText
+
+
+class ScheduleTriggerBody(RequestBody):
+    """Starts on its schedule."""
+
+    kind: Literal["schedule"]
+
+
+class EventTriggerBody(RequestBody):
+    """Starts when its store sends one of `topics`; the other fields are the service's."""
+
+    kind: Literal["event"]
+    topics: list[Text] = Field(json_schema_extra={"minItems": 1, "maxItems": MAX_TOPICS, "uniqueItems": True})
+
+
+TriggerBody = Annotated[ScheduleTriggerBody | EventTriggerBody, Field(discriminator="kind")]
+
+
+class CreateBody(RequestBody):
+    """A new automation."""
+
+    model_config = ConfigDict(json_schema_extra=BY_EVENTS)
+
+    template_id: TemplateIdText
+    name: NameText
+    inputs: OpenObject
+    schedule: ScheduleJson
+    integration_id: Positive | None = None
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MAX_CONNECTIONS})
+    timezone: ZoneText = Field(default="")
+    trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
+    idempotency_key: IdempotencyKey = Field(default="")
+
+
+class UpdateBody(RequestBody):
+    """A change of an automation; a field that is absent stays as it is."""
+
+    version: Positive
+    name: NameText = Field(default="")
+    inputs: OpenObject = Field(default={})
+    schedule: ScheduleJson = Field(default=cast("SentSchedule", None))
+    integration_id: Positive | None = None
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MAX_CONNECTIONS})
+    timezone: ZoneText = Field(default="")
+    trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
+    template_version: Positive = Field(default=1)
+    bindings: Bindings = Field(default={})
+    accounts: Accounts = Field(default={})
+    calls: Calls = Field(default={})
+    send_mode: Literal["ask", "send"] = "ask"
+
+
+def bound_connections(bodies: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
+    return tuple(AutomationConnection(IntegrationId(body.integration_id), body.kind) for body in bodies)
+
+
+def trigger_ask(body: ScheduleTriggerBody | EventTriggerBody) -> RequestedTrigger:
+    """Returns the trigger that a body requests."""
+    if isinstance(body, EventTriggerBody):
+        return RequestedTrigger(TriggerKind.EVENT, tuple(body.topics))
+    return BY_SCHEDULE
+
+
+def integration_of(number: int | None) -> IntegrationId | None:
+    return None if number is None else IntegrationId(number)
+
+
+def create_ask(body: CreateBody) -> CreateCommand:
+    """Returns what a body asks for."""
+    return CreateCommand(
+        template_id=body.template_id,
+        name=body.name,
+        inputs=body.inputs,
+        schedule=body.schedule.sent,
+        read=body.schedule.read,
+        integration_id=integration_of(body.integration_id),
+        connections=bound_connections(body.connections),
+        timezone=body.timezone if "timezone" in body.model_fields_set else None,
+        trigger=trigger_ask(body.trigger),
+        idempotency_key=body.idempotency_key or None,
+    )

@@ -1,0 +1,83 @@
+"""Creations under an idempotency key: a repeated request answers the automation that the first one made."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from steward.automations import history
+from steward.automations.next_runs import first_timing
+from steward.database.accounts import idempotency
+from steward.database.automations import records as automations
+from steward.database.automations import schedules
+from steward.database.automations.history import HistoryAction
+from steward.database.engine.base import Tx
+from steward.model.account import Actor
+from steward.model.automation import Automation
+from steward.model.ids import AutomationId
+from steward.model.refusals import KeyReused
+
+_KEY_KIND = "automation"
+
+
+class KeyedCommand(Protocol):
+    """A command that creates an automation once for an idempotency key."""
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key of the request; None without one."""
+
+    def request_sha256(self) -> str:
+        """Returns the hash of the request: two that ask for the same have the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedAutomation:
+    """The automation, and whether an earlier request with the same key had made it."""
+
+    automation: Automation
+    replayed: bool
+
+
+async def replayed(tx: Tx, actor: Actor, command: KeyedCommand) -> CreatedAutomation | None:
+    """Returns the automation that an earlier request with the same key created.
+
+    None without a key or such a request. Raises KeyReused if that request asked for something else.
+    """
+    if command.idempotency_key is None:
+        return None
+    stored_key = await idempotency.find(tx, actor.org, _KEY_KIND, key=command.idempotency_key)
+    if stored_key is None:
+        return None
+    if stored_key.request_sha256 != command.request_sha256():
+        message = "This idempotency key was used for another automation. Use a new one."
+        raise KeyReused(errors={"idempotency_key": [message]})
+    automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
+    return CreatedAutomation(automation, replayed=True)
+
+
+async def keep_key(
+    tx: Tx, actor: Actor, command: KeyedCommand, automation: Automation
+) -> CreatedAutomation | None:
+    """Stores the command's key, if it has one, with the automation that is about to be stored.
+
+    Returns the automation of another request with the key that was faster. Raises KeyReused as `replayed`.
+    """
+    if command.idempotency_key is None or await idempotency.keep(
+        tx,
+        actor.org,
+        _KEY_KIND,
+        key=command.idempotency_key,
+        object_id=automation.id,
+        automation=automation.id,
+        request_sha256=command.request_sha256(),
+    ):
+        return None
+    return await replayed(tx, actor, command)
+
+
+async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
+    """Stores a new automation with its clockwork and the first line of its history."""
+    timing = await first_timing(tx, automation)
+    await automations.insert(tx, actor.org, automation)
+    await schedules.insert(tx, actor.org, automation.id, timing)
+    await history.note(tx, actor, automation, action=HistoryAction.CREATED)
+    return replace(automation, next_run_at=timing.next_run_at)

@@ -1,0 +1,41 @@
+"""What a workflow's step hands on once its changes are done."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from steward.model.plan import DataMode
+from steward.runs.walk import held_step
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.shopify_flow.walk import flow_handed_on
+from steward.steps.workflow.execute import origin_of
+from steward.steps.workflow.handed_on import (
+    DoneChange,
+    DoneStep,
+    HandedOn,
+    decode_answers,
+    hand_on,
+)
+from steward.steps.workflow.items import decode_outputs
+from steward.steps.workflow.plan_order import Execution
+
+
+def hand_on_of(execution: Execution, mode: DataMode | None) -> held_step.HandOn:
+    """Returns how the execution's output follows from what became of its changes."""
+    return partial(_handed_on, execution, mode)
+
+
+def _handed_on(
+    execution: Execution, mode: DataMode | None, held_step: held_step.HeldStep, done: Sequence[DoneChange]
+) -> HandedOn | None:
+    origin = origin_of(execution.step)
+    output: Mapping[str, Any] = held_step.output if isinstance(held_step.output, dict) else {}
+    step = DoneStep(
+        planned=decode_outputs(output.get("out")),
+        item_of=held_step.item_of or (),
+        answers=decode_answers(output.get("answers")),
+        on_error=origin.on_error,
+        inputs=[items[:1] for items in execution.inputs] if origin.once else execution.inputs,
+        always_output=origin.always_output,
+    )
+    return flow_handed_on(step, done) if mode is DataMode.ENVIRONMENT else hand_on(step, done, BY_TYPE)

@@ -1,0 +1,86 @@
+"""Answers of writes, stored encrypted for the later steps that read them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steward.connections import vault as vaults
+from steward.connections.vault import Vault
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.database.engine.base import Tx
+from steward.database.runs import write_ledger
+from steward.database.runs.transitions import Lease
+from steward.model.answer import WriteAnswer
+from steward.model.change import (
+    Change,
+)
+from steward.model.ids import ChangeId, OrgId
+from steward.runs.writes.rounds import PartToApply
+
+_ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
+# The states of a write whose answer a later step may read.
+_ANSWERED = (WriteState.APPLIED, WriteState.REFUSED, WriteState.UNKNOWN)
+
+
+@dataclass(slots=True)
+class AnswerRoom:
+    """The bytes of answers that one step may still keep."""
+
+    remaining: int = _ANSWERS_BYTES
+
+    def admit(self, outcome: WriteOutcome) -> WriteAnswer | None:
+        """Returns the answer to a write, whether made, refused or not known; its body if there is room.
+
+        Of a refused write only what its failure tells is kept, so that the room is left to the writes made.
+        """
+        if outcome.state not in _ANSWERED:
+            return None
+        answer = outcome.answer_maker() if outcome.answer_maker is not None else outcome.answer
+        if answer is None:
+            return None
+        if outcome.state is WriteState.REFUSED:
+            answer = answer.as_refusal()
+        size = len(answer.to_text())
+        if size > self.remaining:
+            return answer.without_body()
+        self.remaining -= size
+        return answer
+
+
+async def keep_answers(
+    tx: Tx,
+    vault: Vault,
+    org: OrgId,
+    pending_parts: Sequence[PartToApply],
+    outcomes: Sequence[WriteOutcome],
+) -> None:
+    """Stores the answers encrypted, each bound to its effect."""
+    for pending, outcome in zip(pending_parts, outcomes, strict=True):
+        if outcome.answer is None:
+            continue
+        key_no, sealed = await vaults.seal_text(
+            tx, vault, org, field=_answer_field(pending.key), text=outcome.answer.to_text()
+        )
+        await write_ledger.keep_answer(tx, org, pending.key, key_no=key_no, sealed=sealed)
+
+
+async def recorded_answers(
+    tx: Tx, *, vault: Vault, lease: Lease, items: Sequence[Change]
+) -> dict[ChangeId, WriteAnswer]:
+    """Returns the recorded answer of each change that has one: that of its last part with one."""
+    answers: dict[ChangeId, WriteAnswer] = {}
+    for stored_answer in await write_ledger.answers_of(tx, lease.org, lease.run, [item.id for item in items]):
+        text = await vaults.open_text(
+            tx,
+            vault,
+            lease.org,
+            field=_answer_field(stored_answer.key),
+            key_no=stored_answer.key_no,
+            sealed=stored_answer.sealed,
+        )
+        answers[stored_answer.change] = WriteAnswer.from_text(text)
+    return answers
+
+
+def _answer_field(key: str) -> str:
+    """Returns the place that an encrypted answer is bound to."""
+    return f"answer {key}"
