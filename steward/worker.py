@@ -112,7 +112,7 @@ class Worker:
     started_at: datetime
     claim_bound: ClaimBound
     running: dict[RunId, "asyncio.Task[bool]"] = field(default_factory=dict)
-    given_up: set[RunId] = field(default_factory=set)  # because the database could not be used
+    given_up: set[RunId] = field(default_factory=set)  # because the database's disk is full or failing
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
@@ -208,8 +208,9 @@ async def release_orphaned_runs(worker: Worker) -> bool:
     """Frees runs that are leased to this worker but not being executed.
 
     A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
-    lifetime of this process. A run that was given up because of the database uses up no attempt: while a
-    disk is full, that may be each second.
+    lifetime of this process. A run that was given up because of a full disk uses up no attempt: it may be
+    given up every second. Any other error of the database uses one up, since the run's own statements may be
+    what causes it.
     """
     ctx = worker.ctx
     leased = await ctx.engine.read(ctx.clock.now(), partial(workers.runs_of, worker=worker.id))

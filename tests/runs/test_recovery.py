@@ -6,7 +6,7 @@ See docs/design/runs.md#workers-and-leases and docs/design/runs.md#cancellation.
 import asyncio
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -15,6 +15,7 @@ import pytest
 
 from steward import periodic_tasks, worker
 from steward.database.engine.base import Act
+from steward.database.engine.disk_space import DiskFull
 from steward.database.runs import transitions, workers
 from steward.database.runs.transitions import RunState
 from steward.model.change import Outcome
@@ -198,9 +199,10 @@ async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
 
 @dataclass
 class FailingEngine(StallingEngine):
-    """An engine that fails writes of a run as if the database were away."""
+    """An engine that refuses writes of a run as if the database were away or its disk full."""
 
     times: int = 1
+    refusal: Unavailable = field(default_factory=Unavailable)
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
@@ -209,25 +211,51 @@ class FailingEngine(StallingEngine):
         if org != ():
             self.writes += 1
             if self.writes in range(self.stalled_write, self.stalled_write + 2 * self.times, 2):
-                raise Unavailable
+                raise self.refusal
         return await self.engine.write(now, act, org=org, urgent=urgent)
 
 
-@pytest.mark.parametrize(("failing_write", "times"), [(n, 1) for n in (1, 2, 3, 4, 7, 10, 11)] + [(3, 5)])
-async def test_a_database_that_is_away_for_a_moment_fails_no_run(
-    shop: Shop, failing_write: int, times: int
-) -> None:
-    """A short database outage gives no wrong answer and fails no run, also one that comes back repeatedly.
+async def _run_on(shop: Shop, failing: FailingEngine) -> Run:
+    """Approves a run, works on it through an engine that fails, and returns the ended run."""
+    run = await approved(shop)
+    shop.worker = None
+    shop.service = replace(shop.service, worker_context=replace(shop.service.worker_context, engine=failing))
+    await shop.drain()
+    return await shop.until_settled(run)
+
+
+@pytest.mark.parametrize("failing_write", [1, 2, 3, 4, 7, 10, 11])
+async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, failing_write: int) -> None:
+    """A short database outage gives no wrong answer and fails no run.
 
     See docs/design/security.md#promises.
     """
-    run = await approved(shop)
-    shop.worker = None
-    ctx = replace(shop.service.worker_context, engine=FailingEngine(shop.engine, failing_write, times=times))
-    shop.service = replace(shop.service, worker_context=ctx)
-    await shop.drain()
-    ended = await shop.until_settled(run)
+    ended = await _run_on(shop, FailingEngine(shop.engine, failing_write))
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
+    await _is_applied_once(shop, ended)
+
+
+async def test_a_disk_that_is_full_for_long_fails_no_run(shop: Shop) -> None:
+    """A run that is given up five times because of the disk uses up no attempt.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
+    ended = await _run_on(shop, FailingEngine(shop.engine, 3, times=5, refusal=DiskFull()))
+    assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
+    await _is_applied_once(shop, ended)
+
+
+async def test_a_run_whose_writes_are_refused_again_and_again_ends(shop: Shop) -> None:
+    """Any other refusal uses up an attempt: the run's own statements may be what the database refuses.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
+    ended = await _run_on(shop, FailingEngine(shop.engine, 3, times=5))
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
+    assert max(count_writes(shop).values(), default=0) <= 1
+
+
+async def _is_applied_once(shop: Shop, run: Run) -> None:
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
     assert max(count_writes(shop).values()) == 1
     assert sum(count_writes(shop).values()) == 10

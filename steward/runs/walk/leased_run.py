@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from steward.database.engine.disk_space import DiskFull
 from steward.database.runs.transitions import Lease
 from steward.failpoint import failpoint
 from steward.model.refusals import NotConnected, Unavailable
@@ -29,7 +30,7 @@ _STOPPING_WORDS = (
 async def work(ctx: RunContext, lease: Lease) -> bool:
     """Takes one leased run as far as it can go: to its end, to an approval, or to sleep.
 
-    Returns False when it was given up because the database could not be used.
+    Returns False when it was given up because the database's disk is full or failing.
     """
     ctx.begin_trace(lease)
     try:
@@ -45,10 +46,10 @@ async def work(ctx: RunContext, lease: Lease) -> bool:
         ctx.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
     except WorkerStopping:
         ctx.log.info("run_released", run=lease.run, org=lease.org)
-    except Unavailable as error:  # the database, not the run: its lease is given up (worker.give_up)
+    except Unavailable as error:  # the lease is given up, see worker.release_orphaned_runs
         ctx.log.warning("run_abandoned", run=lease.run, org=lease.org, reason=error.message)
-        return False
-    except MemoryError as error:  # this process, not the run: another may have the memory (worker.give_up)
+        return not isinstance(error, DiskFull)
+    except MemoryError as error:  # given up too: another process may have the memory
         ctx.log.error("run_abandoned", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
         ctx.log.error("run_crashed", error, run=lease.run, org=lease.org)
