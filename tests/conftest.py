@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -29,10 +30,12 @@ from tests.databases import (
     load_cast,
     make_templates,
 )
+from tests.event_loop import SessionLoop
 from tests.fake_clock import FakeClock
 from tests.postgres_server import NoPostgres, shared_server, stop_shared, temporary_folder
 from tests.service import Cast, approver, member, nobody, owner, service, stranger
 from tests.shared_sandbox import shared_sandbox
+from tests.warm_databases import WarmDatabases
 
 __all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fixtures for every test
 
@@ -56,6 +59,9 @@ _LONGEST = (
     "tests/web/test_looks.py",
     "tests/web/test_faults.py",
 )
+
+# Whose tests use warm databases: the others have not been tried with them.
+_WARM = tuple(f"tests/{suite}/" for suite in ("accounts", "api", "authz", "automations", "crash", "runs"))
 
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"
@@ -136,9 +142,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
+def session_loop() -> Iterator[SessionLoop]:
+    """The event loop of all async tests of this process."""
+    loop = SessionLoop()
+    yield loop
+    loop.end()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend(session_loop: SessionLoop) -> tuple[str, dict[str, object]]:
     """Async tests run on asyncio, as the service does."""
-    return "asyncio"
+    return "asyncio", {"loop_factory": lambda: session_loop}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -180,6 +194,17 @@ def clones(pytestconfig: pytest.Config, session_folder: Path) -> Iterator[Clones
     clones.close()
 
 
+@pytest.fixture(scope="session")
+def warm_databases(clones: Clones, session_loop: SessionLoop) -> Iterator[WarmDatabases]:
+    """The PostgreSQL databases that tests of this process use one after the other."""
+    databases = WarmDatabases(clones, session_loop)
+    session_loop.shared_sockets = databases.sockets
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(asyncpg, "connect", databases.connect)
+        yield databases
+    databases.close()
+
+
 @pytest.fixture
 def sqlite_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Path) -> str:
     """A fresh migrated SQLite database; for what SQLite alone has."""
@@ -195,10 +220,25 @@ def postgresql_url(request: pytest.FixtureRequest, clones: Clones) -> Iterator[s
     clones.drop_meanwhile(url)
 
 
+@pytest.fixture
+def warm_postgresql_url(request: pytest.FixtureRequest, warm_databases: WarmDatabases) -> Iterator[str]:
+    """A migrated PostgreSQL database as at first, with connections that earlier tests have used."""
+    url = warm_databases.lend(WITH_CAST if "cast" in request.fixturenames else MIGRATED)
+    yield url
+    warm_databases.give_back(url)
+
+
+@pytest.fixture
+def cold_database() -> None:
+    """Gives the test a PostgreSQL database and connections that no other test has used."""
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
     """A fresh migrated database, once on each engine."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    is_warm = request.param == "postgresql" and request.node.nodeid.startswith(_WARM)
+    is_warm &= "cold_database" not in request.fixturenames
+    url: str = request.getfixturevalue(f"warm_{request.param}_url" if is_warm else f"{request.param}_url")
     return url
 
 

@@ -100,7 +100,7 @@ class Clones:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="clones", daemon=True)
         self._thread.start()
-        self._maintenance: Any = self._wait(self._connect())
+        self._maintenance: Any = self.run(self._connect())
         version = self._maintenance.get_server_version().major
         # Copying files beats the default of 15 and later three times in memory: 15 ms against 45 ms.
         self._how = "STRATEGY file_copy" if version >= 15 else ""
@@ -116,7 +116,7 @@ class Clones:
 
     def drop(self, url: str) -> None:
         """Removes a clone, no matter who is still connected to it."""
-        self._wait(self._drop(url))
+        self.run(self._drop(url))
 
     def drop_meanwhile(self, url: str) -> None:
         """Removes a clone while the next test begins; a drop that failed fails the one after it."""
@@ -127,7 +127,7 @@ class Clones:
         """Ends the connection and the loop."""
         for pending in (*self._next.values(), *self._drops):
             pending.result()
-        self._wait(self._maintenance.close())
+        self.run(self._maintenance.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -150,5 +150,6 @@ class Clones:
     def _begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs `coroutine` on the loop of the clones."""
         return self._begin(coroutine).result()

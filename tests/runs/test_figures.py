@@ -22,6 +22,9 @@ from tests.databases import HIDE_SESSIONS
 from tests.runs.shop import Shop
 from tests.runs.test_limits import DAILY
 
+# Figures of the sessions and statistics of a database.
+pytestmark = pytest.mark.usefixtures("cold_database")
+
 
 def gauge_by_label(ctx: WorkerContext, name: str, label: str) -> dict[str, float]:
     """Returns the values of a gauge by one of its labels."""
