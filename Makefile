@@ -57,9 +57,11 @@ demo: $(WEB) $(READABLE) ## the service beside fake platforms, with sample data 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-# `check` keeps one core busy, while the others install and build: both begin when all that they share is made.
-test: $(DEV) $(CLIENT) $(READABLE) ## all checks and all tests, on SQLite and PostgreSQL
-	@$(MAKE) --silent check & checking=$$!; $(MAKE) --silent $(GENERATORS) $(CLIENT_TS) $(SITE) postgres browser \
+# npm fetches while pip does; then one half checks Python and installs, and the other builds and checks for Node and
+# fetches by apt, which locks. Each half begins when all that it shares with the other is made.
+test: $(SCRIPTS) ## all checks and all tests, on SQLite and PostgreSQL
+	@$(MAKE) --silent $(NODE) & fetching=$$!; $(MAKE) --silent $(DEV) $(CLIENT) $(READABLE) && wait $$fetching
+	@$(MAKE) --silent check $(GENERATORS) $(SITE) & checking=$$!; $(MAKE) --silent $(CLIENT_TS) postgres browser \
 		shopify-schema cards-schema promtool web-check; prepared=$$?; wait $$checking && exit $$prepared
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED) $(ARGS)
 
