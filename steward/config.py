@@ -207,7 +207,10 @@ def _master_key(text: str) -> tuple[str, bytes]:
 
 
 def _items(text: str, item: Callable[[str], T]) -> tuple[T, ...]:
-    """Returns the unique items of a comma-separated list; an empty text gives an empty list."""
+    """Returns the items of a comma-separated list; an empty text gives none.
+
+    Raises ValueError for a repeated item.
+    """
     items = tuple(item(part.strip()) for part in text.split(",")) if text.strip() else ()
     if len(set(items)) != len(items):
         raise ValueError

@@ -34,7 +34,7 @@ def bound_of(periods: Collection[ClosedPeriod], since: datetime) -> datetime | N
 
 
 async def passed(tx: Tx, *, late_limit: timedelta, after: OrgId) -> list[OrgId]:
-    """Returns the organizations after `after`, by id, whose bound has passed."""
+    """Returns the next organizations after `after`, by id, whose bound has passed; at most `BATCH`."""
     before = tx.now - late_limit - _GRACE
     return await records.passed_bounds(tx, before=before, after=after, limit=BATCH)
 

@@ -131,7 +131,10 @@ async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
 
 
 async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
-    """Ends the current version and begins the next. Raises NotFound, Forbidden, WrongState, StaleVersion."""
+    """Ends the current version and begins the next.
+
+    Raises NotFound, Forbidden, WrongState, StaleVersion, ValidationFailed.
+    """
     stored = await current(tx, actor, command.id, command.version)
     period = stored.period
     _need_role(actor, period.scope)

@@ -120,10 +120,10 @@ async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPe
 
 
 async def settle(tx: Tx, actor: Actor, period_id: str, *, version: int, takes_over: bool) -> StoredPeriod:
-    """Settles a difference: moves the period to the library's date, or leaves it unchanged.
+    """Settles a difference: moves the period to the library's date, or keeps its date.
 
-    Raises NotFound, Forbidden, WrongState (nothing differs, or the library no longer has the holiday),
-    StaleVersion.
+    Either way stores a new version. Raises NotFound, Forbidden, WrongState (nothing differs, or the library
+    no longer has the holiday), StaleVersion.
     """
     stored = await change.current(tx, actor, period_id, version)
     difference = _difference(stored)

@@ -64,7 +64,7 @@ class WriteAnswer:
 
     @classmethod
     def from_text(cls, stored: str) -> Self:
-        """Returns the answer in its stored form."""
+        """Returns the answer from its stored form."""
         fields = json.loads(stored)
         return cls(fields["status"], fields["headers"], fields["text"], fields["too_large"])
 

@@ -91,7 +91,7 @@ class WrittenPart:
 
 @dataclass(frozen=True, slots=True)
 class ValuesNow:
-    """The current values that a part had set, by name."""
+    """The current state of the values that a part set, by name."""
 
     values: Mapping[str, JsonValue]
     is_gone: bool = False

@@ -70,7 +70,7 @@ def _receives_all(person: PersonToTell, topic: Topic) -> bool:
 
 
 def fits(route: RouteToTell, stored: StoredNotice) -> bool:
-    """Returns whether a route's filter fits a notice; notices of broken routes fit none."""
+    """Returns whether a route's filter matches a notice; a notice that a route is broken matches none."""
     notice = stored.notice
     return (
         notice.topic in route.topics

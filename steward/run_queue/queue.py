@@ -54,7 +54,7 @@ class EventRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedRun:
-    """The created run; `refused` is its code if it was refused."""
+    """The created run; `code` says why `enqueue_events` refused it."""
 
     run_id: RunId
     status: RunStatus

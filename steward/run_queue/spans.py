@@ -62,7 +62,7 @@ async def add_finished(
 def add_sleep(traces: Traces, run: RunId, *, epoch: int, began_at: datetime, wake_at: datetime) -> None:
     """Adds the span of a sleep that a run begins, up to the time it is due to wake.
 
-    Nothing is recorded after a sleep, so it is added at the beginning, for runs in the sampled share.
+    A sleep leaves no record of its own, so its span is added when it begins, for runs in the sampled share.
     """
     root = run_span(run)
     if traces.is_sampled(root.trace):

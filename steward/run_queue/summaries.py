@@ -140,7 +140,7 @@ def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
 
 
 def change_counts(tally: Mapping[Outcome, int], *, sends: bool) -> Counts:
-    """Returns the outcomes of a step's changes as counts; messages count as sent."""
+    """Returns the outcomes of a step's changes as counts; with `sends`, applied ones count as sent."""
     done = tally.get(Outcome.APPLIED, 0)
     return Counts(
         applied=0 if sends else done,
@@ -193,7 +193,10 @@ def _template_of(run: Run) -> Template | None:
 
 
 async def outcomes_of(tx: Tx, org: OrgId, run: RunId) -> tuple[dict[str, list[Outcome]], set[str]]:
-    """Returns the outcomes of a run's changes by execution, and the executions that sent messages."""
+    """Returns the outcomes of a run's changes by execution, and the executions without an approval.
+
+    The latter are those whose changes all went without one.
+    """
     outcomes: dict[str, list[Outcome]] = {}
     sends: set[str] = set()
     steps_with_approval: set[str] = set()

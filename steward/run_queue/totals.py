@@ -1,4 +1,4 @@
-"""Adds up the results of live runs when they are read."""
+"""Adds up the results of live runs by quarter-hour, in bounded passes."""
 
 from datetime import timedelta
 from functools import partial

@@ -251,7 +251,7 @@ def _end_of_gap(day: date, tz: ZoneInfo) -> datetime:
 
 
 def _end_instant(day: date, local_time: time, tz: ZoneInfo) -> datetime:
-    """Returns the instant at which a closing ends; of a repeated time the second one (R17)."""
+    """Returns the instant at which a closing ends; the second one if the local time repeats (R17)."""
     instant, note = instant_of(day, local_time, tz)
     if note is SlotNote.FOLD:
         return datetime.combine(day, local_time, tz).replace(fold=1).astimezone(UTC)

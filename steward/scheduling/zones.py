@@ -57,8 +57,8 @@ def tzdata_version() -> str:
 def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, SlotNote | None]:
     """Returns the instant of a local date and time, with a note if the clock changes there.
 
-    Of a repeated time it is the first one (R3); a skipped time is later by the length of the gap (R4). Both
-    are the meaning of `fold=0`.
+    A repeated time gives its first instant (R3); a skipped time is shifted later by the length of the gap
+    (R4), both as `fold=0` defines.
     """
     wall = datetime.combine(day, local_time, tz)
     first, second = wall.utcoffset(), wall.replace(fold=1).utcoffset()

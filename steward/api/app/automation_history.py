@@ -52,7 +52,7 @@ class HistoryAnswer(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/automations/{automationId}/history`."""
+    """Answers `GET /app/automations/{automationId}/history`."""
     query: PageQuery = call.query
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)

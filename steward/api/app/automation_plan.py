@@ -52,7 +52,7 @@ class AutomationPlanAnswer(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/automations/{automationId}/plan`."""
+    """Answers `GET /app/automations/{automationId}/plan`."""
     automation = await automations.get(tx, call.actor.org, AutomationId(call.ids["automation_id"]))
     stored_plan = None
     if automation.kind is AutomationKind.WORKFLOW:

@@ -307,7 +307,7 @@ async def _effect(tx: Tx, stored: StoredPeriod) -> EffectRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/closed-periods`: newest first."""
+    """Answers `GET /app/closed-periods` with the periods, newest first."""
     query: ClosedPeriodsQuery = call.query
     key = call.page_start()
     stored_periods = await records.find(
@@ -324,14 +324,14 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def make(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/closed-periods`."""
+    """Answers `POST /app/closed-periods`."""
     stored = await change.make(tx, call.actor, _make(call))
     _log(call, stored, "made")
     return CreatedPeriodAnswer(await _answer(tx, call, stored), await _effect(tx, stored))
 
 
 async def preview(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/closed-periods/preview`: what a period would do; nothing is stored."""
+    """Answers `POST /app/closed-periods/preview` with what the period would do. Stores nothing."""
     stored = await change.draft(tx, call.actor, _make(call))
     next_closings = effect.next_closings(stored.period, tx.now)
     return PreviewPeriodAnswer(await _effect(tx, stored), [_next(closing) for closing in next_closings])
@@ -348,7 +348,7 @@ def _next(closing: Closing) -> NextClosingRecord:
 
 
 async def update(tx: Tx, call: ApiCall) -> Answer:
-    """`PATCH /app/closed-periods/{periodId}`."""
+    """Answers `PATCH /app/closed-periods/{periodId}`."""
     body: ChangeClosedPeriodBody = call.body
     when = None if body.when is None else _when(body.when)
     command = ChangePeriod(call.ids["period_id"], body.version, body.name, body.stops, when, body.timezone)
@@ -358,7 +358,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def end(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/closed-periods/{periodId}/end`."""
+    """Answers `POST /app/closed-periods/{periodId}/end`."""
     body: EndClosedPeriodBody = call.body
     stored = await change.end(tx, call.actor, call.ids["period_id"], version=body.version)
     _log(call, stored, "ended")
@@ -371,7 +371,7 @@ def _log(call: ApiCall, stored: StoredPeriod, action: str) -> None:
 
 
 async def closings(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/closings`: what is closed in a stretch of time, for the calendar."""
+    """Answers `GET /app/closings` with what is closed in a span of time, for the calendar."""
     query: ClosingsQuery = call.query
     _check_range(query.since, query.until, tx.now)
     periods = await records.valid(tx, call.actor.org, since=query.since)
@@ -404,7 +404,10 @@ def _check_range(since: datetime, until: datetime, now: datetime) -> None:
 
 
 async def freeze(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/freeze`: stops all changes from now on; 200 with the present freeze when there is one."""
+    """Answers `POST /app/freeze`.
+
+    Stops all changes from now on; a freeze that is already in force is answered with status 200.
+    """
     body: FreezeBody = call.body
     if body.scope.kind is ClosedScopeKind.AUTOMATION:
         raise ValidationFailed(errors={"scope.kind": ["Choose the organization or a store."]})

@@ -110,7 +110,7 @@ class RenameBody(RequestBody):
 
 
 async def kinds(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/connections/kinds`: every kind with the schema of its settings."""
+    """Answers `GET /app/connections/kinds` with every kind and the schema of its settings."""
     connectors = sorted(call.context.vault.connectors.items())
     return KindsAnswer(
         [
@@ -144,7 +144,7 @@ async def prepare_connect(call: ApiCall) -> CheckedSettings:
 
 
 async def connect(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/connections`: stores the checked connection."""
+    """Answers `POST /app/connections`. Stores the connection once it is checked."""
     body: ConnectBody = call.body
     tried: CheckedSettings = call.prepared
     return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=vault_of(call)))
@@ -162,7 +162,7 @@ async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
 
 
 async def reconnect(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/connections/{integrationId}/reconnect`: the same account with new keys."""
+    """Answers `POST /app/connections/{integrationId}/reconnect`. Gives the same account new keys."""
     tried: CheckedSettings = call.prepared
     integration = _integration(call)
     return _connected(
@@ -185,7 +185,10 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
 
 
 async def check(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/connections/{integrationId}/check`: 200 also when the check fails."""
+    """Answers `POST /app/connections/{integrationId}/check`.
+
+    A check that fails is answered with status 200 too.
+    """
     version, health = call.prepared
     integration = _integration(call)
     before = await _get(tx, org=call.actor.org, integration=integration)
@@ -195,7 +198,7 @@ async def check(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def rename(tx: Tx, call: ApiCall) -> Answer:
-    """`PATCH /app/connections/{integrationId}`: automations that run on it follow."""
+    """Answers `PATCH /app/connections/{integrationId}`. Renames the connection for its automations too."""
     body: RenameBody = call.body
     renamed = await connecting.rename(tx, call.actor, _integration(call), body.name)
     return ConnectionAnswer(connection_record(renamed))
@@ -226,7 +229,10 @@ async def unsubscribe(call: ApiCall) -> None:
 
 
 async def disconnect(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/connections/{integrationId}/disconnect`: keys erased, its automations paused."""
+    """Answers `POST /app/connections/{integrationId}/disconnect`.
+
+    Erases the keys and pauses the connection's automations.
+    """
     integration = _integration(call)
     before = await _get(tx, org=call.actor.org, integration=integration)
     rules, reason = call.context.automation_rules, f"{before.name} was disconnected."

@@ -129,7 +129,7 @@ async def load(call: ApiCall) -> None:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/holidays`: by date."""
+    """Answers `GET /app/holidays` with the holidays by date."""
     query: HolidaysQuery = call.query
     region = HolidayRegion(query.country, query.subdivision)
     days, calendar = await holidays.proposed(tx, call.actor, region, query.year)
@@ -142,7 +142,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def countries(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/holidays/countries`."""
+    """Answers `GET /app/holidays/countries`."""
     accepted = await holidays.accepted(tx, call.actor)
     stored = await records_of(tx, call.actor.org, [difference.stored for difference in accepted.differences])
     return HolidayCountriesAnswer(
@@ -162,7 +162,7 @@ async def countries(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def accept(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/holidays/accept`: makes a closed period of each day, of all or of none."""
+    """Answers `POST /app/holidays/accept`. Creates a closed period for each day: for all days or for none."""
     body: AcceptHolidaysBody = call.body
     region = HolidayRegion(body.country, body.subdivision)
     command = AcceptHolidays(region, body.days, scope_of(body.scope), body.stops, body.timezone)
@@ -171,7 +171,10 @@ async def accept(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def settle(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/closed-periods/{periodId}/holiday`: takes over the library's date, or keeps the period."""
+    """Answers `POST /app/closed-periods/{periodId}/holiday`.
+
+    Takes over the library's date or keeps the period.
+    """
     body: SettleHolidayBody = call.body
     stored = await holidays.settle(
         tx, call.actor, call.ids["period_id"], version=body.version, takes_over=body.take_over

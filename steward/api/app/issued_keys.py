@@ -46,7 +46,7 @@ class KeyPageAnswer(msgspec.Struct):
 
 
 async def begin(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/connections/woocommerce/authorize`: the page on which the shop issues keys."""
+    """Answers `POST /app/connections/woocommerce/authorize` with the page on which the shop issues keys."""
     body: ShopSignInBody = call.body
     number = None if body.integration_id is None else IntegrationId(body.integration_id)
     address = await issued_keys.begin(
@@ -61,7 +61,7 @@ async def begin(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def deliver(raw_request: RawRequest, context: AppContext) -> Reply:
-    """`POST /app/connections/woocommerce/callback/{key_state}`: the keys, as the shop sends them.
+    """Answers `POST /app/connections/woocommerce/callback/{key_state}`, which carries the shop's keys.
 
     Raises NotFound for a state that is not open, Malformed, TooLarge, and ValidationFailed or NotConnected
     when the keys do not open the shop.

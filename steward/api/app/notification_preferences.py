@@ -252,7 +252,7 @@ _TEST_STATES: Mapping[MessageState, Literal["waiting", "sent"]] = {
 
 
 async def end_digests(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """`POST /unsubscribe/{token}`: as the form of a mail program sends it; the body is ignored.
+    """Answers `POST /unsubscribe/{token}`, which a mail program sends as a form. Ignores the body.
 
     Raises NotFound for a token that was not made here.
     """

@@ -150,7 +150,10 @@ def record(route: NotificationRoute, url: str | None) -> NotificationRouteRecord
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/notification-routes`: oldest first; the address of a webhook is shown to owners."""
+    """Answers `GET /app/notification-routes` with the routes, oldest first.
+
+    Shows a webhook's address to owners only.
+    """
     chosen = call.session.chosen if call.session else None
     records = []
     for route in await rows.every(tx, call.actor.org):
@@ -160,7 +163,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def create(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/notification-routes`: the secret of a webhook is answered this once."""
+    """Answers `POST /app/notification-routes` with the new route and, this once, the webhook's secret."""
     body: RouteBody = call.body
     content = RouteContent(
         name=body.name,
@@ -174,7 +177,7 @@ async def create(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def change(tx: Tx, call: ApiCall) -> Answer:
-    """`PATCH /app/notification-routes/{routeId}`: another address makes a new secret."""
+    """Answers `PATCH /app/notification-routes/{routeId}`. A new address gets a new secret."""
     route = await rows.get(tx, call.actor.org, _route(call))
     if route is None:
         raise NotFound
@@ -193,7 +196,7 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def delete(tx: Tx, call: ApiCall) -> Answer:
-    """`DELETE /app/notification-routes/{routeId}`."""
+    """Answers `DELETE /app/notification-routes/{routeId}`."""
     await routes.delete(tx, call.actor, _route(call))
     return EmptyAnswer()
 
@@ -207,22 +210,28 @@ async def prepare_test(call: ApiCall) -> RouteTest:
 
 
 async def test(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/notification-routes/{routeId}/test`: 200 also when the test is not accepted."""
+    """Answers `POST /app/notification-routes/{routeId}/test`.
+
+    A test that is not accepted is answered with status 200 too.
+    """
     return await _tested(tx, call, ends_broken=False)
 
 
 async def try_again(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/notification-routes/{routeId}/try-again`: an accepted test ends the broken state."""
+    """Answers `POST /app/notification-routes/{routeId}/try-again`. An accepted test ends the broken state."""
     return await _tested(tx, call, ends_broken=True)
 
 
 async def rotate_secret(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/notification-routes/{routeId}/rotate-secret`: the former one signs for 24 hours more."""
+    """Answers `POST /app/notification-routes/{routeId}/rotate-secret`.
+
+    The old secret signs for another 24 hours.
+    """
     return _saved(await routes.rotate_secret(tx, _vault(call), call.actor, _route(call)))
 
 
 async def deliveries(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/notification-routes/{routeId}/deliveries`: of 30 days, newest first."""
+    """Answers `GET /app/notification-routes/{routeId}/deliveries`. Goes back 30 days, newest first."""
     route = await rows.get(tx, call.actor.org, _route(call))
     if route is None:
         raise NotFound
@@ -237,7 +246,10 @@ async def deliveries(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def send_again(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/notification-routes/{routeId}/deliveries/{messageId}/again`: the same id, a new time."""
+    """Answers `POST /app/notification-routes/{routeId}/deliveries/{messageId}/again`.
+
+    Sends the same id with a new time.
+    """
     await routes.send_again(tx, call.actor, _route(call), MessageId(call.ids["message_id"]))
     return EmptyAnswer()
 

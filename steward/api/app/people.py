@@ -124,7 +124,7 @@ async def _answer(tx: Tx, call: ApiCall, member: Member) -> PersonAnswer:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/people`: newest first."""
+    """Answers `GET /app/people` with the people, newest first."""
     query: PageQuery = call.query
     key: list[Any] | None = call.page_start()
     after = (from_ms(int(key[0])), PersonId(int(key[1]))) if key else None
@@ -138,14 +138,14 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def invite(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/people`: a link valid for seven days, mailed where a mail server is set."""
+    """Answers `POST /app/people` with a link valid for seven days, mailed if a mail server is set."""
     body: InviteBody = call.body
     command = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
     return await _invited(tx, call, await invitations.invite(tx, call.actor, command))
 
 
 async def invite_again(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/people/{userId}/invite-again`: a new link; the one before ends."""
+    """Answers `POST /app/people/{userId}/invite-again` with a new link. The old link ends."""
     return await _invited(tx, call, await invitations.invite_again(tx, call.actor, _person(call)))
 
 
@@ -159,18 +159,18 @@ async def _invited(tx: Tx, call: ApiCall, invited: IssuedInvitation) -> InvitedA
 
 
 async def change_role(tx: Tx, call: ApiCall) -> Answer:
-    """`PATCH /app/people/{userId}`."""
+    """Answers `PATCH /app/people/{userId}`."""
     body: RoleBody = call.body
     return await _answer(tx, call, await members.change_role(tx, call.actor, _person(call), role=body.role))
 
 
 async def deactivate(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/people/{userId}/deactivate`: of this organization only."""
+    """Answers `POST /app/people/{userId}/deactivate`. Deactivates the person in this organization only."""
     return await _answer(tx, call, await members.deactivate(tx, call.actor, _person(call)))
 
 
 async def activate(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/people/{userId}/activate`."""
+    """Answers `POST /app/people/{userId}/activate`."""
     return await _answer(tx, call, await members.activate(tx, call.actor, _person(call)))
 
 
@@ -202,7 +202,7 @@ async def prepare_password(call: ApiCall) -> PasswordRenewal:
 
 
 async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """`POST /app/password`: the other sessions end, this one continues under a new cookie."""
+    """Answers `POST /app/password`. Ends the person's other sessions; this one gets a new cookie."""
     renewed: PasswordRenewal = call.prepared
     return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
 
@@ -227,7 +227,7 @@ async def prepare_acceptance(call: ApiCall) -> PreparedAcceptance:
 
 
 async def accept(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """`POST /app/invitations/accept`: signed in, in the organization of the invitation."""
+    """Answers `POST /app/invitations/accept`. Signs the person in, in the organization of the invitation."""
     accepting: PreparedAcceptance = call.prepared
     opened = await invitations.accept(tx, accepting, address=call.client.address, agent=call.client.agent)
     return answer_opened(call, opened)

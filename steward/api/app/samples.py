@@ -50,7 +50,10 @@ async def prepare(call: ApiCall) -> Sample:
 
 
 async def answer(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/automations/sample`: what the template would select now; nothing is stored or written."""
+    """Answers `POST /app/automations/sample` with what the template would select now.
+
+    Stores and writes nothing.
+    """
     sample: Sample = call.prepared
     return SampleAnswer(
         sample.noun,

@@ -66,7 +66,7 @@ def kinds_with_sign_in(connectors: Mapping[str, Connector]) -> tuple[str, ...]:
 
 
 async def start(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/connections/sign-in`: the address to sign in at."""
+    """Answers `POST /app/connections/sign-in` with the address to sign in at."""
     body: AccountSignInBody = call.body
     kinds = kinds_with_sign_in(call.context.vault.connectors)
     if body.kind not in kinds:
@@ -103,7 +103,7 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
 
 
 async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """`GET /app/connections/sign-in/callback`: redirects to the page of connections, whatever the outcome."""
+    """Answers `GET /app/connections/sign-in/callback` with a redirect to the page of connections."""
     outcome: Any = call.prepared
     if isinstance(outcome, str):
         return _back(call, failed=outcome)

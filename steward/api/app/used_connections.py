@@ -37,7 +37,7 @@ class UsedConnectionsAnswer(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /app/connections`: as the API's list, with how many automations need each."""
+    """Answers `GET /app/connections` with the API's list and the number of automations that use each."""
     query: ConnectionsQuery = call.query
     key = call.page_start()
     rows = await connections.find(

@@ -156,7 +156,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /approvals`: the first to expire come first."""
+    """Answers `GET /v1/automations/approvals` with the approvals, the first to expire first."""
     query: ApprovalsQuery = call.query
     key = call.page_start()
     after = None
@@ -180,7 +180,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /approvals/{approvalId}`: with the first 50 changes."""
+    """Answers `GET /v1/automations/approvals/{approvalId}` with the approval and its first 50 changes."""
     approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
     answer = record(approval, tx.now)
     first_changes = await changes.public_changes(
@@ -193,7 +193,10 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def approve(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /approvals/{approvalId}/approve`: approves exactly these changes, without those in `except`."""
+    """Answers `POST /v1/automations/approvals/{approvalId}/approve`.
+
+    Approves exactly these changes, without those in `except`.
+    """
     body: ApproveBody = call.body
     command = ApproveCommand(
         approval=ApprovalId(call.ids["approval_id"]),
@@ -209,7 +212,7 @@ async def approve(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def reject(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /approvals/{approvalId}/reject`: ends the run without a change."""
+    """Answers `POST /v1/automations/approvals/{approvalId}/reject`. Ends the run without a change."""
     body: RejectBody = call.body
     command = RejectCommand(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
     rules = call.context.rules

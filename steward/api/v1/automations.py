@@ -83,7 +83,7 @@ class AutomationsQuery(PageQuery):
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET `: lists automations by filter and sort; ids of another organization match nothing."""
+    """Answers `GET /v1/automations` with the automations. Ids of another organization match nothing."""
     query: AutomationsQuery = call.query
     filters = AutomationFilter(
         states=query.state,
@@ -112,20 +112,23 @@ def _after(call: ApiCall) -> SortKey | None:
 
 
 async def create(tx: Tx, call: ApiCall) -> Answer:
-    """`POST `: creates an automation, or returns the one created with the same key."""
+    """Answers `POST /v1/automations`. Creates an automation, or returns the one created with the same key."""
     created = await setup.create(tx, call.actor, create_ask(call.body), rules=call.context.automation_rules)
     answer = AutomationAnswer(record(created.automation))
     return replayed(answer) if created.replayed else answer
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /{automationId}`."""
+    """Answers `GET /v1/automations/{automationId}`."""
     automation = await automations.get(tx, call.actor.org, _id(call))
     return AutomationAnswer(await whole_record(tx, automation))
 
 
 async def update(tx: Tx, call: ApiCall) -> Answer:
-    """`PATCH /{automationId}`: replaces each field that is sent, if the version is current."""
+    """Answers `PATCH /v1/automations/{automationId}`.
+
+    Replaces each field that is sent if the version is current.
+    """
     body: UpdateBody = call.body
     sent_fields = body.model_fields_set
     command = UpdateCommand(
@@ -165,22 +168,22 @@ async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Answer:
 
 
 async def pause(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /{automationId}/pause`."""
+    """Answers `POST /v1/automations/{automationId}/pause`."""
     return await _turn(tx, call, pauses.pause)
 
 
 async def resume(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /{automationId}/resume`."""
+    """Answers `POST /v1/automations/{automationId}/resume`."""
     return await _turn(tx, call, lifecycle.resume)
 
 
 async def archive(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /{automationId}/archive`."""
+    """Answers `POST /v1/automations/{automationId}/archive`."""
     return await _turn(tx, call, lifecycle.archive)
 
 
 async def restore(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /{automationId}/restore`."""
+    """Answers `POST /v1/automations/{automationId}/restore`."""
     return await _turn(tx, call, lifecycle.restore)
 
 

@@ -145,7 +145,7 @@ def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /occurrences`: the calendar."""
+    """Answers `GET /v1/automations/occurrences` with the calendar."""
     query: CalendarQuery = call.query
     key = call.page_start()
     page_query = CalendarPageQuery(
@@ -175,19 +175,19 @@ def _instant(milliseconds: JsonValue) -> datetime:
 
 
 async def move(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /{automationId}/occurrences/move`."""
+    """Answers `POST /v1/automations/{automationId}/occurrences/move`."""
     body: MoveBody = call.body
     command = MoveCommand(_slot(call), body.run_at, body.scope)
     return _answer(await edit.move(tx, call.actor, command, rules=call.context.automation_rules))
 
 
 async def skip(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /{automationId}/occurrences/skip`."""
+    """Answers `POST /v1/automations/{automationId}/occurrences/skip`."""
     return _answer(await edit.skip(tx, call.actor, _slot(call)))
 
 
 async def unskip(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /{automationId}/occurrences/unskip`."""
+    """Answers `POST /v1/automations/{automationId}/occurrences/unskip`."""
     return _answer(await edit.unskip(tx, call.actor, _slot(call)))
 
 

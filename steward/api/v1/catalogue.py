@@ -175,7 +175,7 @@ def connection_record(connection: Connection) -> ConnectionRecord:
 
 
 async def find_templates(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /templates`: by template id."""
+    """Answers `GET /v1/automations/templates` with the templates by template id."""
     query: TemplatesQuery = call.query
     key = call.page_start()
     last = str(key[0]) if key else ""
@@ -191,7 +191,7 @@ async def find_templates(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def get_template(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /templates/{template_id}`. Raises NotFound."""
+    """Answers `GET /v1/automations/templates/{template_id}` with the template. Raises NotFound."""
     template: Template | None = call.context.automation_rules.templates.get(call.ids["template_id"])
     if template is None:
         raise NotFound
@@ -201,7 +201,7 @@ async def get_template(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def find_stores(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /stores`: by integration id."""
+    """Answers `GET /v1/automations/stores` with the stores by integration id."""
     query: StoresQuery = call.query
     rows = await connections.find(
         tx,
@@ -218,7 +218,7 @@ async def find_stores(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def find_connections(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /connections`: all, stores included, by integration id."""
+    """Answers `GET /v1/automations/connections` with all connections, stores included, by integration id."""
     query: ConnectionsQuery = call.query
     rows = await connections.find(
         tx,

@@ -65,7 +65,7 @@ async def prepare(call: ApiCall) -> tuple[Destination, ...]:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /destinations`: by name."""
+    """Answers `GET /v1/automations/destinations` with the destinations by name."""
     query: DestinationsQuery = call.query
     last = call.page_start()
     read: tuple[Destination, ...] = call.prepared

@@ -219,7 +219,7 @@ async def prepare_keep(call: ApiCall) -> PreparedImport:
 
 
 async def keep(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /imports`: a new import, or the one of equal content."""
+    """Answers `POST /v1/automations/imports` with a new import, or the one of equal content."""
     body: KeepBody = call.body
     stored = await keeping.keep(
         tx,
@@ -235,7 +235,7 @@ async def keep(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /imports`: newest first."""
+    """Answers `GET /v1/automations/imports` with the imports, newest first."""
     query: ImportsQuery = call.query
     after = call.page_start()
     rows = await imports.listed(
@@ -253,12 +253,12 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /imports/{importId}`, with its plan."""
+    """Answers `GET /v1/automations/imports/{importId}` with the import and its plan."""
     return ImportAnswer(record(await imports.get(tx, call.actor.org, call.ids["import_id"]), with_plan=True))
 
 
 async def delete(tx: Tx, call: ApiCall) -> Answer:
-    """`DELETE /imports/{importId}`."""
+    """Answers `DELETE /v1/automations/imports/{importId}`."""
     await keeping.delete(tx, call.actor, call.ids["import_id"])
     return EmptyAnswer()
 
@@ -270,7 +270,7 @@ async def prepare_preview(call: ApiCall) -> PreparedImport:
 
 
 async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /imports/preview`: nothing is kept."""
+    """Answers `POST /v1/automations/imports/preview` with the preview. Keeps nothing."""
     prepared: PreparedImport = call.prepared
     issues = [finding.wire() for finding in prepared.reading.report.findings]
     plan = plan_json.to_json(prepared.reading.plan)
@@ -278,7 +278,7 @@ async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /imports/{importId}/preview`."""
+    """Answers `POST /v1/automations/imports/{importId}/preview`."""
     stored_import = await imports.get(tx, call.actor.org, call.ids["import_id"])
     report: Mapping[str, Any] = stored_import.report
     return _preview_answer(
@@ -304,7 +304,7 @@ def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewAnswer:
 
 
 async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /imports/{importId}/automations`."""
+    """Answers `POST /v1/automations/imports/{importId}/automations`."""
     body: RunAsBody = call.body
     command = CreateWorkflowCommand(
         import_id=call.ids["import_id"],

@@ -34,7 +34,10 @@ class RunsQuery(PageQuery):
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /runs`: newest first; another organization's automation matches nothing."""
+    """Answers `GET /v1/automations/runs` with the runs, newest first.
+
+    Another organization's automation matches nothing.
+    """
     return await page_of(tx, call, filter_of(call.query))
 
 

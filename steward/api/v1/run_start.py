@@ -57,7 +57,7 @@ class RunNowBody(RequestBody):
 
 
 async def run_now(call: ApiCall) -> Answer:
-    """`POST /{automationId}/runs`: starts one run per idempotency key."""
+    """Answers `POST /v1/automations/{automationId}/runs`. Starts one run per idempotency key."""
     body: RunNowBody = call.body
     automation = AutomationId(call.ids["automation_id"])
     payload = None if body.payload is None else dict(body.payload)

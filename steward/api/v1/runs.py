@@ -58,7 +58,7 @@ class ChangesQuery(PageQuery):
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
+    """Answers `GET /v1/automations/runs/{runId}` with the run and at most 200 steps after `after_seq`."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
     run_row, step_rows = await runs.get_with_steps(
@@ -87,7 +87,7 @@ def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
 
 
 async def find_changes(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /runs/{runId}/changes`: by step `seq`, then id."""
+    """Answers `GET /v1/automations/runs/{runId}/changes` with the changes by step `seq`, then by id."""
     query: ChangesQuery = call.query
     run = RunId(call.ids["run_id"])
     await runs.automation_of(tx, call.actor.org, run)
@@ -109,7 +109,10 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def undo(call: ApiCall) -> Answer:
-    """`POST /runs/{runId}/undo`: starts one undo per idempotency key; it waits for approval."""
+    """Answers `POST /v1/automations/runs/{runId}/undo`.
+
+    Starts one undo per idempotency key, which waits for approval.
+    """
     body: UndoBody = call.body
     chosen = None if body.changes is None else [ChangeId(change) for change in body.changes]
     run = RunId(call.ids["run_id"])
@@ -132,7 +135,10 @@ async def undo(call: ApiCall) -> Answer:
 
 
 async def cancel(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /runs/{runId}/cancel`: a queued run ends now, a running one at its next checkpoint."""
+    """Answers `POST /v1/automations/runs/{runId}/cancel`.
+
+    A queued run ends now, a running one at its next checkpoint.
+    """
     return RunAnswer(record(await cancelling.cancel(tx, call.actor, RunId(call.ids["run_id"]))))
 
 

@@ -68,7 +68,10 @@ class PreviewBody(RequestBody):
 
 
 async def show(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /schedule/preview`. Raises ValidationFailed, all faults at once."""
+    """Answers `POST /v1/automations/schedule/preview` with the coming slots.
+
+    Raises ValidationFailed with all faults at once.
+    """
     body: PreviewBody = call.body
     errors: dict[str, list[str]] = {}
     name = await _zone_name(tx, call, errors)

@@ -506,7 +506,7 @@ def _fits_order(query: OrdersQuery, order: Order) -> bool:
 
 
 def _is_between(instant: datetime | None, after: datetime | None, before: datetime | None) -> bool:
-    """Returns whether an instant is within the exclusive limits; an unknown one never is."""
+    """Returns whether an instant is within the exclusive limits; an unknown one is only if there are none."""
     if after is None and before is None:
         return True
     if instant is None:

@@ -114,7 +114,7 @@ class SlackConnector(ServiceConnector):
         return f"https://{host}/api"
 
     def credentials(self, secrets: ConnectionSecrets) -> Credentials:
-        """Returns no credentials for a webhook, which is its own secret, else the token."""
+        """Returns the webhook as a secret URL, else the token."""
         if _WEBHOOK in secrets.sealed:
             return SecretUrl(secrets.sealed[_WEBHOOK])
         return super().credentials(secrets)

@@ -9,7 +9,10 @@ _ESCAPES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 
 
 def escaped(text: str) -> str:
-    """Escapes text of a store: removes mentions, links and invisible characters."""
+    """Escapes text of a store, so that it contains no mention or link markup.
+
+    Removes invisible characters.
+    """
     return visible(text).translate(_ESCAPES)
 
 

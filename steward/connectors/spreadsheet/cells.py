@@ -22,7 +22,7 @@ _SPLIT_CELLS = 2_000
 
 
 def stored_cell(cell: Cell) -> JsonValue:
-    """Returns a cell as a plan stores it: numbers as exact text that differs from real text."""
+    """Returns a cell as a plan stores it: a number as `{"number": text}`, anything else unchanged."""
     return {"number": format(cell, "f")} if isinstance(cell, Decimal) else cell
 
 

@@ -138,7 +138,10 @@ class SpreadsheetConnector:
         return SpreadsheetWriter(http, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Checks that the spreadsheet is shared with the account; the first write shows the write access."""
+        """Checks that the spreadsheet is shared with the account, or that the sign-in works.
+
+        Write access is only known at the first write.
+        """
         if "spreadsheet_id" not in secrets.plain:
             return await self._check_person(http, secrets)
         sheet, email = secrets.plain["spreadsheet_id"], secrets.plain["client_email"]

@@ -23,7 +23,10 @@ def message(command: PostCard) -> JsonObject:
 
 
 def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
-    """Escapes text of a store: removes Markdown, live links, mentions and invisible characters."""
+    """Escapes text of a store, so that it has no effect as Markdown, link or mention.
+
+    Removes invisible characters and cuts it to `longest`.
+    """
     plain = visible(text)
     if len(plain) > longest:
         plain = plain[: longest - 1] + "…"

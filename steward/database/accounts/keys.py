@@ -60,7 +60,10 @@ async def rewrap(tx: Tx, key_id: str, wrapped: bytes) -> None:
 
 
 async def retire(tx: Tx, key_id: str, retires_at: datetime) -> None:
-    """Limits the use of a signing key for verification to `retires_at`."""
+    """Retires a signing key: it signs no longer, and verifies until `retires_at`.
+
+    A retired key stays unchanged.
+    """
     await tx.execute(
         "UPDATE service_keys SET retires_at = :retires_at WHERE key_id = :key_id AND retires_at IS NULL",
         {"key_id": key_id, "retires_at": retires_at},

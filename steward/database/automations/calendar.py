@@ -157,7 +157,10 @@ async def coming(
     until: datetime,
     limit: int,
 ) -> list[ScheduledAutomation]:
-    """Returns active automations due by `due_by`, and the first `limit` of those due before `until`."""
+    """Returns all active automations due by `due_by`, and some of those due later.
+
+    Of those due after it and before `until`, returns the first `limit`.
+    """
     conditions = narrowing.conditions("s.automation_id")
     args = {**narrowing.args(), "org": org, "due_by": due_by, "until": until, "limit": limit}
     due = await tx.all(f"{_COMING} AND s.due_at <= :due_by{conditions}", args)

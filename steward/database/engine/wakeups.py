@@ -96,7 +96,7 @@ class Wakeups:
             wait = min(wait * 2, _LONGEST_RETRY_SECONDS)
 
     async def _watch(self, ear: Any, ended: asyncio.Event) -> None:
-        """Returns when the connection has ended, or when its server has become a standby of several servers.
+        """Returns when the connection has ended, or when its server, one of several, has become a standby.
 
         Raises TimeoutError when the server does not answer.
         """

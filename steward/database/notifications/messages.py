@@ -149,7 +149,7 @@ async def add_closed(
 
 
 async def touch_none(tx: Tx, org: OrgId) -> None:
-    """Runs a statement that changes no row but takes as long as storing a message."""
+    """Runs a statement that changes no row, where another caller would store a message."""
     await tx.execute("UPDATE messages SET error = error WHERE org_id = :org AND id = ''", {"org": org})
 
 

@@ -258,7 +258,10 @@ async def sees_sessions(tx: Tx) -> bool:
 
 
 async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
-    """Returns rows on which periodic tasks failed repeatedly, with the errors, newest first, at most 20."""
+    """Returns (task, key) of rows on which a periodic task failed at least `at_least` times.
+
+    The last failure comes first; at most 20.
+    """
     rows = await tx.all(
         "SELECT task, key FROM deferred_rows WHERE failures >= :least ORDER BY last_failed_at DESC LIMIT 20",
         {"least": at_least},

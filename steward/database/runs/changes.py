@@ -273,7 +273,7 @@ def _appended(words: str) -> str:
 
 
 async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
-    """Returns changes without a final outcome of which one part was written and no part is open."""
+    """Returns changes without a final outcome that have a written part and no part in doubt."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM changes WHERE org_id = :org AND run_id = :run"
         f" AND outcome IN ('approved', 'unknown') AND {_BEGUN} AND NOT {_OPEN} ORDER BY seq, position",

@@ -66,7 +66,10 @@ def _column(value: JsonValue, tx: Tx) -> object:
 
 
 async def of_run(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, int], tuple[RememberedValue, ...]]:
-    """Returns the replaced values of the automation's memory, by execution and position."""
+    """Returns what a run's changes stored in the automation's memory, with the values replaced.
+
+    The keys are execution and position.
+    """
     rows = await tx.all(
         "SELECT name, iteration, position, space, key, before_value, after_value FROM memory_log"
         " WHERE org_id = :org AND run_id = :run ORDER BY seq, position, space, key",

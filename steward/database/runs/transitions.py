@@ -346,7 +346,7 @@ async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
 
 
 async def unstarted(tx: Tx, limit: timedelta, row_limit: int = 200) -> list[tuple[OrgId, RunId]]:
-    """Returns runs that no worker has started within `limit`, by the database's clock; none deferred."""
+    """Returns undeferred runs that no worker has started within `limit`, by the database's clock."""
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"

@@ -14,7 +14,10 @@ _BLOCK: Final = MIB
 
 
 def unzip(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the files of an archive as [name, base64] without folders, `max_bytes` in all at most."""
+    """Returns the files of an archive as [name, base64], without folders.
+
+    Together they have at most `max_bytes`.
+    """
     archive = _opened(content)
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(entries) > MAX_ENTRIES:
@@ -69,7 +72,7 @@ def _too_large(max_bytes: int) -> FileProblem:
 
 
 def gunzip(content: bytes, options: dict[str, Any]) -> object:
-    """Returns the file in a gzip archive as base64, `max_bytes` at most."""
+    """Returns the file in a gzip archive as base64, at most `max_bytes`."""
     max_bytes, data = int(options["max_bytes"]), bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:

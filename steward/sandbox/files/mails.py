@@ -25,7 +25,7 @@ _MESSAGE_ID: Final = re.compile(r"<[^<>\s]{1,500}>")
 
 
 def read_mail(content: bytes, options: dict[str, Any]) -> object:
-    """Returns n8n's `fields`, and `files` as [name, MIME type, base64], `max_bytes` in all at most."""
+    """Returns n8n's `fields`, and `files` as [name, MIME type, base64], at most `max_bytes` in total."""
     try:
         return _read(BytesParser().parsebytes(content), int(options["max_bytes"]))
     except (LookupError, ValueError, TypeError, AttributeError) as error:

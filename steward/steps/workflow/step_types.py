@@ -300,7 +300,7 @@ class NodeDefinition:
         return value
 
     def file_name(self, path: str) -> str:
-        """Returns the file that a parameter names, or n8n's default, `data`."""
+        """Returns the file name in a parameter, or n8n's default, `data`."""
         return str(self.get(path) or "data")
 
     def literal(self, path: str, default: JsonValue = None) -> AnyJson:

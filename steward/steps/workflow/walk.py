@@ -98,7 +98,10 @@ class ExecutionOrder(Protocol):
         ...
 
     def start_waiting(self) -> bool:
-        """Starts a step that waits for inputs with those it has; returns whether there was one."""
+        """Starts a step that waits for inputs with those it has, if nothing else can run.
+
+        Returns whether a step can run.
+        """
         ...
 
     def starved(self) -> list[PlanStep]:
@@ -245,9 +248,10 @@ async def _run_or_replay(
 
 
 async def _release(walked: WalkResult, journal: Journal, budget: MemoryBudget) -> bool:
-    """Settles the held executions in order once all are decided; returns False while one still waits.
+    """Settles the held executions, last one first, once all are decided.
 
-    All approved changes have been applied by then; nothing new starts after a failure.
+    Returns False while one still waits. All approved changes have been applied by then; nothing new starts
+    after a failure.
     """
     decided = [(execution_, await journal.decided(execution_)) for execution_ in walked.held]
     if any(settled is None for _, settled in decided):

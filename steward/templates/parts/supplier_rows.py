@@ -34,7 +34,7 @@ class VariantUpdate:
 
     @property
     def needs_stock_command(self) -> bool:
-        """Whether to compare the stock: a negative number that counts as 0 is left unchanged."""
+        """Whether to compare the stock; not if it is to be 0 and is 0 or negative already."""
         present = self.variant.stock
         is_zero_already = self.stock == 0 and present is not None and present <= 0
         return self.stock is not None and not is_zero_already

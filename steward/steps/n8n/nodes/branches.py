@@ -191,7 +191,10 @@ def _holds(call: StepCall, index: int, answers: Answers) -> bool:
 
 
 class FilterNode(_ConditionNode):
-    """The node filter: matching items on output 0, the others on output 1 or its error output."""
+    """The node filter: matching items on output 0, the others on output 1.
+
+    With an error output, the others are in no output.
+    """
 
     types = ("filter",)
     field_use = FieldUse.PASSES_ITEMS

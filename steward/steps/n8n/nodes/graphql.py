@@ -97,7 +97,7 @@ class GraphQlNode(StepType):
         """Makes one request for each item."""
         if call.step.kind is StepKind.SEND:
             return _sends(call)
-        return await _queries(call)
+        return await _run_queries(call)
 
 
 # By GraphQL's rules: the only escape in a block string is \""", and a carriage return ends a comment too.
@@ -171,7 +171,7 @@ def _refuse_errors(objects: Sequence[JsonObject], response_format: object) -> No
         raise ItemFailed(f"The address answered with errors: {', '.join(words)[:400] or 'unnamed ones'}")
 
 
-async def _queries(call: StepCall) -> NodeResult:
+async def _run_queries(call: StepCall) -> NodeResult:
     web = web_access_of(call)
 
     async def query(index: int) -> list[dict[str, JsonValue]]:

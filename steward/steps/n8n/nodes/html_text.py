@@ -215,7 +215,7 @@ def _value_of(node: LexborNode) -> AnyJson:
 
 
 def _text(node: LexborNode, row: Params) -> str:
-    """Returns the text of an element on one line, as versions before 1.2 do."""
+    """Returns the text of an element without added line breaks, as versions before 1.2 do."""
     skipped = row.text("skipSelectors")
     if not skipped:
         return node.text()

@@ -43,7 +43,10 @@ def _groups(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def _moment(name: str) -> Shape:
-    """Returns a shape that converts a date to UTC in Mailchimp's format. Raises ItemFailed."""
+    """Returns a shape that writes a date in Mailchimp's format, in UTC if it has an offset.
+
+    The shape raises ItemFailed for any other text.
+    """
 
     def shape(value: JsonValue) -> dict[str, str]:
         try:

@@ -1,4 +1,4 @@
-"""The node sendGrid: sends mail through SendGrid, through a bound account."""
+"""The node sendGrid: mail, contacts and lists of SendGrid, through a bound account."""
 
 from collections.abc import Iterable
 

@@ -86,7 +86,8 @@ class SetNode(StepType):
     def keeps_files(self, call: StepCall) -> bool:
         """Returns whether files stay.
 
-        Before version 3 and from 3.4 on they stay along with other fields, else an option decides.
+        Before version 3 they stay along with other fields, from 3.4 on too unless `stripBinary` is set; in
+        between, `includeBinary` decides.
         """
         params = call.first
         if call.version < 3:
