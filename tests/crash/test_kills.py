@@ -14,7 +14,8 @@ from tests.runs.shop import Shop
 
 # A pair or a fault is drawn by this seed; a failing draw is printed with its case.
 SEED = os.environ.get("CRASH_SEED", "20_260_501")
-# One in so many visits, beside the first of each point and, on SQLite, the last. `make soak` kills at all.
+# One in so many visits, beside the first of each point and, on SQLite, the last.
+# `make soak` kills at every visit.
 EVERY = int(os.environ.get("CRASH_EVERY", "40"))
 PAIRS = int(os.environ.get("CRASH_PAIRS", "1"))
 FAULTY_KILLS = int(os.environ.get("CRASH_FAULTY_KILLS", "1"))
@@ -73,7 +74,10 @@ async def test_a_run_passes_every_named_point(shop: Shop, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_kill_anywhere_loses_and_doubles_nothing(shop: Shop, kind: str) -> None:
-    """A kill at any failpoint loses, doubles or blocks nothing. See docs/guides/contributors.md#tests."""
+    """A kill at sampled failpoint visits loses, doubles or blocks nothing.
+
+    See docs/guides/contributors.md#tests.
+    """
     passed = await visits(shop, kind)
     first = {point: passed.index(point) for point in passed}
     last = {point: number for number, point in enumerate(passed)}

@@ -53,14 +53,16 @@ async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
     See docs/design/runs.md#workers-and-leases.
     """
     faults = {}
+    stalls = 0
     for index in range(1, MAX_WRITES, EVERY):
         wrong = await stalled_once(shop, kind, index, approved=approved)
         if wrong is None:
             break
+        stalls += 1
         if wrong:
             faults[index] = wrong
     assert faults == {}
-    assert index > 4
+    assert stalls >= 2
 
 
 async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: Shop) -> None:

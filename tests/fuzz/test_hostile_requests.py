@@ -26,7 +26,7 @@ from tests.people import Caller
 T = TypeVar("T")
 
 MIB = 1024 * 1024
-# Each operation gets one in so many queries and headers; `make fuzz` sends all of them.
+# Each operation gets one in so many queries and headers, always the same ones; `make fuzz` sends all.
 ONE_IN = 1 if "FUZZ_EXAMPLES" in os.environ else 4
 CHANGING = [row for row in OPERATIONS if row.method != "GET"]
 READING = [row for row in OPERATIONS if row.method == "GET"]
@@ -37,7 +37,10 @@ REFUSED = {400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 431, 503}
 
 
 def sample(items: Sequence[T], *case: object) -> list[T]:
-    """Returns the part of `items` that this case is sent, another one for each case."""
+    """Returns the part of `items` that is sent in a case, fixed by its engine and path.
+
+    `make fuzz` sends all of them.
+    """
     return Random(repr(case)).sample(items, -(-len(items) // ONE_IN))
 
 
