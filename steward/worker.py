@@ -24,6 +24,8 @@ from steward.runs.walk import leased_run
 from steward.version import __version__
 
 _CONFIRMED_SHARE = 0.8
+# How long a run sleeps that a full disk stopped: it repeats the steps that left no row.
+_DISK_PAUSE = timedelta(minutes=1)
 _NOT_DRAINED = (
     "heartbeat",
     "recover",
@@ -208,9 +210,9 @@ async def release_orphaned_runs(worker: Worker) -> bool:
     """Frees runs that are leased to this worker but not being executed.
 
     A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
-    lifetime of this process. A run that was given up because of a full disk uses up no attempt: it may be
-    given up every second. Any other error of the database uses one up, since the run's own statements may be
-    what causes it.
+    lifetime of this process. A run that was given up because of a full disk uses up no attempt, since the
+    disk may stay full for hours, and is tried again after a pause. Any other error of the database uses one
+    up, since the run's own statements may be what causes it.
     """
     ctx = worker.ctx
     leased = await ctx.engine.read(ctx.clock.now(), partial(workers.runs_of, worker=worker.id))
@@ -221,7 +223,7 @@ async def release_orphaned_runs(worker: Worker) -> bool:
     lost = [run for run in orphaned if run.id not in worker.given_up]
 
     async def free(tx: Tx) -> int:
-        freed = await recover.free(tx, worker.id, held=given_up, lost=False, settles=True)
+        freed = await recover.free(tx, worker.id, held=given_up, lost=False, pause=_DISK_PAUSE)
         return freed + await recover.free(tx, worker.id, held=lost, lost=True)
 
     freed = await ctx.engine.write(ctx.clock.now(), free)
@@ -251,6 +253,7 @@ async def claim_runs(worker: Worker) -> bool:
     finally:
         worker.claiming = False
     for lease in leases:
+        worker.given_up.discard(lease.run)
         task = asyncio.create_task(leased_run.work(ctx, lease), name=f"run {lease.run}")
         worker.running[lease.run] = task
         task.add_done_callback(partial(_done, worker, lease.run))

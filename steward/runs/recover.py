@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -75,11 +75,11 @@ async def free_runs(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
 
 
 async def free(
-    tx: Tx, worker: WorkerId, *, held: Sequence[HeldRun], lost: bool, settles: bool = False
+    tx: Tx, worker: WorkerId, *, held: Sequence[HeldRun], lost: bool, pause: timedelta | None = None
 ) -> int:
     """Makes the runs of `held` that the worker still holds under the same lease ready; returns how many.
 
-    With `settles` they settle the writes they began without using up an attempt.
+    With `pause` they sleep for that time first.
     """
     if not held:
         return 0
@@ -95,6 +95,6 @@ async def free(
             worker=worker,
             vt=vt,
             lost=lost,
-            settles=settles,
+            pause=pause,
         )
     return freed

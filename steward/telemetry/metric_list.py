@@ -14,7 +14,9 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_database_bytes": "Size of the SQLite file with its log.",
     "steward_database_connect_seconds": "How long connections to PostgreSQL took to open.",
     "steward_database_host": "1 for the host of the database URL that this process is connected to.",
-    "steward_database_lost_total": "Connections to PostgreSQL given up or not opened, by why.",
+    "steward_database_lost_total": (
+        "Connections to PostgreSQL given up or not opened, and statements that met a full disk, by why."
+    ),
     "steward_dead_rows": "Dead rows in PostgreSQL's tables of the queue, as the server counts them.",
     "steward_disk_free_ratio": "Free share of the disk the SQLite file lies on.",
     "steward_disk_full": "1 while a write found no room and nothing new is begun.",

@@ -13,6 +13,7 @@ import signal
 import statistics
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,7 +85,7 @@ def keep_logs(cluster: Cluster, name: str) -> None:
 async def campaign(
     cluster: Cluster, folder: Path, failovers: int, report: Report, faults: Sequence[str]
 ) -> None:
-    """One fault after the other under load; afterwards the history is compared with the database."""
+    """Makes one fault after the other under load, then compares the history with the database."""
     async with open_site(cluster.url, folder, STEWARD_LEASE_SECONDS="5") as site:
         clients = Clients(site, report.history)
         async with working(clients):
@@ -103,9 +104,10 @@ async def campaign(
                 await cluster.becomes_whole()
                 try:
                     await assert_written_once(site, run, approved, before)
-                except AssertionError:
+                except AssertionError as error:
                     ended = await site.run(run)
-                    report.wrong.append(f"run {run}: {ended['status']} {ended['code']}, or not written once")
+                    statement = traceback.extract_tb(error.__traceback__)[-1].line
+                    report.wrong.append(f"run {run} {ended['status']} {ended['code']}: {statement} {error}")
                     print(report.wrong[-1], flush=True)
     report.wrong += clients.faulty + report.history.violations(await stored(cluster))
 

@@ -238,7 +238,7 @@ class Cluster:
         return None
 
     async def takes_connections(self) -> bool:
-        """Whether the address that names all hosts leads to one that takes writes."""
+        """Returns whether the address that names all hosts leads to one that takes writes."""
         try:
             connection = await Hosts(self.url).connect(timeout=5)
         except UNREACHABLE:
@@ -247,7 +247,7 @@ class Cluster:
         return True
 
     async def is_whole(self) -> bool:
-        """Whether a primary has two streaming standbys, one of which may take over.
+        """Returns whether a primary has two streaming standbys, one of which may take over.
 
         That is one that Patroni has noted as synchronous, seconds after it is.
         """
@@ -290,7 +290,7 @@ def remove() -> None:
 async def cluster(
     folder: Path, programs: Programs, *, is_synchronous: bool = True, has_disks: bool = False
 ) -> AsyncIterator[Cluster]:
-    """A cluster of three hosts that is whole; removed afterwards.
+    """Starts a cluster of three hosts, waits until it is whole, and removes it afterwards.
 
     With `has_disks` each data folder has a disk of its own.
     """

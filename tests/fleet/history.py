@@ -36,16 +36,16 @@ class History:
         self.acts.append(Act(key, outcome, began, ended))
 
     def count(self, outcome: Outcome) -> int:
-        """How many acts had the outcome."""
+        """Returns how many acts had the outcome."""
         return sum(act.outcome is outcome for act in self.acts)
 
     def first_acknowledged(self, after: float) -> float | None:
-        """When the first act that began after an instant was acknowledged; None when none was."""
+        """Returns when the first act that began after an instant was acknowledged; None when none was."""
         ends = [act.ended for act in self.acts if act.began >= after and act.outcome is Outcome.ACKNOWLEDGED]
         return min(ends, default=None)
 
     def longest_pause(self, since: float, until: float) -> float:
-        """The longest time between two instants in which no act was acknowledged."""
+        """Returns the longest time between two instants in which no act was acknowledged."""
         ends = [act.ended for act in self.acts if act.outcome is Outcome.ACKNOWLEDGED]
         instants = [since, *sorted(end for end in ends if since < end < until), until]
         return max(later - earlier for earlier, later in itertools.pairwise(instants))

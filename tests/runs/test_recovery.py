@@ -5,8 +5,8 @@ See docs/design/runs.md#workers-and-leases and docs/design/runs.md#cancellation.
 
 import asyncio
 import json
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -199,38 +199,43 @@ async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
 
 @dataclass
 class FailingEngine(StallingEngine):
-    """An engine that refuses writes of a run as if the database were away or its disk full."""
+    """An engine whose writes of runs fail from number `stalled_write` on, except for None."""
 
-    times: int = 1
-    refusal: Unavailable = field(default_factory=Unavailable)
+    errors: Sequence[Exception | None] = (Unavailable(),)
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Fails write number `stalled_write`, and each second one after it for `times` in all."""
+        """Raises the error that is meant for this write, or writes."""
         if org != ():
             self.writes += 1
-            if self.writes in range(self.stalled_write, self.stalled_write + 2 * self.times, 2):
-                raise self.refusal
+            position = self.writes - self.stalled_write
+            error = self.errors[position] if 0 <= position < len(self.errors) else None
+            if error is not None:
+                raise error
         return await self.engine.write(now, act, org=org, urgent=urgent)
 
 
-async def _run_on(shop: Shop, failing: FailingEngine) -> Run:
-    """Approves a run, works on it through an engine that fails, and returns the ended run."""
+async def _drain_on(shop: Shop, failing: FailingEngine) -> Run:
+    """Approves a run and works on it through an engine that fails."""
     run = await approved(shop)
     shop.worker = None
     shop.service = replace(shop.service, worker_context=replace(shop.service.worker_context, engine=failing))
     await shop.drain()
-    return await shop.until_settled(run)
+    return run
 
 
+@pytest.mark.parametrize("refusal", [Unavailable, DiskFull])
 @pytest.mark.parametrize("failing_write", [1, 2, 3, 4, 7, 10, 11])
-async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, failing_write: int) -> None:
-    """A short database outage gives no wrong answer and fails no run.
+async def test_a_database_that_is_away_for_a_moment_fails_no_run(
+    shop: Shop, failing_write: int, refusal: Callable[[], Unavailable]
+) -> None:
+    """A short outage of the database or its disk gives no wrong answer, fails no run and writes once.
 
     See docs/design/security.md#promises.
     """
-    ended = await _run_on(shop, FailingEngine(shop.engine, failing_write))
+    run = await _drain_on(shop, FailingEngine(shop.engine, failing_write, errors=[refusal()]))
+    ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
     await _is_applied_once(shop, ended)
 
@@ -240,8 +245,30 @@ async def test_a_disk_that_is_full_for_long_fails_no_run(shop: Shop) -> None:
 
     See docs/design/runs.md#workers-and-leases.
     """
-    ended = await _run_on(shop, FailingEngine(shop.engine, 3, times=5, refusal=DiskFull()))
+    run = await _drain_on(shop, FailingEngine(shop.engine, 3, errors=[DiskFull(), None] * 5))
+    ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
+    assert (await run_state(shop, run)).attempt == 1
+    await _is_applied_once(shop, ended)
+
+
+async def test_a_run_that_a_full_disk_stopped_waits_and_may_still_be_lost_twice(shop: Shop) -> None:
+    """A run given up because of the disk sleeps for a minute and then has all its attempts.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
+    run = await _drain_on(shop, FailingEngine(shop.engine, 3, errors=[DiskFull()]))
+    given_up = await run_state(shop, run)
+    assert (given_up.queue, given_up.attempt) == (Queue.SLEEPING, 1)
+    await shop.restart()  # advances the clock to the end of the worker's lease
+    await shop.drain()
+    waiting = await run_state(shop, run)
+    assert (waiting.queue, waiting.status) == (Queue.SLEEPING, RunStatus.QUEUED)
+    await shop.clock.advance(30)
+    shop.worker = None  # its lease has ended
+    await kill_at(shop, "after_start", "after_start")
+    ended = await shop.until_settled(run)
+    assert (ended.status, (await run_state(shop, run)).attempt) == (RunStatus.SUCCEEDED, 3)
     await _is_applied_once(shop, ended)
 
 
@@ -250,9 +277,34 @@ async def test_a_run_whose_writes_are_refused_again_and_again_ends(shop: Shop) -
 
     See docs/design/runs.md#workers-and-leases.
     """
-    ended = await _run_on(shop, FailingEngine(shop.engine, 3, times=5))
+    run = await _drain_on(shop, FailingEngine(shop.engine, 3, errors=[Unavailable(), None] * 5))
+    ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
     assert max(count_writes(shop).values(), default=0) <= 1
+
+
+async def test_a_crashed_run_is_given_up_while_the_database_is_away(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that a defect stopped while the database is away continues when it is back."""
+    shop.environ = {**shop.environ, "STEWARD_LOG_LEVEL": "warning"}
+    await shop.restart()
+    run = await _drain_on(shop, FailingEngine(shop.engine, 3, errors=[ValueError("defect"), Unavailable()]))
+    ended = await shop.until_settled(run)
+    logged = [json.loads(line)["action"] for line in capsys.readouterr().out.splitlines() if line]
+    assert logged.count("run_crashed") == logged.count("run_abandoned") == 1
+    assert "run_task_crashed" not in logged
+    assert (ended.status, (await run_state(shop, run)).attempt) == (RunStatus.SUCCEEDED, 2)
+
+
+async def test_a_claimed_run_is_no_longer_one_that_a_full_disk_stopped(shop: Shop) -> None:
+    """A run that is claimed again uses up an attempt if it is lost for another reason."""
+    run = await shop.run_now(await shop.hiding())
+    hired = await shop.registered_worker()
+    hired.given_up.add(run.id)
+    await worker.claim_runs(hired)
+    await asyncio.gather(*hired.running.values())
+    assert run.id not in hired.given_up
 
 
 async def _is_applied_once(shop: Shop, run: Run) -> None:

@@ -42,7 +42,7 @@ UNREACHABLE = (
 
 
 class NoServer(ConnectionError):
-    """No server of the URL accepts a connection; says for each of them why, without the URL's secrets."""
+    """Raised when no server accepts a connection; says why for each, without the URL's secrets."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -218,16 +218,20 @@ def _in_words(error: Exception, limit: float) -> str:
     match error:
         case asyncpg.TargetServerAttributeNotMatched():
             return "a standby, or another server that takes no writes"
+        case asyncpg.ConnectionDoesNotExistError():  # asyncpg's own error, not the server's
+            return "closes the connection"
         case asyncpg.PostgresError():
             return f"answers “{error}”"
         case TimeoutError():
             return f"no answer within {round(limit, 1):g} s"
         case ConnectionRefusedError():
             return "refuses connections"
-        case socket.gaierror():
+        case socket.gaierror(errno=socket.EAI_NONAME):
             return "a host whose name is not known here"
-        case ssl.SSLError() | ssl.CertificateError():
+        case ssl.SSLError():
             return f"no secure connection ({error})"
+        case ConnectionError():
+            return "closes the connection"
         case OSError():
             return error.strerror or str(error)
         case _:

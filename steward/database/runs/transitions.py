@@ -289,18 +289,18 @@ async def requeue(
     worker: WorkerId,
     vt: int,
     lost: bool,
-    settles: bool,
+    pause: timedelta | None = None,
 ) -> bool:
     """Takes a run from the worker that holds it under this epoch, and makes it ready.
 
     `lost` uses up an attempt; a release does not. Attempts are counted again when the previous loss is more
-    than an hour old. The run then continues at its second attempt, as it does with `settles`, because writes
-    that were begun have to be settled.
+    than an hour old. With `pause` the run sleeps for that time first.
     """
     touched = await tx.execute(
-        "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
-        " attempt = CASE WHEN NOT CAST(:lost AS boolean)"
-        " THEN CASE WHEN CAST(:settles AS boolean) AND attempt = 1 THEN 2 ELSE attempt END"
+        "UPDATE runs SET status = 'queued', worker_id = NULL, epoch = epoch + 1,"
+        " queue = CASE WHEN CAST(:pause AS bigint) IS NULL THEN 'ready' ELSE 'sleeping' END,"
+        " wake_at = {now} + CAST(:pause AS bigint),"
+        " attempt = CASE WHEN NOT CAST(:lost AS boolean) THEN attempt"
         " WHEN lost_at < {now} - :apart THEN 2 ELSE attempt + 1 END,"
         " lost_at = CASE WHEN CAST(:lost AS boolean) THEN {now} ELSE lost_at END, vt = :vt"
         " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased' AND worker_id = :worker",
@@ -311,7 +311,7 @@ async def requeue(
             "worker": worker,
             "vt": vt,
             "lost": lost,
-            "settles": settles,
+            "pause": None if pause is None else int(pause.total_seconds() * 1000),
             "apart": int(_LOSSES_APART.total_seconds() * 1000),
         },
     )

@@ -30,14 +30,14 @@ _STOPPING_WORDS = (
 async def work(ctx: RunContext, lease: Lease) -> bool:
     """Takes one leased run as far as it can go: to its end, to an approval, or to sleep.
 
-    Returns False when it was given up because the database's disk is full or failing.
+    Returns False when the run was given up because the database's disk is full or failing.
     """
     ctx.begin_trace(lease)
     try:
         claimed = await start_claimed.start_claimed(ctx.engine, ctx.clock.now(), lease, ctx.automation_rules)
         failpoint("after_start")
         if claimed is not None:
-            if claimed.state.last_seq == 0 and lease.attempt == 1:
+            if lease.is_first_start:
                 waited = ctx.clock.now() - claimed.run.queued_at
                 ctx.metrics.observe("steward_run_start_seconds", waited.total_seconds())
             await _continue_run(ctx, claimed)
@@ -46,25 +46,31 @@ async def work(ctx: RunContext, lease: Lease) -> bool:
         ctx.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
     except WorkerStopping:
         ctx.log.info("run_released", run=lease.run, org=lease.org)
-    except Unavailable as error:  # the lease is given up, see worker.release_orphaned_runs
-        ctx.log.warning("run_abandoned", run=lease.run, org=lease.org, reason=error.message)
-        return not isinstance(error, DiskFull)
+    except Unavailable as error:
+        return _abandon(ctx, lease, error)
     except MemoryError as error:  # given up too: another process may have the memory
         ctx.log.error("run_abandoned", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
         ctx.log.error("run_crashed", error, run=lease.run, org=lease.org)
-        await fail_crashed_run(ctx, lease)
+        try:
+            await fail_crashed_run(ctx, lease)
+        except Unavailable as unavailable:
+            return _abandon(ctx, lease, unavailable)
         await ctx.add_trace(lease)
     else:
         await ctx.add_trace(lease)
     return True
 
 
+def _abandon(ctx: RunContext, lease: Lease, error: Unavailable) -> bool:
+    """Logs that the lease is given up, see `worker.release_orphaned_runs`; returns what `work` returns."""
+    ctx.log.warning("run_abandoned", run=lease.run, org=lease.org, reason=error.message)
+    return not isinstance(error, DiskFull)
+
+
 async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
     lease = claimed.lease
-    until = (
-        None if claimed.state.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(ctx, lease)
-    )
+    until = None if lease.is_first_start else await reconcile.settle_run(ctx, lease)
     if until is not None:
         await put_to_sleep(ctx, claimed, until, leased_ms=0, settles=True)
         return
