@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Fields = Mapping[str, Any]
-_NUMBER = re.compile(r"\s*(?:=\s*(?:\{\{)?)?\s*([0-9]{1,6})\s*(?:\}\})?\s*")
+_NUMBER = re.compile(r"(?:=\s{0,5}(?:\{\{)?)?\s{0,5}([0-9]{1,6})\s{0,5}(?:\}\})?")
+_LONGEST_NUMBER = 24  # characters, with the braces of an expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,10 @@ def _with_numbers(value: Any) -> Any:
         return {name: _with_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
         return [_with_numbers(member) for member in value]
-    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
     return int(match[1]) if match else value
 
 

@@ -1,6 +1,6 @@
 """The code of a script without comments and texts: its brackets, values, calls and functions.
 
-Nothing is run. Each look goes a bounded way ahead, so that the time stays proportional to the length.
+Nothing is run. The time stays proportional to the script's length.
 """
 
 import re
@@ -8,18 +8,24 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Comments, which say nothing, and texts in quotes, which are no code; a quote or comment may be left open.
-_NO_CODE = re.compile(
-    r"""(?P<text>"(?:[^"\\\n]++|\\.)*+"?|'(?:[^'\\\n]++|\\.)*+'?)|(?P<template>`(?:[^`\\]++|\\.)*+`?)"""
-    r"|(?<![\\\[])//[^\n]*+|(?<!\\)/\*.*?(?:\*/|\Z)",
+# Comments, texts in quotes and regular expressions, which are no code, and the signs that begin and end
+# templates and their code; a quote, template or comment may be left open.
+_TOKEN = re.compile(
+    r"""(?P<text>"(?:[^"\\\n]++|\\.)*+"?|'(?:[^'\\\n]++|\\.)*+'?)"""
+    r"|(?P<comment>(?<![\\\[])//[^\n]*+|(?<!\\)/\*.*?(?:\*/|\Z))"
+    r"|(?P<regex>(?:(?<=[(,=:\[!&|?;])|(?<=[(,=:\[!&|?;>]\s)|(?<=return\s))/(?![*/])(?:[^/\\\n]++|\\.)++/)"
+    r"|(?P<sign>[`{}])",
     re.DOTALL,
 )
+_TEMPLATE_TEXT = re.compile(r"(?:[^`\\$]++|\\.|\$(?!\{))*+(?P<end>`|\$\{|\Z|\\\Z)", re.DOTALL)
 _STOP = re.compile(r"[;,\n()\[\]{}]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _CONTINUED = re.compile(r"\s{0,40}(?:\?\.|[.?:&|+])")  # a value that goes on in the next line
-_EMPTY = re.compile(r"\s{0,40}\Z")
+_CONTINUING = re.compile(
+    r"(?<!\+)\+\Z|(?<!-)-\Z|[=*/%&|?:<>^!~(\[{]\Z"
+)  # the end of a line before such a line
+_MAX_BLANKS = 40  # looked through at the end of a line
 _CHAINED = re.compile(r"\s{0,5}\??\.")
-_MAX_JUMPS = 12  # over brackets of one value, and arguments of one call
 _PARAMETERS = r"\((?P<{0}>[^()]{{0,200}})\)"
 _FUNCTION = re.compile(
     rf"\bfunction\s{{1,5}}(?P<name>[\w$]{{1,60}})\s{{0,5}}{_PARAMETERS.format('named')}"
@@ -36,6 +42,12 @@ _PARAMETER_LIST = re.compile(
     r"\bfunction\s{0,5}[\w$]{0,60}\s{0,5}\([^()]{0,200}\)|\([^()]{0,200}\)(?=\s{0,5}=>)"
 )
 _LOG = re.compile(r"\bconsole\s{0,5}\.\s{0,5}\w{1,20}\s{0,5}(?=\()")
+_NO_LOG = re.compile(r"\bconsole\b(?!\s{0,5}\.\s{0,5}\w{1,20}\s{0,5}\()")  # a console of the script's own
+_BEFORE_STATEMENT = re.compile(r"(?:^|[;{})\n]|=>|\belse)[^\S\n]*\Z")
+_AFTER_STATEMENT = re.compile(r"[^\S\n]{0,40}(?:[;})\n]|\Z)")
+_STORING = re.compile(
+    r"(?<![=!<>])=(?![=>])|\+\+|--|\.\s{0,5}(?:push|unshift|splice|add|set|assign)\s{0,5}\("
+)
 _DESTRUCTURED = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]")
 _REST = re.compile(r"\.\.\.([\w$]{1,60})")
 _FIRST_NAME = re.compile(r"\s*(?:\.\.\.)?([\w$]{1,60})")
@@ -56,53 +68,85 @@ class _Spans:
         self._begins = [begin for begin, _ in spans]
         self._ends = [end for _, end in spans]
 
-    def have(self, place: int) -> bool:
-        """Returns whether the last part that begins before a place goes on there."""
-        index = bisect_right(self._begins, place) - 1
-        return index >= 0 and place < self._ends[index]
+    def contains(self, offset: int) -> bool:
+        """Returns whether the last part that begins before an offset goes on there."""
+        index = bisect_right(self._begins, offset) - 1
+        return index >= 0 and offset < self._ends[index]
 
 
 class ScriptCode:
     """The code of a script; texts in quotes are empty."""
 
     def __init__(self, script: str) -> None:
-        self.text = _NO_CODE.sub(_without_text, script)
+        self.text = _without_texts(script)
         self._parameter_lists = _Spans([match.span() for match in _PARAMETER_LIST.finditer(self.text)])
         stops = list(_STOP.finditer(self.text))
         self._stops = [match.start() for match in stops]
         self._closed_at = _pairs([(match.start(), match[0]) for match in stops])
-        logs = _LOG.finditer(self.text)
-        self._logs = _Spans([(match.end(), self.end_of_call(match.end())) for match in logs])
+        self._value_ends = self._ends_of_values()
+        logs = [] if _NO_LOG.search(self.text) else list(_LOG.finditer(self.text))
+        self._logs = _Spans(
+            [
+                (match.end(), self.end_of_call(match.end()))
+                for match in logs
+                if self._only_logs(match.start(), match.end())
+            ]
+        )
 
-    def is_parameter(self, place: int) -> bool:
-        """Returns whether a place is within the parameters of a function."""
-        return self._parameter_lists.have(place)
+    def is_parameter(self, offset: int) -> bool:
+        """Returns whether an offset is within the parameters of a function."""
+        return self._parameter_lists.contains(offset)
 
-    def is_logged(self, place: int) -> bool:
-        """Returns whether what is at a place is only written to the console."""
-        return self._logs.have(place)
+    def is_logged(self, offset: int) -> bool:
+        """Returns whether what is at an offset is only written to the console."""
+        return self._logs.contains(offset)
+
+    def _only_logs(self, begin: int, opening: int) -> bool:
+        """Returns whether a call of the console is a statement, is closed in it, and stores nothing."""
+        end = self._closed_at.get(opening)
+        if end is None or _STORING.search(self.text, opening, end):
+            return False
+        before = self.text[max(0, begin - _MAX_BLANKS) : begin]
+        if not _BEFORE_STATEMENT.search(before) or not _AFTER_STATEMENT.match(self.text, end + 1):
+            return False
+        return not any(self.text[stop] == ";" for stop in self._outer_stops(opening + 1))
 
     def end_of_value(self, begin: int, *, is_outermost: bool = True) -> int:
         """Returns where the value ends that begins here: at its line's end, outside of its brackets.
 
         A call of what stands in brackets around it belongs to it: `(t[k] ??= []).push(…)`.
         """
-        for stop in self._outer_stops(begin):
+        end = self._value_ends[bisect_left(self._stops, begin)]
+        if is_outermost and self.text.startswith(")", end) and _CHAINED.match(self.text, end + 1):
+            return self.end_of_value(end + 1, is_outermost=False)
+        return end
+
+    def _ends_of_values(self) -> list[int]:
+        """Returns where a value ends that reaches each of the stops, or the end of the script."""
+        ends = [len(self.text)] * (len(self._stops) + 1)
+        for index in range(len(self._stops) - 1, -1, -1):
+            stop = self._stops[index]
             sign = self.text[stop]
-            if sign == ")" and is_outermost and _CHAINED.match(self.text, stop + 1):
-                return self.end_of_value(stop + 1, is_outermost=False)
-            if sign == "\n" and (_EMPTY.match(self.text, begin, stop) or _CONTINUED.match(self.text, stop)):
-                continue
-            if sign != ",":
-                return stop
-        return len(self.text)
+            if sign in _CLOSING:
+                if stop in self._closed_at:
+                    ends[index] = ends[bisect_left(self._stops, self._closed_at[stop]) + 1]
+            elif sign == "," or (sign == "\n" and self._goes_on(stop)):
+                ends[index] = ends[index + 1]
+            else:
+                ends[index] = stop
+        return ends
+
+    def _goes_on(self, line_end: int) -> bool:
+        """Returns whether a value goes on in the next line."""
+        line = self.text[max(0, line_end - _MAX_BLANKS) : line_end].rstrip()
+        return bool(not line or _CONTINUING.search(line) or _CONTINUED.match(self.text, line_end))
 
     def end_of_call(self, opening: int) -> int:
-        """Returns where the brackets close that open at a place."""
+        """Returns where the brackets close that open at an offset."""
         return self._closed_at.get(opening, len(self.text))
 
     def arguments(self, opening: int) -> Iterator[tuple[int, int]]:
-        """Yields the places of the arguments between the brackets that open at a place."""
+        """Yields the spans of the arguments between the brackets that open at an offset."""
         begin, end = opening + 1, self.end_of_call(opening)
         for stop in self._outer_stops(begin):
             if stop >= end:
@@ -113,7 +157,7 @@ class ScriptCode:
         yield begin, end
 
     def callback(self, opening: int) -> Callback | None:
-        """Returns the function that the call is given whose brackets open at a place."""
+        """Returns the function that the call is given whose brackets open at an offset."""
         match = _CALLBACK.match(self.text, opening + 1)
         if match is None:
             return None
@@ -131,43 +175,68 @@ class ScriptCode:
         }
 
     def _outer_stops(self, begin: int) -> Iterator[int]:
-        """Yields commas, ends of lines and of statements outside of brackets, as far as they are read."""
+        """Yields commas, ends of lines and of statements outside of brackets, up to a bracket that closes."""
         index = bisect_left(self._stops, begin)
-        jumps = 0
-        while index < len(self._stops) and jumps < _MAX_JUMPS:
+        while index < len(self._stops):
             stop = self._stops[index]
             index += 1
             if self.text[stop] in _CLOSING:
-                jumps += 1
                 index = bisect_left(self._stops, self._closed_at.get(stop, len(self.text)) + 1, index)
                 continue
             yield stop
-            jumps += 1
             if self.text[stop] in ")]}":
                 return
-        if index < len(self._stops):
-            yield self._stops[index]
 
 
 def _pairs(signs: list[tuple[int, str]]) -> dict[int, int]:
     """Returns where each bracket that opens is closed; one that another kind closes first never is."""
     closed_at: dict[int, int] = {}
     opened: list[tuple[int, str]] = []
-    for place, sign in signs:
+    for offset, sign in signs:
         if sign in _CLOSING:
-            opened.append((place, _CLOSING[sign]))
+            opened.append((offset, _CLOSING[sign]))
         elif sign in _CLOSING.values():
             while opened and opened[-1][1] != sign:
                 opened.pop()
             if opened:
-                closed_at[opened.pop()[0]] = place
+                closed_at[opened.pop()[0]] = offset
     return closed_at
 
 
-def _without_text(match: re.Match[str]) -> str:
-    if match["template"] is not None:
-        return match["template"]  # it has code in it
-    return "''" if match["text"] is not None else " "
+def _without_texts(script: str) -> str:
+    """Returns a script with its texts empty and without comments; a template keeps the code in it."""
+    pieces: list[str] = []
+    opened: list[int] = []  # braces open in the code of each template around
+    begin = 0
+    while match := _TOKEN.search(script, begin):
+        pieces.append(script[begin : match.start()])
+        begin, sign = match.end(), match["sign"]
+        if sign is None:
+            pieces.append(" " if match["comment"] is not None else "''")
+        elif sign == "`" or _closes_code(sign, opened):
+            begin, has_code = _end_of_template_text(script, begin)
+            opened += [0] * has_code
+            pieces.append(sign + ("${" if has_code else "`"))
+        else:
+            pieces.append(sign)
+    return "".join([*pieces, script[begin:]]).replace("``", "''")
+
+
+def _closes_code(brace: str, opened: list[int]) -> bool:
+    """Counts a brace in the code of a template; returns whether it closes this code."""
+    if not opened:
+        return False
+    opened[-1] += 1 if brace == "{" else -1
+    if opened[-1] >= 0:
+        return False
+    opened.pop()
+    return True
+
+
+def _end_of_template_text(script: str, begin: int) -> tuple[int, bool]:
+    """Returns where the text of a template ends that begins at an offset, and whether code follows."""
+    match = _TEMPLATE_TEXT.match(script, begin)
+    return (len(script), False) if match is None else (match.end(), match["end"] == "${")
 
 
 def _names_of(parameters: str) -> tuple[tuple[str, ...], ...]:

@@ -88,20 +88,20 @@ class _Items:
         self._code = code
         self._of_named_steps = of_named_steps
         whole = _WHOLE_NAMED_ITEM if of_named_steps else _WHOLE_ITEM
-        self._places = [
+        self._positions = [
             match.start() for match in whole.finditer(code.text) if not code.is_parameter(match.start())
         ]
         self._item_names: set[tuple[str, int]] = set()
-        self._places_of: dict[str, list[int]] = {}
+        self._positions_of: dict[str, list[int]] = {}
         for match in _NAME.finditer(code.text):
             if not code.is_parameter(match.start(1)):
-                self._places_of.setdefault(match[1], []).append(match.start(1))
+                self._positions_of.setdefault(match[1], []).append(match.start(1))
         self._functions = code.functions()
 
     def are_within(self, begin: int, end: int) -> bool:
         """Returns whether the code between two positions contains an item or a name that holds one."""
-        index = bisect_left(self._places, begin)
-        return index < len(self._places) and self._places[index] < end
+        index = bisect_left(self._positions, begin)
+        return index < len(self._positions) and self._positions[index] < end
 
     def follow(self) -> bool:
         """Follows items into names and functions once; returns whether it found new names of items."""
@@ -125,19 +125,19 @@ class _Items:
                 for depth in range(len(fields) + 1):
                     self._add(".".join([name, *fields[:depth]]))
 
-    def _follow_list(self, place: int) -> None:
+    def _follow_list(self, position: int) -> None:
         """Follows the elements of a list into the functions passed to its methods."""
         for _ in range(_MAX_CALLS):
-            match = _METHOD.match(self._code.text, place)
+            match = _METHOD.match(self._code.text, position)
             if match is None:
                 return
             method, opening = match["method"], match.end()
             if method in _WITH_ELEMENTS and (callback := self._code.callback(opening)) is not None:
                 self._follow_elements(callback, _WITH_ELEMENTS[method], opening)
-            place = self._code.end_of_call(opening)
-            if method not in _KEEPS_ELEMENTS and not self.are_within(opening, place):
+            position = self._code.end_of_call(opening)
+            if method not in _KEEPS_ELEMENTS and not self.are_within(opening, position):
                 return
-            place += 1
+            position += 1
 
     def _follow_elements(self, callback: Callback, position: int, opening: int) -> None:
         """Follows elements into a parameter of the function that a call receives."""
@@ -159,10 +159,10 @@ class _Items:
         """Adds the positions of a name that holds an item, all or those in a range."""
         if (name, begin) not in self._item_names:
             self._item_names.add((name, begin))
-            places = self._places_of.get(name, [])
-            last = len(places) if end is None else bisect_left(places, end)
-            for place in places[bisect_left(places, begin) : last]:
-                insort(self._places, place)
+            positions = self._positions_of.get(name, [])
+            last = len(positions) if end is None else bisect_left(positions, end)
+            for position in positions[bisect_left(positions, begin) : last]:
+                insort(self._positions, position)
 
 
 def _at(parameters: tuple[tuple[str, ...], ...], position: int) -> tuple[str, ...]:

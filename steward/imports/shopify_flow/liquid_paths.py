@@ -26,7 +26,10 @@ _TERM = re.compile(
     re.VERBOSE,
 )
 _MORE = re.compile(r"\.\s*([A-Za-z_][\w-]*\??)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|(-?\d+)|([\w.]+))\s*\]")
-_EQUALITY = re.compile(r"(?P<left>[\w.?\[\]-]{1,200})\s*(?:==|!=|<>)\s*(?P<right>[\w.?\[\]-]{1,200})")
+_QUOTED = re.compile(r"""(?P<member>\[\s*(?:'[^'=!<>]*'|"[^"=!<>]*")\s*\])|'[^']*'|"[^"]*\"""")
+_VALUE = r"""(?:[\w.?-]|\[[\w.'"\s-]{1,100}+\]){1,200}+"""
+_EQUALITY = re.compile(rf"(?P<left>{_VALUE})\s{{0,20}}(?:==|!=|<>)\s{{0,20}}(?P<right>{_VALUE})")
+_OR = re.compile(r",|\bor\b")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _FOR = re.compile(r"\s*([A-Za-z_][\w-]*)\s+in\s+(.*)", re.DOTALL)
 _ASSIGN = re.compile(r"\s*([A-Za-z_][\w-]*)\s*=(.*)", re.DOTALL)
@@ -90,7 +93,7 @@ class _LiquidReader:
     later: dict[str, set[Path]]
     result: LiquidPaths = field(default_factory=LiquidPaths)
     names: dict[str, set[Path]] = field(default_factory=dict)
-    case: set[Path] = field(default_factory=set)
+    cases: list[set[Path]] = field(default_factory=list)
     loops: list[tuple[str, set[Path] | None]] = field(default_factory=list)
     _seen: set[Path] = field(default_factory=set)
     _steps: int = 0
@@ -115,8 +118,7 @@ class _LiquidReader:
 
     def _tag(self, tag: str, rest: str) -> None:
         if tag.startswith("end"):
-            if tag in ("endfor", "endtablerow"):
-                self._end_loop()
+            self._end_tag(tag)
         elif tag in ("for", "tablerow") and (match := _FOR.match(rest)):
             self.loops.append((match[1], self.names.get(match[1])))
             self.names[match[1]] = self._value(match[2], list_=True)
@@ -130,14 +132,22 @@ class _LiquidReader:
         elif tag not in ("#", ""):
             self._compare(tag, rest, self._terms(rest))
 
+    def _end_tag(self, tag: str) -> None:
+        if tag in ("endfor", "endtablerow"):
+            self._end_loop()
+        elif tag == "endcase" and self.cases:
+            self.cases.pop()
+
     def _compare(self, tag: str, text: str, meanings: set[Path]) -> None:
         """Records what a tag that decides compares with a number by its equality."""
         if tag == "case":
-            self.case = meanings
-        elif tag == "when" and _NUMBER.match(text.strip()):
-            self.result.as_numbers += sorted(self.case)
+            self.cases.append(meanings)
+        elif tag == "when" and self.cases:
+            values = _OR.split(_without_texts(text))
+            if any(_NUMBER.fullmatch(value.strip()) for value in values):
+                self.result.as_numbers += sorted(self.cases[-1])
         elif tag in ("if", "elsif", "unless"):
-            self._equalities(text)
+            self._equalities(_without_texts(text))
 
     def _equalities(self, text: str) -> None:
         """Records what a condition compares with a number by its equality."""
@@ -244,6 +254,11 @@ class _LiquidReader:
 def _of_elements(path: Path) -> Path:
     """Returns a path without members of lists themselves: `lineItems.first.title` reads the items' titles."""
     return (path[0], *(member for member in path[1:] if member not in OF_LIST))
+
+
+def _without_texts(text: str) -> str:
+    """Returns a condition with its quoted texts empty, except for names of members in brackets."""
+    return _QUOTED.sub(lambda match: match["member"] or "''", text)
 
 
 def _split(text: str, sign: str) -> list[str]:

@@ -84,11 +84,11 @@ def _paths_of_step(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: 
         except selection.UnreadableSelection:
             return paths  # reported by the step's own check
     names = roots | set(scopes.variables) | set(scopes.of[step.name].items) | {_SECRETS}
-    paths += _asked_by_texts(step, scopes, names, used_paths)
+    paths += _paths_of_texts(step, scopes, names, used_paths)
     return list(dict.fromkeys(paths))
 
 
-def _asked_by_texts(step: PlanStep, scopes: Scopes, names: set[str], used_paths: UsedPaths) -> list[str]:
+def _paths_of_texts(step: PlanStep, scopes: Scopes, names: set[str], used_paths: UsedPaths) -> list[str]:
     """Returns the paths that the Liquid texts of a step read; reports those that are not clear."""
     paths: list[str] = []
     for text in dict.fromkeys(templates_in(step.config)):

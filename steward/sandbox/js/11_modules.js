@@ -45,9 +45,9 @@ class Bytes extends Uint8Array {
   indexOf(value, from = 0, form = 'utf8') {
     if (typeof value === 'number') return super.indexOf(value & 255, from);
     const bytes = typeof value === 'string' ? Bytes.from(value, form) : value;
-    let place = from < 0 ? Math.max(this.length + from, 0) : from;
-    while (place + bytes.length <= this.length && !bytes.every((byte, index) => byte === this[place + index])) place += 1;
-    return place + bytes.length <= this.length ? place : -1;
+    let position = from < 0 ? Math.max(this.length + from, 0) : from;
+    while (position + bytes.length <= this.length && !bytes.every((byte, index) => byte === this[position + index])) position += 1;
+    return position + bytes.length <= this.length ? position : -1;
   }
   includes(value, from, form) {
     return this.indexOf(value, from, form) >= 0;

@@ -11,7 +11,6 @@ import pytest
 
 from steward.imports.n8n.missing_values import MAX_FOLLOWED
 from steward.imports.n8n.read import read_value
-from steward.imports.n8n.script_reads import may_read_every_field
 from steward.model.finding import FindingLevel
 from tests.imports.exports import BEGIN, chain, code, node, tell_step
 from tests.imports.n8n.test_verdicts import connected, errors, passing, verdict
@@ -470,14 +469,6 @@ UNUSED: dict[str, list[dict[str, Any]]] = {
         )
     ],
 }
-
-
-@pytest.mark.parametrize("repeated", ["a[b[c]", "a.get(b(c)", "a.a=", "f(item.json,", "a=\n"])
-def test_a_long_script_is_read_in_time(repeated: str) -> None:
-    """Reads 400 kB of repeated pieces of code in a time proportional to their length."""
-    began = time.process_time()
-    may_read_every_field(repeated * (400_000 // len(repeated)))
-    assert time.process_time() - began < 4
 
 
 @pytest.mark.parametrize("steps", UNUSED.values(), ids=UNUSED.keys())

@@ -12,6 +12,7 @@ import pytest
 from steward.imports.content import Unreadable
 from steward.imports.keep import shown_trigger
 from steward.imports.n8n.read import read_value
+from steward.imports.n8n.schedules import read_schedule
 from steward.steps.n8n.nodes.graphql import only_queries
 from tests.imports.exports import calling, chain, code, drafted, listed, node, tell_step
 
@@ -207,6 +208,8 @@ def test_a_text_of_blanks_is_looked_through_at_once() -> None:
     """Reads a text with 200,000 blanks within 10 s of CPU time. See docs/design/imports-n8n.md#safety."""
     began = time.process_time()
     read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": '"token"' + " " * 200_000})))
+    for text in (" " * 40_000 + "x", "=" + " " * 40_000 + "5", "5" + " " * 40_000 + "x"):
+        read_schedule("interval", {"interval": text})
     assert time.process_time() - began < 10
 
 

@@ -164,6 +164,21 @@ AMOUNT = "order.totalPriceSet.shopMoney.amount"
         (f"{{% if {AMOUNT} == 0 %}}x{{% endif %}}", 1),
         (f"{{% assign a = {AMOUNT} %}}{{% unless order.test or 19.99 != a %}}x{{% endunless %}}", 1),
         (f"{{% case {AMOUNT} %}}{{% when 0 %}}x{{% endcase %}}", 1),
+        (f"{{% case {AMOUNT} %}}{{% when 'a', 5 %}}x{{% endcase %}}", 1),
+        (f"{{% case {AMOUNT} %}}{{% when 'a' or 5 %}}x{{% endcase %}}", 1),
+        (
+            f"{{% case {AMOUNT} %}}{{% when 'a' %}}{{% case order.note %}}{{% when 'b' %}}{{% endcase %}}"
+            "{% when 5 %}x{% endcase %}",
+            1,
+        ),
+        (
+            f"{{% case {AMOUNT} %}}{{% when 'a' %}}{{% case order.note %}}{{% when 5 %}}{{% endcase %}}"
+            "{% endcase %}",
+            0,
+        ),
+        (f"{{% case {AMOUNT} %}}{{% when 'a, 5' %}}x{{% endcase %}}", 0),
+        ("{% if order['totalPriceSet'].shopMoney[\"amount\"] == 0 %}x{% endif %}", 1),
+        (f"{{% if order.note == '{AMOUNT} == 6' and {AMOUNT} <= 6 %}}x{{% endif %}}", 0),
         (f"{{% if {AMOUNT} <= 0 or {AMOUNT} == '0.0' %}}x{{% endif %}}", 0),
         ("{% if order.lineItems.size == 1 %}x{% endif %}{% if order.id.size == 3 %}x{% endif %}", 0),
         ("{% for l in order.lineItems %}{% if l.quantity == 1 %}x{% endif %}{% endfor %}", 0),
