@@ -111,7 +111,7 @@ async def test_a_value_that_stays_stale_answers_503(probed: Service, caller: Cal
     response = await caller.post(f"{PROBE}/outdated")
     assert (response.status, response.code) == (503, "unavailable")
     assert int(response.headers["retry-after"]) >= 1
-    assert probed.told == ["prepared", "prepared"]
+    assert probed.wake_hints == ["prepared", "prepared"]
 
 
 async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None:
@@ -128,9 +128,9 @@ async def test_the_worker_is_woken_after_a_commit_but_not_after_a_refusal(
 ) -> None:
     """Wakes the worker after a commit and not after a refusal."""
     await caller.post(f"{PROBE}/refuse")
-    assert probed.told == []
+    assert probed.wake_hints == []
     await caller.post(f"{PROBE}/wake")
-    assert probed.told == ["ready"]
+    assert probed.wake_hints == ["ready"]
 
 
 async def test_no_cors_header_is_sent_on_one_shared_origin(caller: Caller) -> None:

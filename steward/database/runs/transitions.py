@@ -72,6 +72,7 @@ async def claim(
 
     Returns None when there is none. On PostgreSQL the claim also advances the fairness clock.
     """
+    # SQLite 3.40 answers `IS NULL` after RETURNING with 0 for a table without rowid, even for NULL.
     rows = await tx.all(
         PerEngine(
             "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = runs.epoch + 1"
@@ -81,7 +82,7 @@ async def claim(
             "   AND lease_until > {now})"
             "  ORDER BY vt, id LIMIT :free) AS taken"
             " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
-            " RETURNING org_id, id, vt, epoch, attempt, started_at IS NULL AS is_fresh,"
+            " RETURNING org_id, id, vt, epoch, attempt, coalesce(started_at, 0) = 0 AS is_fresh,"
             " (SELECT vt FROM fairness_clock) AS clock",
             "SELECT org_id, id, vt, epoch, attempt, is_fresh, clock FROM queue_claim("
             ":worker, :free, :full, :first_vt, :test_now)",
