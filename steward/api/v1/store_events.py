@@ -1,4 +1,4 @@
-"""`POST /v1/store-events/{endpointKey}`: a store's delivery, signed over its raw bytes."""
+"""Answers `POST /v1/store-events/{endpointKey}`, a store's delivery signed over its raw bytes."""
 
 import asyncio
 import hashlib
