@@ -11,7 +11,7 @@ def main() -> None:
     words = sys.argv[1:]
     if quick.is_quick(words):
         sys.exit(quick.main(words, os.environ))
-    # Imported late, because the quick check, which runs twice a minute, needs none of it.
+    # Imported late: the quick check, which runs twice a minute, and the version need none of it.
     from steward.cli.run import main as run_command_line
 
     sys.exit(run_command_line())

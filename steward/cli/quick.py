@@ -1,9 +1,11 @@
-"""`doctor --quick`: checks whether this machine's process answers; imports nothing from the service."""
+"""`doctor --quick` and `--version`: what is answered without importing the service."""
 
 import http.client
 import json
 import sys
 from collections.abc import Mapping, Sequence
+
+from steward.version import __version__
 
 TIMEOUT_SECONDS = 5.0
 # The default addresses of `serve` and `worker`, and their expected answers.
@@ -15,12 +17,16 @@ _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 
 def is_quick(argv: Sequence[str]) -> bool:
-    """Returns whether a command line requests the quick check."""
-    return argv[:1] == ["doctor"] and "--quick" in argv
+    """Returns whether a command line requests the version or the quick check."""
+    words = [word for word in argv if word != "--json"]
+    return words[:1] == ["--version"] or (words[:1] == ["doctor"] and "--quick" in words)
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Prints the answer of the process and returns the exit code: 0 if it is well."""
+    """Prints the version, or the answer of the process; returns the exit code, 0 if all is well."""
+    if "--version" in argv:
+        print(json.dumps({"version": __version__}) if "--json" in argv else f"steward {__version__}")
+        return 0
     problem = check(environ)
     facts = {"ok": problem is None, "message": problem or "The process answers."}
     out = sys.stdout if problem is None or "--json" in argv else sys.stderr

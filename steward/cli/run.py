@@ -17,6 +17,7 @@ from steward.config import Settings, SettingsError, read
 from steward.database.engine.migrate import SchemaDiffers
 from steward.database.engine.sqlite import AlreadyServed
 from steward.model.refusals import Refusal
+from steward.version import __version__
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -97,6 +98,9 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     parser = _Parser(prog="steward", description="Self-hosted automations for merchants.")
     parser.add_argument("--json", action="store_true", help="answer with one JSON object")
     parser.add_argument("--env-file", metavar="PATH", help="read settings from this file too")
+    parser.add_argument(
+        "--version", action="version", version=f"steward {__version__}", help="print the version"
+    )
     groups = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
     for command in commands(next((word for word in argv if not word.startswith("-")), None)):
         *before, last = command.name.split()

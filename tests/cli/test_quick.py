@@ -1,4 +1,4 @@
-"""`steward doctor --quick`: what it reports of a process that is absent, silent or failing."""
+"""`steward --version`, and what `steward doctor --quick` reports of a process that is not well."""
 
 import socket
 import subprocess
@@ -10,6 +10,7 @@ import pytest
 
 from steward.cli import quick
 from steward.config import read
+from steward.version import __version__
 
 ABSENT = "127.0.0.1:9"
 
@@ -20,7 +21,24 @@ def test_nothing_of_the_service_is_imported() -> None:
         "import steward.__main__, sys; print(*(name for name in sys.modules if name.startswith('steward')))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) <= {"steward", "steward.__main__", "steward.cli", "steward.cli.quick"}
+    assert set(done.stdout.split()) <= {
+        "steward",
+        "steward.__main__",
+        "steward.cli",
+        "steward.cli.quick",
+        "steward.version",
+    }
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--version", "--json"], ["--json", "--version"]])
+def test_the_version_is_printed(words: list[str]) -> None:
+    """Prints the version, as JSON if asked, and exits with 0."""
+    done = subprocess.run(
+        [sys.executable, "-m", "steward", *words], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        f'{{"version": "{__version__}"}}\n' if "--json" in words else f"steward {__version__}\n"
+    )
 
 
 def test_the_usual_addresses_are_those_of_the_settings() -> None:
