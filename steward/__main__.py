@@ -1,5 +1,6 @@
 """The entry point of `python -m steward` and the `steward` command."""
 
+import gc
 import os
 import sys
 
@@ -11,6 +12,8 @@ def main() -> None:
     words = sys.argv[1:]
     if quick.is_quick(words):
         sys.exit(quick.main(words, os.environ))
+    # What is imported stays: to look through it for garbage would take a sixth of the start.
+    gc.set_threshold(10_000, 20, 20)
     # Imported late: the quick check, which runs twice a minute, and the version need none of it.
     from steward.cli.run import main as run_command_line
 

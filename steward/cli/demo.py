@@ -18,6 +18,7 @@ from steward import app
 from steward.cli import serve
 from steward.cli.demo_data import make_demo_data
 from steward.cli.serve import CannotServe, Ready
+from steward.cli.supervision import stop_on_signals
 from steward.clock import SystemClock
 from steward.config import Settings, read
 from steward.database.engine.migrate import migrate
@@ -58,7 +59,7 @@ async def demo(options: DemoOptions, *, ready: Ready) -> None:
             await serve.run_service(
                 service,
                 listening,
-                serve.stop_on_signals(),
+                stop_on_signals(),
                 with_worker=True,
                 started=lambda: ready(facts),
                 beside=partial(_first_run, service, options, facts),

@@ -1,4 +1,4 @@
-"""The commands serve, worker, demo and sandbox; serve.py, demo.py and fake_platforms run them."""
+"""The commands serve, worker and demo; serve.py and demo.py run them."""
 
 from pathlib import Path
 
@@ -6,9 +6,6 @@ from steward.cli import demo, serve
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
 from steward.cli.demo import DemoOptions
 from steward.cli.serve import CannotServe, ServeOptions
-from steward.fake_platforms import serve as sandbox
-from steward.fake_platforms.application import create
-from steward.fake_platforms.slow import span
 from steward.security.envelope import CannotOpen
 
 _LOOPBACK = "127.0.0.1"
@@ -46,29 +43,6 @@ async def _run_demo(args: CliArgs) -> None:
         await demo.demo(chosen, ready=args.ready)
     except CannotServe as error:
         raise CommandFailed("cannot_serve", str(error)) from error
-
-
-async def _run_sandbox(args: CliArgs) -> None:
-    """Serves the fake platforms until a signal."""
-    options = args.options
-    try:
-        slow = span(options.slow) if options.slow else None
-    except ValueError as error:
-        raise CommandFailed("invalid", f"--slow: {error}.") from error
-    try:
-        sandbox.refuse_production()
-        bound = sandbox.listening(options.host, options.port)
-    except RuntimeError as error:
-        raise CommandFailed("production", str(error)) from error
-    except OSError as error:
-        message = f"{options.host}:{options.port} cannot be listened on: {error.strerror}."
-        raise CommandFailed("cannot_serve", message) from error
-    with bound:
-        platforms = create(options.seed, sandbox.address(bound), slow=slow)
-        stop = serve.stop_on_signals()
-        async with sandbox.mail_beside(platforms, bound) as described:
-            serving = sandbox.server(platforms, lambda: args.ready(described), own_signals=False)
-            await serve.until(serving, bound, stop)
 
 
 def _wrong_keys() -> CommandFailed:
@@ -113,16 +87,5 @@ COMMANDS = [
             option("--reset", action="store_true", help="delete the data first"),
         ),
         _words_of_demo,
-    ),
-    Command(
-        "sandbox",
-        "serve fake platforms: shop, spreadsheets, messages, mail, bucket",
-        _run_sandbox,
-        (
-            option("--host", default=_LOOPBACK, help="where to listen"),
-            option("--port", type=int, required=True, help="the port; 0 takes a free one"),
-            option("--seed", type=int, default=1, help="the same seed gives the same data"),
-            option("--slow", help="seconds the fake shop takes for an object and a full page, such as 2-20"),
-        ),
     ),
 ]

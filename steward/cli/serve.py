@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -20,8 +19,8 @@ from steward.api.v1 import status
 from steward.api_process import announced
 from steward.cli.connection_limits import ConnectionLimits, protocol
 from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, Descriptors, raise_limit, share
-from steward.cli.sandbox_warning import log_missing_isolation
-from steward.cli.supervision import SOCKET, supervised
+from steward.cli.doctor.sandbox_warning import log_missing_isolation
+from steward.cli.supervision import SOCKET, stop_on_signals, supervised
 from steward.clock import SystemClock
 from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
@@ -218,16 +217,6 @@ def open_log(settings: Settings, process: Process) -> Log:
     return log
 
 
-async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Event) -> None:
-    """Serves one application until `stop`."""
-    serving = asyncio.create_task(server.serve(sockets=[bound]))
-    waiting = asyncio.create_task(stop.wait())
-    await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
-    server.should_exit = True
-    await serving
-    waiting.cancel()
-
-
 async def _refuse_restored(service: app.WiredProcess) -> None:
     """Closes the service and raises CannotServe if its restored database has not been prepared."""
     why = await restored.why_not_served(service.engine, service.clock.now())
@@ -341,21 +330,6 @@ async def _metrics_beside(service: app.WiredProcess, log: Log) -> AsyncIterator[
     finally:
         server.should_exit = True
         await serving
-
-
-def stop_on_signals() -> asyncio.Event:
-    """Returns an event that the first SIGTERM or SIGINT sets; the second exits at once."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def request_stop() -> None:
-        if stop.is_set():
-            os._exit(1)
-        stop.set()
-
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, request_stop)
-    return stop
 
 
 @contextlib.contextmanager

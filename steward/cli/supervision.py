@@ -1,7 +1,8 @@
-"""Reports the state of this process to the service manager by systemd's protocol (sd_notify)."""
+"""Stops this process at a signal, and reports its state to the service manager (sd_notify of systemd)."""
 
 import asyncio
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -62,3 +63,18 @@ async def supervised(
         yield supervisor
     finally:
         watching.cancel()
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Returns an event that the first SIGTERM or SIGINT sets; the second exits at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def request_stop() -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, request_stop)
+    return stop

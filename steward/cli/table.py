@@ -20,7 +20,8 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "copies": ("backup", "restore", "restored"),
     "doctor.doctor": ("doctor",),
     "mail": ("mail",),
-    "running": ("serve", "worker", "demo", "sandbox"),
+    "running": ("serve", "worker", "demo"),
+    "sandbox": ("sandbox",),
 }
 
 

@@ -60,6 +60,11 @@ def test_operator_commands_do_not_load_the_service(word: str) -> None:
     assert loaded & (HEAVY if word in LIGHT else SERVICE) == set()
 
 
+def test_the_fake_platforms_start_without_the_service() -> None:
+    """Loads no API, worker or template for `sandbox`, which each start of the demo executes."""
+    assert _loaded("sandbox") & HEAVY <= {"uvicorn", "httptools", "httpx", "steward.fake_platforms"}
+
+
 def test_a_new_key_is_made_and_loads_few_modules() -> None:
     """Prints a new key; the modules that it loads, which are most of its time, stay bounded."""
     command = [sys.executable, "-m", "steward", "keys", "new", "--json"]

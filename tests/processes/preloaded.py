@@ -5,6 +5,7 @@ import gc
 import steward.app
 import steward.cli.run
 import steward.cli.running
+import steward.cli.sandbox
 import steward.cli.serve
 import steward.fake_platforms.application  # noqa: F401
 

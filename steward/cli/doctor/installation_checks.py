@@ -6,6 +6,7 @@ from functools import partial
 from steward.accounts import keys
 from steward.cli import built_files
 from steward.cli.doctor.installation import CheckFailed, Installation
+from steward.cli.doctor.sandbox_warning import ISOLATION_REMEDY, missing_isolation
 from steward.cli.network_checks import (
     NO_MAIL_SERVER,
     NotReached,
@@ -13,7 +14,6 @@ from steward.cli.network_checks import (
     check_collector,
     check_mail_server,
 )
-from steward.cli.sandbox_warning import ISOLATION_REMEDY, missing_isolation
 from steward.config import Settings
 from steward.connections import rotation
 from steward.database.accounts import members, organizations
