@@ -14,7 +14,7 @@ from tests.crash.killing import ROUNDS, Killed, Killer, bury, watching
 from tests.runs.shop import Shop
 from tests.runs.undoing import approved, tables, undo_now
 
-KILLS = int(os.environ.get("UNDO_KILLS", "6"))
+KILLS = int(os.environ.get("UNDO_KILLS", "3"))
 SEED = os.environ.get("CRASH_SEED", "undo kills")
 
 
@@ -39,7 +39,7 @@ async def test_an_undo_continues_wherever_the_process_dies(shop: Shop) -> None:
     """Each value is restored once, with the template's memory, and the undo ends as without a kill."""
     automation = await shop.hiding()
     before = tables(shop)
-    visits, draw = 0, random.Random(SEED)
+    visits, draw = 0, random.Random(f"{SEED} {shop.engine.dialect}")
     for kill in range(KILLS + 1):
         run = await approved(shop, await shop.waiting(automation))
         killer = Killer([draw.randrange(visits)] if kill else [])

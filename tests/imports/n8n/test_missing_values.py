@@ -202,6 +202,11 @@ READERS |= {
 }
 
 
+# What is read is the same above either database: others of these tests store it on both.
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@ON_SQLITE
 @pytest.mark.parametrize("steps", READERS.values(), ids=READERS.keys())
 async def test_a_removed_secret_that_a_later_step_reads_is_an_error(
     service: Service, steps: list[dict[str, Any]]
@@ -406,6 +411,7 @@ LITERAL: dict[str, tuple[dict[str, Any], bool, str | None]] = {
 }
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(("parameters", "is_supported", "sign_in"), LITERAL.values(), ids=LITERAL.keys())
 async def test_a_literal_key_of_a_body_is_put_back_by_an_account(
     service: Service, parameters: dict[str, Any], is_supported: bool, sign_in: str | None
