@@ -21,7 +21,7 @@ from steward.cli.demo import in_words
 from tests.clients.test_typescript_client import needs_build
 from tests.processes.forked import LONGEST, environ
 from tests.processes.ports import free_port
-from tests.processes.running import Running, eventually, start
+from tests.processes.running import Running, eventually, start_forked
 from tests.source import ROOT
 
 # What `steward init` asks on a terminal, and the answers.
@@ -32,7 +32,8 @@ _CURL = re.compile(r"^  (TOKEN=|RUN=|curl )", re.M)
 @pytest.fixture
 async def demo(tmp_path: Path) -> AsyncIterator[Running]:
     """The demo, as its command starts it."""
-    running = await start("demo", "--port", str(free_port(2)), env={}, folder=tmp_path)
+    words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port(2)))
+    running = await start_forked(*words, env={})
     yield running
     assert await running.stop() == 0
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 import tempfile
@@ -189,16 +188,3 @@ async def _own_files_open(pid: object, limit: int) -> None:
 
     if sys.platform == "linux":
         await eventually(freed)
-
-
-async def test_a_low_soft_limit_is_raised_to_what_is_allowed(tmp_path: Path) -> None:
-    """Raises its own soft limit of descriptors to the hard limit."""
-    env = _environ(tmp_path)
-    await run_forked("migrate", env=env)
-    low = ("/bin/sh", "-c", 'ulimit -S -n 64; ulimit -H -n 2048; exec "$@"', "sh")
-    async with _ended(await start("serve", env=env, before=low)) as running:
-        if sys.platform == "linux":
-            limits = _told_of(running, "limits")
-            (line,) = [text for text in limits.splitlines() if text.startswith("Max open files")]
-            assert line.split()[3:5] == ["2048", "2048"]
-        assert json.dumps(running.facts)

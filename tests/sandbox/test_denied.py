@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.cli.sandbox_warning import log_missing_isolation
+from steward.cli.doctor.sandbox_warning import log_missing_isolation, missing_isolation
 from steward.clock import SystemClock
 from steward.config import read
 from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.skipif(
     reason="what is denied here are calls of Linux",
 )
 
-# Builds the service by its settings, and prints what happens to foreign code of both kinds.
+# Builds a service by each of these settings, and prints what happens to foreign code of both kinds.
 ASKING = """
 import asyncio, json, os, sys
 from steward import app
 from steward.clock import SystemClock
 from steward.config import read
 from steward.sandbox.protocol import SandboxStopped
-async def main():
-    service = await app.build(read(dict(os.environ)), clock=SystemClock(), serve=False)
+async def ask(more):
+    service = await app.build(read({**os.environ, **more}), clock=SystemClock(), serve=False)
     told = {}
     for kind, (op, given) in json.loads(sys.argv[1]).items():
         try:
@@ -44,8 +44,9 @@ async def main():
         except SandboxStopped as end:
             told[kind] = [end.code, end.message]
     await service.close()
-    print(json.dumps(told))
-asyncio.run(main())
+    print(json.dumps(told), flush=True)
+for settings in json.loads(sys.argv[2]):
+    asyncio.run(ask(settings))
 """
 
 
@@ -68,53 +69,41 @@ def _denied(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=90, check=False)
 
 
-@pytest.mark.parametrize(
-    ("more", "runs"),
-    [
-        ({}, False),
-        ({"STEWARD_UNCONFINED_SCRIPTS": "on"}, True),
-        ({"STEWARD_ENV": "test"}, True),
-    ],
-)
-def test_foreign_code_is_refused_in_production_without_walls(
-    more: dict[str, str], runs: bool, tmp_path: Path
-) -> None:
+def test_foreign_code_is_refused_in_production_without_walls(sqlite_url: str, tmp_path: Path) -> None:
     """Refuses JavaScript and Liquid in production with a plain message, unless a setting accepts the risk."""
-    env = _environ(tmp_path, **more)
-    subprocess.run([sys.executable, "-m", "steward", "migrate"], cwd=ROOT, env=env, check=True, timeout=60)
-    ended = _denied("-c", ASKING, json.dumps(MESSAGES), env=env)
-    outcomes = json.loads(ended.stdout)
-    if runs:
-        assert outcomes == {JAVASCRIPT: [[True]], LIQUID: [[]]}
-        return
-    for code, words in outcomes.values():
+    env = _environ(tmp_path, STEWARD_DATABASE_URL=sqlite_url)
+    settings = [{}, {"STEWARD_UNCONFINED_SCRIPTS": "on"}, {"STEWARD_ENV": "test"}]
+    ended = _denied("-c", ASKING, json.dumps(MESSAGES), json.dumps(settings), env=env)
+    refused, *allowed = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert allowed == [{JAVASCRIPT: [[True]], LIQUID: [[]]}] * 2
+    for code, words in refused.values():
         assert code == "code_refused"
         assert "not run on this installation" in words
         assert "operator" in words
 
 
-def test_operators_are_warned_by_doctor_and_at_the_start(tmp_path: Path) -> None:
+def test_operators_are_warned_by_doctor_and_at_the_start(sqlite_url: str, tmp_path: Path) -> None:
     """Fails the check of `doctor` and says what to do; a production service logs a warning as it starts."""
-    env = _environ(tmp_path)
-    assert _denied("-m", "steward", "migrate", env=env).returncode == 0
+    env = _environ(tmp_path, STEWARD_DATABASE_URL=sqlite_url)
     completed = _denied("-m", "steward", "doctor", "--json", env=env)
     checks = {item["name"]: item for item in json.loads(completed.stdout)["checks"]}
     assert completed.returncode == 1
     assert not checks["confined"]["ok"]
     assert "are refused" in checks["confined"]["message"]
     assert "seccomp" in checks["confined"]["message"]
-    for more, words in (({}, "are refused"), ({"STEWARD_UNCONFINED_SCRIPTS": "on"}, "within limits alone")):
-        command = [sys.executable, DENIED, sys.executable, "-m", "steward", "serve", "--port", "0", "--json"]
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**env, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["pid"]
-        process.terminate()
-        _, log = process.communicate(timeout=60)
-        lines = [json.loads(line) for line in log.splitlines()]
-        (log_line,) = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
-        assert words in log_line["message"]
+    command = [sys.executable, DENIED, sys.executable, "-m", "steward", "serve", "--port", "0", "--json"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["pid"]
+    process.terminate()
+    _, log = process.communicate(timeout=60)
+    lines = [json.loads(line) for line in log.splitlines()]
+    [log_line] = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
+    assert "are refused" in log_line["message"]
+    accepted = read(_environ(tmp_path, STEWARD_UNCONFINED_SCRIPTS="on"))
+    assert "within limits alone" in missing_isolation(accepted)
 
 
 async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

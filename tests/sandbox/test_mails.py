@@ -1,25 +1,20 @@
 """Tests mail messages read in the sandbox: parts, encodings and hostile messages."""
 
 import base64
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from steward.sandbox.files.mails import MAX_PARTS
-from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import FileFailed
+from tests.shared_sandbox import shared_sandbox
 
 
 @pytest.fixture
-async def evaluator() -> AsyncIterator[Evaluator]:
-    """Provides one run's evaluator and ends its children after the test."""
-    children = SandboxPool(1)
-    try:
-        yield Evaluator(children, "org", "run")
-    finally:
-        await children.close()
+def evaluator() -> Evaluator:
+    """Provides an evaluator over the children that tests share."""
+    return Evaluator(shared_sandbox(), "org", "run")
 
 
 async def read(evaluator: Evaluator, content: bytes) -> Any:
