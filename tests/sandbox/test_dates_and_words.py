@@ -156,6 +156,32 @@ async def test_numbers_and_dates_are_written_as_their_places_write_them(evaluato
         assert await _of(evaluator, code, [{}]) == [text], code
 
 
+# Moments that Node.js 20 reads in texts in UTC; None where it reads none.
+READ_MOMENTS = {
+    "15 Jun 2024 12:30:45-0700": 1718479845000,
+    "Sat, 15 Jun 2024 12:30 CET": None,
+    "2024-06-15 12:30:45.123+00": 1718454645123,
+    "2024-06-15T12:00:00-07": None,
+    "15. June 2024": 1718409600000,
+    "31/12/2024": None,
+    "2024-06-15t12:30:45z": 1718454645000,
+    "6/15/24 9:05 PM": 1718485500000,
+    "June 2024 GMT+0200 (CEST)": 1717192800000,
+    "2024-06-15 12:30:45,5": None,
+    "Jun 15": 992563200000,
+    "2024-06-15T10:00:00.1234567891Z": 1718445600123,
+    "Order 12": 1007164800000,
+    "1 " * 600: None,
+}
+
+
+async def test_texts_of_dates_are_read_as_node_reads_them(evaluator: Evaluator) -> None:
+    """Dates in any usual form are read as Node.js reads them, or are none where they are none there."""
+    code = "Number($itemIndex % 2 ? new Date($json) : Date.parse($json)) || null"
+    texts = list(READ_MOMENTS)
+    assert await _of(evaluator, code, texts) == [READ_MOMENTS[text] for text in texts]
+
+
 async def test_hashes_and_base64_are_those_of_the_standards(evaluator: Evaluator) -> None:
     """Gives the digests and base64 texts that Python gives, for texts of many lengths.
 

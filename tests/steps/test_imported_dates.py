@@ -4,6 +4,7 @@ See docs/design/imports-n8n.md#node-types.
 """
 
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -145,3 +146,24 @@ def test_texts_are_read_as_dates_in_the_origins_order(text: str, instant: str | 
     assert zone is not None
     parse = js_dates.parse(text, zone)
     assert (parse and js_dates.utc_iso(parse)) == instant
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("15 Jun 2024 12:30:45-0700", "2024-06-15T19:30:45.000Z"),
+        ("Jun 15, 2024 12:30:45.5 PM EDT", "2024-06-15T16:30:45.500Z"),
+        ("6/15/24 24:00", "2024-06-16T00:00:00.000Z"),
+        ("2024-06-15 12:30", "2024-06-15T10:30:00.000Z"),
+        ("2024-06 12:30", "2024-06-01T12:30:00.000Z"),
+        ("2024-06-31T12:30", "2024-07-01T12:30:00.000Z"),
+        ("Sat, 15 Jun 2024 12:30 CET", None),
+        ("15/06/2024", None),
+        ("20240615 12:30", None),
+        ("12", None),
+    ],
+)
+def test_texts_of_dates_are_read_as_luxon_or_else_v8_reads_them(text: str, instant: str | None) -> None:
+    """ISO and SQL dates are of the workflow's zone, others in UTC; what neither reads is no date."""
+    date = js_dates.parse(text, ZoneInfo("Europe/Berlin"))
+    assert (date if date is None else js_dates.utc_iso(js_dates.normalized(date))) == instant

@@ -43,6 +43,7 @@ hide(Math, 'random', mulberry);
 // A date without arguments is the step's start, so that a resumed run sees the same.
 function Clocked(...parts) {
   if (!new.target) return new RealDate(run.now).toString();
+  if (parts.length === 1 && typeof parts[0] === 'string') parts[0] = momentOfText(parts[0]);
   return Reflect.construct(RealDate, parts.length ? parts : [run.now], new.target);
 }
 Object.defineProperty(Clocked, 'name', { value: 'Date' });
@@ -51,7 +52,9 @@ Clocked.prototype = RealDate.prototype;
 hide(RealDate.prototype, 'constructor', Clocked);
 hide(Clocked, 'now', () => run.now);
 hide(Clocked, 'UTC', RealDate.UTC);
-hide(Clocked, 'parse', RealDate.parse);
+hide(Clocked, 'parse', function parse(text) {
+  return momentOfText(`${text}`);
+});
 hide(Engine, 'Date', Clocked);
 
 // JavaScript's long form names the process's zone, which is UTC.
@@ -75,6 +78,7 @@ hide(BigInt.prototype, 'toJSON', function toJSON() {
   return String(this);
 });
 
+const { escape: escaped, unescape: unescaped } = Engine; // there for scripts, not for expressions
 for (const name of [
   'escape', 'unescape', 'btoa', 'atob', 'eval', 'queueMicrotask', 'performance', 'navigator', 'gc', 'WeakRef',
   'FinalizationRegistry', 'Atomics', 'SharedArrayBuffer', 'DOMException', 'console', 'print', 'scriptArgs',

@@ -84,7 +84,7 @@ const textExtensions = {
   toBoolean: (text) => !['', '0', 'false', 'no'].includes(text.trim().toLowerCase()),
   toDateTime: (text, format) => dateOfText(text, format),
   toDate: (text) => {
-    const date = new RealDate(text);
+    const date = new RealDate(momentOfText(text));
     if (Number.isNaN(date.getTime())) fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
     return date;
   },

@@ -77,7 +77,7 @@ const dateOfText = (text, format) => {
     if (date.isValid) return date;
   }
   if (/^\d{9,}$/.test(trimmed)) return dateOfNumber(Number(trimmed));
-  const plain = new RealDate(trimmed);
+  const plain = new RealDate(momentOfText(trimmed));
   if (!Number.isNaN(plain.getTime()) && /\d/.test(trimmed)) return luxon.DateTime.fromJSDate(plain);
   return fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
 };

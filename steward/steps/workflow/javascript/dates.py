@@ -1,11 +1,11 @@
 """Parses dates in the formats that n8n accepts, and writes them as luxon does."""
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from email.utils import parsedate_to_datetime
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from steward.steps.workflow.javascript.date_texts import read_date_text
 
 MONTHS: Final = (
     "January",
@@ -23,29 +23,16 @@ MONTHS: Final = (
 )
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-_MAX_DATE_CHARACTERS: Final = 128  # longest parsed date; the patterns below take more than linear time
+_MAX_DATE_CHARACTERS: Final = 128  # longest parsed date
 
 _ISO = re.compile(
     r"([+-]\d{6}|\d{4})(?:-?(\d\d)(?:-?(\d\d))?|-?W(\d\d)(?:-?([1-7]))?|-?(\d{3}))?"
-    r"(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d{1,9}))?)?)?\s*(Z|z|[+-]\d\d(?::?\d\d)?)?)?"
+    r"(?:(?:[Tt]|(?<=\d{4}-\d\d-\d\d) )(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d{1,9}))?)?)?"
+    r"\s*(Z|z|[+-]\d\d(?::?\d\d)?)?)?"
     r"(?:\[[^\]]+\])?\Z"
 )
-_CLOCK = (
-    r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?\s*([AaPp][Mm])?(?:\s+(?:GMT|UTC)?([+-]\d\d:?\d\d|Z|GMT|UTC))?)?"
-)
-_END = _CLOCK + r"\s*(?:\([^)]*\))?\Z"
-_NUMBERS = re.compile(
-    r"(?:(\d{4})([-/.])(\d{1,2})\2(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}|\d\d))" + _END
-)
-_DAY_NAME = r"(?:[A-Za-z]{3,9},?\s+)?"
-_BETWEEN = r"[\s,/-]+"
-_WORDS = re.compile(
-    rf"{_DAY_NAME}(?:([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{1,2}}){_BETWEEN}(\d{{4}})"
-    rf"|(\d{{1,2}}){_BETWEEN}([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{4}})"
-    rf"|(\d{{4}}){_BETWEEN}([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{1,2}})"
-    rf"|([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{4}})){_END}"
-)
-_ASCTIME = re.compile(r"[A-Za-z]{3} [A-Za-z]{3} +\d{1,2} \d\d:\d\d:\d\d \d{4}\Z")
+# days that overflow their month, which JavaScript allows
+_ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)\Z")
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?\Z")
 
 
@@ -64,22 +51,21 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def parse(value: str, zone: tzinfo) -> datetime | None:
-    """Parses an ISO, SQL, mail or written-out date; returns None for any other text.
+    """Parses an ISO or SQL date, or any text that JavaScript reads as one; returns None for any other text.
 
-    ISO, SQL and mail dates without an offset are in `zone`; dates that only JavaScript parses are in the zone
-    of the n8n process, which is UTC.
+    ISO and SQL dates without an offset are in `zone`; dates that only JavaScript parses are in the zone of
+    the n8n process, which is UTC.
     """
     text = value.strip()
     if len(text) > _MAX_DATE_CHARACTERS:
         return None
-    for read in (_iso, _mail, _numbered, _worded):
-        try:
-            date = read(text, zone)
-        except (ValueError, OverflowError):
-            date = None
-        if date is not None:
-            return date
-    return None
+    try:
+        date = _iso(text, zone)
+    except (ValueError, OverflowError):
+        date = None
+    if date is not None or text.isdecimal():  # luxon reads some numbers as times of today
+        return date
+    return read_date_text(_ISO_TIME.sub(r"\1 \2", text))
 
 
 def _iso(text: str, zone: tzinfo) -> datetime | None:
@@ -111,64 +97,6 @@ def _iso_day(match: re.Match[str]) -> datetime:
 
 def _offset(text: str) -> tzinfo:
     return UTC if text in "Zz" else zone_of(text) or UTC
-
-
-def _mail(text: str, zone: tzinfo) -> datetime | None:
-    if not re.match(r"[A-Za-z]{3},? |\d{1,2} [A-Za-z]{3} \d{4} \d\d:", text) or not re.search(
-        r"\d\d:\d\d", text
-    ):
-        return None
-    if _ASCTIME.match(text):
-        return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
-    date = parsedate_to_datetime(text)
-    return date if date.tzinfo is not None else None
-
-
-def _numbered(text: str, zone: tzinfo) -> datetime | None:
-    match = _NUMBERS.match(text)
-    if match is None:
-        return None
-    year, _, month, day, first, _, second, last, *clock = match.groups()
-    if year is None:
-        month, day, year = first, second, last
-    number = int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)
-    return _built(number, int(month), int(day), clock)
-
-
-def _worded(text: str, zone: tzinfo) -> datetime | None:
-    match = _WORDS.match(text)
-    if match is None:
-        return None
-    groups = match.groups()
-    name = next(groups[group] for group in (0, 4, 7, 9) if groups[group] is not None)
-    day = next((groups[group] for group in (1, 3, 8) if groups[group] is not None), "1")
-    year = next(groups[group] for group in (2, 5, 6, 10) if groups[group] is not None)
-    month = _month(name)
-    return None if month is None else _built(int(year), month, int(day), groups[11:])
-
-
-def _month(name: str) -> int | None:
-    for number, month in enumerate(MONTHS, 1):
-        if len(name) >= 3 and month.lower().startswith(name.lower()):
-            return number
-    return None
-
-
-def _built(year: int, month: int, day: int, clock: Sequence[str | None]) -> datetime:
-    """Returns a date; days up to the 31st overflow into the next month, as in JavaScript."""
-    hour, minute, second, half, offset = clock
-    hours = _hours(int(hour or 0), (half or "").lower())
-    if not 1 <= day <= 31:
-        raise ValueError(day)
-    zone = UTC if offset is None or offset[0] not in "+-" else _offset(offset)
-    first = datetime(year, month, 1, hours, int(minute or 0), int(second or 0), tzinfo=zone)
-    return first + timedelta(days=day - 1)
-
-
-def _hours(hour: int, half: str) -> int:
-    if half == "pm" and hour < 12:
-        return hour + 12
-    return 0 if half == "am" and hour == 12 else hour
 
 
 def from_millis(value: float, zone: tzinfo) -> datetime | None:
