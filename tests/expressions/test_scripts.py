@@ -219,6 +219,82 @@ async def test_scripts_load_the_modules_that_only_compute(evaluator: Evaluator, 
     }
 
 
+# What Node.js 22 says of the error that each piece of code throws, with `o` as in the test below.
+ERROR_TEXTS = {
+    "o.gone.x": "Cannot read properties of undefined (reading 'x')",
+    "o.none.x = 1": "Cannot set properties of null (setting 'x')",
+    "o.a.map(x => x * 2)": "o.a.map is not a function",
+    "/* größer 日本 😀 */ o.a.größe(1)": "o.a.größe is not a function",
+    "o.list[0]['name'](1)": "o.list[0].name is not a function",
+    "o.get(1).rows.join(', ')": "o.get(...).rows.join is not a function",
+    "for (const x of o.gone) {}": "o.gone is not iterable",
+    "for (const x of o.get(1).rows) {}": "o.get.rows is not iterable",
+    "[...o.a]": "o.a is not iterable",
+    "gone.x": "gone is not defined",
+    "let a = b1; let b1": "Cannot access 'b1' before initialization",
+    "const c = 1; c = 2": "Assignment to constant variable.",
+    "[].reduce((a, b) => a)": "Reduce of empty array with no initial value",
+    "new Date('x').toISOString()": "Invalid time value",
+    "decodeURIComponent('%')": "URI malformed",
+    "(1).toFixed(101)": "toFixed() digits argument must be between 0 and 100",
+    "new URL('https://1.2.3.256')": "Invalid URL",
+    "atob('%')": "Invalid character",
+    "throw new TypeError('not a function at all')": "not a function at all",
+    "JSON.parse('')": "Unexpected end of JSON input",
+    "JSON.parse(o.gone)": '"undefined" is not valid JSON',
+    "JSON.parse('Here it is: {}')": "Unexpected token 'H', \"Here it is: {}\" is not valid JSON",
+    "JSON.parse('<!DOCTYPE html><html></html>')": (
+        "Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON"
+    ),
+    'JSON.parse(\'{\\n"a": "x\\ny"}\')': (
+        "Bad control character in string literal in JSON at position 9 (line 2 column 8)"
+    ),
+    "JSON.parse('{\"a\":1,}')": (
+        "Expected double-quoted property name in JSON at position 7 (line 1 column 8)"
+    ),
+    "JSON.parse('[1, 2')": (
+        "Expected ',' or ']' after array element in JSON at position 5 (line 1 column 6)"
+    ),
+    "JSON.parse('{} x')": "Unexpected non-whitespace character after JSON at position 3 (line 1 column 4)",
+}
+
+
+async def test_caught_errors_have_the_texts_of_node(evaluator: Evaluator, world: World_) -> None:
+    """A script that puts the text of what it caught into a field gets the text of Node.js."""
+    pieces = "\n".join(
+        f"try {{ {code} }} catch (error) {{ texts.push(error.message) }}" for code in ERROR_TEXTS
+    )
+    start = (
+        "const o = { a: 5, none: null, list: [{ name: 'x' }], get: () => ({ rows: 7 }) }; const texts = [];"
+    )
+    result = await evaluator.run_code(
+        Script(f"{start}\n{pieces}\nreturn {{ texts }};", ScriptMode.ALL), world(TWO)
+    )
+    texts = result.items[0].json["texts"]
+    assert dict(zip(ERROR_TEXTS, texts, strict=True)) == ERROR_TEXTS
+
+
+async def test_an_error_whose_place_is_not_certain_names_no_code(evaluator: Evaluator, world: World_) -> None:
+    """Of several calls that may have failed none is named."""
+    text = "try { $json.n.a($json.n.toFixed(1)) } catch (error) { return { text: error.message } }"
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    assert result.items[0].json == {"text": "not a function"}
+
+
+async def test_bytes_are_made_of_what_writes_them(evaluator: Evaluator, world: World_) -> None:
+    """Bytes come back from their JSON; hosts that are numbers are addresses; other values fail."""
+    text = """
+        const made = Buffer.from(JSON.parse(JSON.stringify(Buffer.from('hé')))).toString();
+        const nameOf = (value) => { try { Buffer.from(value) } catch (error) { return error.name } };
+        const host = new URL('http://0x7f.1/').host, old = unescape(escape('ä '));
+        const odd = JSON.parse('[1]', (key, value) => value);
+        return { made, failed: [5, {}, null].map(nameOf), host, old, odd };
+    """
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    expected = {"made": "hé", "failed": ["TypeError"] * 3, "host": "127.0.0.1", "old": "ä ", "odd": [1]}
+    assert result.items[0].json == expected
+
+
 async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, world: World_) -> None:
     """The clock is the step's start; clock and random given by the run.
 

@@ -97,7 +97,7 @@ class AddressParameters {
 }
 
 const PORTS = { 'http:': '80', 'https:': '443', 'ftp:': '21', 'ws:': '80', 'wss:': '443' };
-const invalidAddress = () => new TypeError('Invalid URL');
+const invalidAddress = () => Object.assign(new TypeError('Invalid URL'), { code: 'ERR_INVALID_URL' });
 
 /** The path without its dot segments. */
 const resolvedPath = (path) => {
@@ -112,11 +112,26 @@ const resolvedPath = (path) => {
   return `/${segments.join('/')}`;
 };
 
+/** A host whose last part is a number is an IPv4 address, in any of the ways to write one. */
+const addressOf = (host) => {
+  const labels = host.replace(/\.$/, '').split('.');
+  if (!/^(?:\d+|0x[\da-f]*)$/.test(labels.at(-1))) return host;
+  const numbers = labels.map((label) => {
+    if (/^0x[\da-f]*$/.test(label)) return parseInt(`0${label.slice(2)}`, 16);
+    if (/^0[0-7]*$/.test(label)) return parseInt(label, 8);
+    return /^[1-9]\d*$/.test(label) ? Number(label) : NaN;
+  });
+  const last = numbers.pop();
+  if (numbers.length > 3 || !(last < 256 ** (4 - numbers.length)) || numbers.some((number) => !(number < 256))) throw invalidAddress();
+  const whole = numbers.reduce((sum, number, index) => sum + number * 256 ** (3 - index), last);
+  return [24, 16, 8, 0].map((bits) => Math.floor(whole / 2 ** bits) % 256).join('.');
+};
+
 const hostOf = (text, special) => {
   if (/^\[[\da-f:.]+\]$/i.test(text)) return text.toLowerCase();
   const host = special ? percentDecoded(text).toLowerCase() : text;
   if ((special && host === '') || /[\0-\x20"#%/:<>?@[\\\]^`{|}\x7f-\uffff]/.test(host)) throw invalidAddress();
-  return host;
+  return special ? addressOf(host) : host;
 };
 
 /** The parts of an address; a relative one is taken from the parts of its base. */

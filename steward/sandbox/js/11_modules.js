@@ -1,11 +1,20 @@
 // What code steps of n8n may load, and what stands beside the language there: bytes, addresses, modules.
 
 const LATIN = new Set(['latin1', 'binary', 'ascii']);
+const invalidCharacter = (message) => Object.defineProperty(new Error(message), 'name', { value: 'InvalidCharacterError' });
+
+/** The text of a base64 text, which must be one. */
+const decodedStrictly = (text) => {
+  const letters = String(text).replace(/[\t\n\f\r ]/g, '').replace(/^((?:.{4})*.{2})==$|^((?:.{4})*.{3})=$/, '$1$2');
+  if (/[^A-Za-z\d+/]/.test(letters)) throw invalidCharacter('Invalid character');
+  if (letters.length % 4 === 1) throw invalidCharacter('The string to be decoded is not correctly encoded.');
+  return fromLatin1(fromBase64(letters));
+};
 const latin1 = (text, strict = false) => {
   const bytes = [];
   for (let index = 0; index < text.length; index += 1) {
     const code = text.charCodeAt(index);
-    if (strict && code > 255) throw new Error('Invalid character');
+    if (strict && code > 255) throw invalidCharacter('Invalid character');
     bytes.push(code & 255);
   }
   return bytes;
@@ -16,10 +25,20 @@ const fromLatin1 = (bytes) => {
   return text;
 };
 
+const NO_BYTES = 'The first argument must be of type string or an instance of Buffer, ArrayBuffer, or Array or an Array-like Object.';
+const receivedText = (value) => {
+  if (value === null || value === undefined) return String(value);
+  return typeof value === 'object' ? `an instance of ${value.constructor?.name ?? 'Object'}` : typeof value === 'function' ? `function ${value.name}` : `type ${typeof value} (${String(value)})`;
+};
+
 /** Bytes as scripts know them: texts in UTF-8, base64 and hexadecimal. */
 class Bytes extends Uint8Array {
   static from(value, form = 'utf8') {
-    if (typeof value !== 'string') return super.from.call(this, value);
+    if (value?.type === 'Buffer' && isList(value.data)) return super.from.call(this, value.data); // as toJSON() writes it
+    if (typeof value !== 'string') {
+      if (typeof value !== 'object' || value === null || (value.length === undefined && !(value instanceof ArrayBuffer))) throw new TypeError(`${NO_BYTES} Received ${receivedText(value)}`);
+      return super.from.call(this, value instanceof ArrayBuffer ? new Uint8Array(value) : value);
+    }
     const kind = String(form).toLowerCase().replace('-', '');
     if (kind === 'base64' || kind === 'base64url') return super.from.call(this, fromBase64(value));
     if (kind === 'hex') return super.from.call(this, fromHex(value));

@@ -26,7 +26,9 @@ const THINGS = {
   Buffer: () => Bytes,
   crypto: () => cryptoView,
   btoa: () => (text) => toBase64(latin1(String(text), true)),
-  atob: () => (text) => fromLatin1(fromBase64(String(text))),
+  atob: () => decodedStrictly,
+  escape: () => escaped,
+  unescape: () => unescaped,
   structuredClone: () => structured,
   require: () => requireModule,
   URL: () => Address,
@@ -72,20 +74,31 @@ const namesOf = (mode) => {
   const itemNames = { $json: (items, index) => items[index]?.json, $binary: (items, index) => items[index]?.binary ?? {}, $itemIndex: (items, index) => index ?? 0 };
   if (mode === 'all' || mode === 'function') return { ...names, ...itemNames, items: (items) => items };
   if (mode === 'each') return { ...names, ...itemNames, item: (items, index) => items[index] };
-  return { ...names, ...itemNames, item: (items, index) => items[index].json };
+  // Scripts of one item see its fields alone; its files stay with it unless it sets others.
+  const getBinaryData = (items, index) => () => items[index].binary;
+  const setBinaryData = (items, index) => (binary) => {
+    items[index].binary = binary;
+  };
+  return { ...names, ...itemNames, item: (items, index) => items[index].json, getBinaryData, setBinaryData, getBinaryDataAsync: getBinaryData, setBinaryDataAsync: setBinaryData };
 };
 
 const awaits = (tokens) => tokens.some((token) => token.kind === 'word' && token.text === 'await');
+
+let wording = null; // the script that runs, with the texts of its errors
+const wordIt = (error) => worded(wording, error);
 
 /** A script's function of (items, index); its body begins on line 3 of what the engine compiles. It is a function
  * within the one that has the names, since scripts declare names of their own over them: `const items = …`. */
 const scriptOf = (text, names) => {
   const tokens = tokensOf(text);
   const used = namesUsed(tokens, new Set(Object.keys(names)));
-  const call = new RealFunction(...used, `return (${awaits(tokens) ? 'async ' : ''}function () {${text}\n}).call(this);`);
+  const opening = `return (${awaits(tokens) ? 'async ' : ''}function () {`;
+  wording = scriptWording(text, tokens, opening.length);
+  const call = new RealFunction(...used, WORDED, `${opening}${wording.code}\n}).call(this);`);
   return (items, index) => {
     const values = [];
     for (let position = 0; position < used.length; position += 1) values[position] = names[used[position]](items, index);
+    values[used.length] = wordIt;
     return apply(call, {}, values);
   };
 };
@@ -106,10 +119,7 @@ const wordsWithLine = (error) => {
   if (!(error instanceof Error)) return `The script threw ${displayText(error)}.`;
   const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((match) => Number(match[1]));
   const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((candidate) => candidate > 2 && candidate < OWN_LINES);
-  const words = (error.message || error.name)
-    .replace(/^cannot read property 'Symbol\.iterator' of (null|undefined)$/, '$1 is not iterable')
-    .replace(/^cannot read property '(.*)' of (null|undefined)$/, "Cannot read properties of $2 (reading '$1')")
-    .replace(/^cannot set property '(.*)' of (null|undefined)$/, "Cannot set properties of $2 (setting '$1')");
+  const words = (wording && worded(wording, error), error).message || error.name;
   return line === undefined ? words : `${words} [line ${line - 2}]`;
 };
 
@@ -175,7 +185,7 @@ const oneByOne = async (text, mode) => {
       let value = call(items, index);
       if (typeof value?.then === 'function') value = await value;
       if (value === null) continue;
-      if (mode === 'function_item') value = { json: value };
+      if (mode === 'function_item') value = { json: value, binary: items[index].binary };
       const item = itemOf(value, index);
       item.paired ??= [index];
       results[results.length] = item;

@@ -106,7 +106,32 @@ const checkChunk = (code) => {
   const chunk = compiled(code);
   if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
-  return deduped([...absentIn(code, tokens, ABSENT), ...executionMissing(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
+  return deduped([...absentIn(code, tokens, ABSENT), ...executionMissing(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
+};
+
+const KEYWORDS = new Set(['if', 'while', 'for', 'switch', 'catch', 'function', 'return', 'typeof', 'await', 'void', 'delete', 'in', 'of', 'new', 'throw', 'super', 'import', 'case', 'yield', 'do', 'else', 'async', 'with', 'instanceof']);
+
+/** The words between the brackets of parameters and of what is destructured: names that a chunk gives itself. */
+const boundWords = (tokens) => {
+  const bound = new Set();
+  tokens.forEach((token, index) => {
+    if (!(token.partner > index)) return;
+    const before = tokens[index - 1]?.text;
+    const parameters = token.text === '(' && (tokens[token.partner + 1]?.text === '=>' || before === 'function' || tokens[index - 2]?.text === 'function' || before === 'catch');
+    if (!parameters && !DECLARING.has(before)) return;
+    for (const { kind, text } of tokens.slice(index, token.partner)) if (kind === 'word') bound.add(text);
+  });
+  return bound;
+};
+
+/** Functions that expressions call by name and that are not there: such a call comes to nothing. */
+const unknownCalls = (code, tokens) => {
+  let bound = null;
+  return tokens.flatMap((token, index) => {
+    if (token.kind !== 'word' || (tokens[index + 1]?.text !== '(' && tokens[index - 1]?.text !== 'new') || isMember(tokens, index) || KEYWORDS.has(token.text)) return [];
+    const known = Object.hasOwn(ABSENT, token.text) || (expressionNames.has(token.text) && !EMPTY_THINGS.includes(token.text)) || token.text in Engine || declares(tokens, token.text) || (bound ??= boundWords(tokens)).has(token.text);
+    return known ? [] : [missing('warning', `“${token.text}” is no function that expressions have here, so this gives nothing.`, 'Use a method of the value, or a Code step before this one.', columnOf(code, token))];
+  });
 };
 
 /** Modules that are not there, and what those that are there do not do. */
@@ -119,6 +144,23 @@ const modulesIn = (code, tokens) =>
     const words = name === undefined ? 'It loads a module whose name is not fixed.' : `It loads the module “${name}”, which scripts do not have here.`;
     return [missing('error', words, `Use plain JavaScript, or one of ${Object.keys(MODULES).join(', ')}.`, columnOf(code, token))];
   });
+/** Members of modules that are asked for where they are loaded, or of the name they get, and that are not there. */
+const moduleMembers = (code, tokens) =>
+  tokens.flatMap((token, index) => {
+    const name = token.text === 'require' && token.kind === 'word' && tokens[index + 1]?.text === '(' ? tokens[index + 2]?.text.slice(1, -1).replace(/^node:/, '') : '';
+    if (name === 'crypto' || !Object.hasOwn(MODULES, name)) return [];
+    const view = MODULES[name]();
+    const { text: before, partner: open } = tokens[index - 2] ?? {};
+    const after = tokens.slice(index + 4, index + 6);
+    let asked = after[0]?.text === '.' ? [after[1]] : [];
+    if (!asked.length && tokens[index - 1]?.text === '=' && before === '}') asked = tokens.slice(open, index - 2).filter((part, place, parts) => part.kind === 'word' && '{,'.includes(parts[place - 1]?.text ?? 'x'));
+    else if (!asked.length && tokens[index - 1]?.text === '=') asked = tokens.filter((part, place) => part.kind === 'word' && isMember(tokens, place) && tokens[place - 2]?.text === before && !isMember(tokens, place - 2));
+    return asked.filter((part) => part && !(part.text in view)).map((part) => missing('error', `“${part.text}” of the module ${name} is not there.`, `Use plain JavaScript, or what is there: ${Object.keys(view).join(', ')}.`, columnOf(code, part)));
+  });
+const makesFunctions = (code, tokens) =>
+  tokens.flatMap((token, index) => (token.text === 'Function' && token.kind === 'word' && tokens[index + 1]?.text === '(' && !isMember(tokens, index)
+    ? [missing('error', `“Function”: ${ABSENT_IN_SCRIPTS.eval[1]}`, ABSENT_IN_SCRIPTS.eval[2], columnOf(code, token))]
+    : []));
 const NOT_IN_CRYPTO = new Set(['createCipheriv', 'createDecipheriv', 'createCipher', 'createDecipher', 'scryptSync', 'scrypt', 'pbkdf2Sync', 'pbkdf2', 'hkdfSync', 'randomBytes', 'randomFillSync', 'getRandomValues', 'createSign', 'createVerify', 'publicEncrypt', 'privateDecrypt', 'generateKeyPairSync', 'createPrivateKey', 'createPublicKey', 'timingSafeEqual', 'subtle', 'webcrypto']);
 const cryptoIn = (code, tokens) => {
   if (!tokens.some((token) => token.text === 'crypto' || /^['"`](?:node:)?crypto['"`]$/.test(token.text))) return [];
@@ -142,7 +184,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {

@@ -521,3 +521,21 @@ async def test_a_file_is_hashed() -> None:
     [hashed] = outputs[0]
     assert hashed.json == {"id": 1, "hash": hashlib.sha256(b"tea").hexdigest()}
     assert list(hashed.binary) == ["leaf"]
+
+
+async def test_scripts_of_one_item_keep_and_set_its_files() -> None:
+    """functionItem sees the fields of an item alone; its files stay, or are those that it sets."""
+    files = FilesInMemory()
+    scripts = {
+        "item.name = getBinaryData().data.fileName; return item;": ["data"],
+        "const { data } = await getBinaryDataAsync(); setBinaryData({ photo: data }); return { a: 1 };": [
+            "photo"
+        ],
+        "setBinaryData(undefined); return item;": [],
+    }
+    for code, names in scripts.items():
+        outputs = await run("functionItem", {"functionCode": code}, [await item_with(files, b"x")], files)
+        assert not isinstance(outputs, str), outputs
+        [item] = outputs[0]
+        assert list(item.binary) == names
+    assert item.json == {"id": 1}

@@ -1,0 +1,174 @@
+// The texts of JavaScript's own errors, as Node.js words them: scripts put what they catch into fields of items.
+
+// Texts of the engine, each with the text that Node.js has: a text, or a function of the match and of where it was thrown.
+const ERROR_TEXTS = [
+  [/^cannot read property 'Symbol\.iterator' of (null|undefined)$/, ([, value], place) => `${place.expression() ?? value} is not iterable${place.expression() === null ? NO_ITERATOR : ''}`],
+  [/^cannot read property '(.*)' of (null|undefined)$/s, ([, name, value]) => `Cannot read properties of ${value} (reading '${name}')`],
+  [/^cannot set property '(.*)' of (null|undefined)$/s, ([, name, value]) => `Cannot set properties of ${value} (setting '${name}')`],
+  [/^not a (?:function|constructor)$/, (match, place) => place.called()],
+  [/^value is not iterable$/, (match, place) => withCode(place.expression(), 'is not iterable')],
+  [/^'.*' is read-only$/, 'Assignment to constant variable.'],
+  [/^(\S+) is not initialized$/, ([, name]) => `Cannot access '${name}' before initialization`],
+  [/^Date value is NaN$/, 'Invalid time value'],
+  [/^empty array$/, 'Reduce of empty array with no initial value'],
+  [/^invalid array length$/, 'Invalid array length'],
+  [/^cannot convert symbol to (string|number)$/, ([, kind]) => `Cannot convert a Symbol value to a ${kind}`],
+  [/^cannot convert BigInt to number$/, 'Cannot mix BigInt and other types, use explicit conversions'],
+  [/^bad normalization form$/, 'The normalization form should be one of NFC, NFD, NFKC, NFKD.'],
+  [/^regexp must have the 'g' flag$/, (match, place) => `String.prototype.${place.native} called with a non-global RegExp argument`],
+  [/^invalid number of digits$/, (match, { native }) => `${native}() ${native === 'toPrecision' ? 'argument must be between 1' : native === 'toFixed' ? 'digits argument must be between 0' : 'argument must be between 0'} and 100`],
+];
+const NO_ITERATOR = ' (cannot read property Symbol(Symbol.iterator))';
+const MALFORMED_ADDRESS = 'URI malformed';
+
+const withCode = (code, rest) => (code === null ? null : `${code} ${rest}`);
+
+/** Where an error was thrown: a token of the script that the engine compiled. */
+class ThrownPlace {
+  constructor(tokens, index) {
+    this.tokens = tokens;
+    this.index = index;
+  }
+  /** The text of one part of a chain, with the index of the token behind it; null where Node.js words it otherwise. */
+  part(index) {
+    const { kind, text, partner } = this.tokens[index];
+    if (kind === 'word' || text === '.' || text === '?.') return [text, index + 1];
+    if (partner === undefined || partner < index) return null;
+    if (text === '(') return ['(...)', partner + 1];
+    if (text !== '[' || partner !== index + 2) return null;
+    const inner = this.tokens[index + 1];
+    if (inner.kind === 'text') return [`.${inner.text.slice(1, -1)}`, partner + 1];
+    return inner.kind === 'word' || inner.kind === 'number' ? [`[${inner.text}]`, partner + 1] : null;
+  }
+  /** The code from a token to one behind it, as Node.js quotes it; null where it would word it otherwise. */
+  quoted(from, to) {
+    let code = '';
+    for (let index = from; index < to; ) {
+      const part = this.part(index);
+      if (part === null) return null;
+      code += part[0];
+      index = part[1];
+    }
+    return code || null;
+  }
+  /** The brackets of the calls that the place may belong to: the engine names what it read last, which may be an argument. */
+  calls() {
+    let end = this.index + 1;
+    while (this.tokens[end]?.text === '[' && this.tokens[end].partner > end) end = this.tokens[end].partner + 1;
+    const calls = this.tokens[end]?.text === '(' ? [end] : [];
+    for (let index = this.index - 1; index >= 0; index -= 1) {
+      const { text, partner } = this.tokens[index];
+      const before = this.tokens[index - 1];
+      if (text === '=>' || text === ';') break;
+      if (partner < index) index = partner;
+      else if (text === '(' && (')]'.includes(before?.text ?? 'x') || (before?.kind === 'word' && !BEFORE_PATTERN.has(before.text)))) {
+        if (BEFORE_BRACKET.has(before.text)) break;
+        calls[calls.length] = index;
+      } else if (text === '[' && this.tokens[partner + 1]?.text === '(') calls[calls.length] = partner + 1;
+      else if (text === '{' && (before === undefined || [')', ';', '{', '}', 'else', 'try', 'finally', 'do'].includes(before.text))) break;
+    }
+    return calls;
+  }
+  /** What is said of the callee of a call, null where it is not a chain of names or may be one of several. */
+  called() {
+    const calls = this.calls();
+    if (calls.length !== 1) return null;
+    let start = operandOf(this.tokens, calls[0]);
+    const made = this.tokens[start]?.text === 'new';
+    if (made) start += 1;
+    if (this.tokens[start]?.kind !== 'word') return null;
+    const code = this.quoted(start, calls[0]);
+    return code === null || (made && code.includes('(')) ? null : `${code} is not a ${made ? 'constructor' : 'function'}`;
+  }
+  /** The chain of names that is read here, null where the expression is another one. */
+  expression() {
+    let start = this.index;
+    if (this.tokens[start - 1]?.text === '.') start = operandOf(this.tokens, start - 1);
+    const [pattern, before] = [this.tokens[start - 2]?.text, this.tokens[start - 1]?.text];
+    if (this.tokens[start]?.kind !== 'word' || (before === 'of' && ']}'.includes(pattern))) return null;
+    let end = this.index + 1;
+    while ('.?.'.includes(this.tokens[end]?.text || 'x') || this.tokens[end - 1].text.endsWith('.') || (this.tokens[end]?.partner > end && '[('.includes(this.tokens[end].text))) {
+      end = this.tokens[end].partner > end ? this.tokens[end].partner + 1 : end + 1;
+    }
+    return /^[)\];,]?$/.test(this.tokens[end]?.text ?? '') ? this.quoted(start, end)?.replaceAll('(...)', '') ?? null : null; // Node.js leaves calls out here
+  }
+}
+const NO_PLACE = { called: () => null, expression: () => null, native: '' };
+
+/** Where in a compiled script an error was thrown, as far as the first lines of its stack say. */
+const placeOf = (script, error) => {
+  const first = `${error.stack ?? ''}`.split('\n', 1)[0];
+  const native = /^ *at (\w+) \(native\)$/.exec(first);
+  if (native) return { ...NO_PLACE, native: native[1] };
+  const match = /\(<input>:(\d+):(\d+)\)$/.exec(first);
+  if (!match || match[1] < 3 || match[1] - 3 >= script.lines.length) return NO_PLACE;
+  if (!script.places.has(match[0])) script.places.set(match[0], placeAt(script, positionOf(script.code, script.lines[match[1] - 3], match[2] - 1)));
+  return script.places.get(match[0]);
+};
+
+/** Where in a text a number of bytes of UTF-8 behind a position ends, which is how the engine counts columns. */
+const positionOf = (code, from, bytes) => {
+  let position = Math.max(from, 0);
+  let left = bytes + Math.min(from, 0);
+  while (left > 0 && position < code.length) {
+    const sign = code.codePointAt(position);
+    left -= sign < 0x80 ? 1 : sign < 0x800 ? 2 : sign < 0x10000 ? 3 : 4;
+    position += sign > 0xffff ? 2 : 1;
+  }
+  return position;
+};
+
+const placeAt = (script, at) => {
+  let [low, high] = [0, script.tokens.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (script.tokens[middle].at < at) low = middle + 1;
+    else high = middle;
+  }
+  return script.tokens[low]?.at === at ? new ThrownPlace(script.tokens, low) : NO_PLACE;
+};
+
+const ENGINE_ERRORS = [TypeError, RangeError, ReferenceError, SyntaxError, URIError];
+
+/** Gives an error of the engine the text that Node.js has for it, and returns the error. */
+const worded = (script, error) => {
+  if (!(error instanceof Error) || !ENGINE_ERRORS.some((kind) => error.constructor === kind) || !hasOwn(error, 'message')) return error;
+  const { message: text } = error;
+  let found = error instanceof URIError && error.stack?.includes('(native)') ? MALFORMED_ADDRESS : null;
+  for (let index = 0; index < ERROR_TEXTS.length && found === null; index += 1) {
+    const match = ERROR_TEXTS[index][0].exec(text);
+    if (match) found = typeof ERROR_TEXTS[index][1] === 'function' ? ERROR_TEXTS[index][1](match, placeOf(script, error)) : ERROR_TEXTS[index][1];
+  }
+  if (found !== null) error.message = found;
+  return error;
+};
+
+const WORDED = '$worded$';
+
+/** A script whose catch clauses word what they catch, with its tokens and where its lines begin; `opening`: how many
+ * characters stand before it on its first line. */
+const scriptWording = (text, tokens, opening) => {
+  let code = '';
+  let from = 0;
+  tokens.forEach((token, index) => {
+    const [open, name, close, body] = tokens.slice(index + 1, index + 5);
+    if (token.kind !== 'word' || token.text !== 'catch' || isMember(tokens, index) || open?.text !== '(' || name?.kind !== 'word' || close?.text !== ')' || body?.text !== '{') return;
+    code += `${text.slice(from, body.at + 1)}${WORDED}(${name.text});`;
+    from = body.at + 1;
+  });
+  code += text.slice(from);
+  let rest = null;
+  return {
+    code,
+    places: new Map(), // found once, since a loop throws many times at one place
+    get lines() {
+      return this.rest.lines;
+    },
+    get tokens() {
+      return this.rest.tokens;
+    },
+    get rest() {
+      return (rest ??= { tokens: tokensOf(code), lines: [-opening, ...Array.from(code.matchAll(/\n/g), (match) => match.index + 1)] });
+    },
+  };
+};
