@@ -61,7 +61,22 @@ _LONGEST = (
 )
 
 # Whose tests use warm databases: the others have not been tried with them.
-_WARM = tuple(f"tests/{suite}/" for suite in ("accounts", "api", "authz", "automations", "crash", "runs"))
+_WARM = tuple(
+    f"tests/{suite}/"
+    for suite in (
+        "accounts",
+        "api",
+        "authz",
+        "automations",
+        "closed_periods",
+        "connectors",
+        "crash",
+        "events",
+        "notifications",
+        "occurrences",
+        "runs",
+    )
+)
 
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"

@@ -118,7 +118,7 @@ class WarmDatabase:
     template: str
     owner: Any  # a connection of the superuser, which checks and empties
     delete: str
-    restore: list[str]
+    restore: str
     catalog_state: tuple[str, ...]
     shelves: dict[Any, list[SharedConnection]] = field(default_factory=lambda: defaultdict(list))
     deleted_rows: int = 0
@@ -206,19 +206,19 @@ async def _prepare(url: str, template: str, connect: Any) -> WarmDatabase:
         f"t{number} AS (DELETE FROM {table['name']} RETURNING 1)" for number, table in enumerate(tables)
     )
     count = " + ".join(f"(SELECT count(*) FROM t{number})" for number in range(len(tables)))
-    restore = []
+    inserts = []
     for number, table in enumerate(tables):
         if await owner.fetchval(f"SELECT EXISTS (SELECT FROM {table['name']})"):
             await owner.execute(f"CREATE TEMP TABLE rows_{number} AS SELECT * FROM {table['name']}")
-            restore.append(
-                f"INSERT INTO {table['name']} ({table['columns']}) OVERRIDING SYSTEM VALUE"
-                f" SELECT {table['columns']} FROM pg_temp.rows_{number}"
+            inserts.append(
+                f"r{number} AS (INSERT INTO {table['name']} ({table['columns']}) OVERRIDING SYSTEM VALUE"
+                f" SELECT {table['columns']} FROM pg_temp.rows_{number})"
             )
     values = [
         f'setval(\'"{schema}"."{name}"\', {last or start}, {"false" if last is None else "true"})'
         for schema, name, last, start in await owner.fetch(_SEQUENCES)
     ]
-    restore.append(f"SELECT {', '.join(values)}")
+    restore = f"{'WITH ' if inserts else ''}{', '.join(inserts)} SELECT {', '.join(values)}"
     state = tuple(await owner.fetchrow(_CATALOG_STATE))
     return WarmDatabase(url, template, owner, f"WITH {deletes} SELECT {count}", restore, state)
 
@@ -237,6 +237,5 @@ async def _reset(database: WarmDatabase) -> bool:
         return False
     async with owner.transaction():
         database.deleted_rows += await owner.fetchval(database.delete)
-        for statement in database.restore:
-            await owner.fetch(statement)
+        await owner.fetch(database.restore)
     return database.deleted_rows <= _MAX_DELETED
