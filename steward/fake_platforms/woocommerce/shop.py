@@ -9,10 +9,13 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
+
 from steward.fake_platforms.exchange import FakeChange, Row
 from steward.fake_platforms.woocommerce import errors
 from steward.fake_platforms.woocommerce.listing import stamp
 
+_CATALOGUE = ("products", "variations", "terms", "customers", "orders", "_numbers")
 _CHANGE_ITEM = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -58,6 +61,17 @@ class FakeShop:
         self._numbers: dict[str, int] = {}
         self._changes: list[FakeChange] = []
         self._events: list[ShopEvent] = []
+
+    # The catalogue as a whole
+
+    def dump(self) -> bytes:
+        """Returns products, terms, customers and orders, and the numbers they have used up."""
+        return msgspec.msgpack.encode({name: getattr(self, name) for name in _CATALOGUE})
+
+    def load(self, dump: bytes) -> None:
+        """Replaces the catalogue by another shop's."""
+        for name, rows in msgspec.msgpack.decode(dump).items():
+            setattr(self, name, rows)
 
     # Numbers and time
 
