@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections import OrderedDict
+from functools import lru_cache
 from typing import NoReturn, SupportsIndex
 from urllib.parse import quote, quote_plus
 
@@ -14,6 +15,8 @@ _MASK = "***"
 REDACTED = "[redacted]"
 _SHORTEST = 8
 _MAX_SECRETS = 20_000
+# Secrets whose forms are kept, since each answer of a platform is searched for those of its account.
+_KEPT_FORMS = 1_000
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _MARKUP = re.compile("[<>&'=]")
 # Places where library texts hold secrets that are not registered: `user:password@`, query strings, the value
@@ -87,7 +90,8 @@ def without_credentials(text: str) -> str:
     return _NAMED.sub(rf"\1{REDACTED}", text)
 
 
-def forms(value: str) -> set[str]:
+@lru_cache(maxsize=_KEPT_FORMS)
+def forms(value: str) -> frozenset[str]:
     """Returns the forms of a secret in text: plain, base64 at any offset, URL-, HTML-, JSON-escaped."""
     variants = {quote(value, safe=""), quote(value), quote_plus(value)}
     variants |= {_PERCENT.sub(lambda match: match[0].lower(), variant) for variant in variants}
@@ -103,7 +107,7 @@ def forms(value: str) -> set[str]:
         variants |= {coded, coded.replace("+", "-").replace("/", "_")}
     variants.add(base64.b64encode(raw).decode("ascii"))
     variants.add(base64.urlsafe_b64encode(raw).decode("ascii"))
-    return {form for form in variants if len(form) >= _SHORTEST}
+    return frozenset(form for form in variants if len(form) >= _SHORTEST)
 
 
 class SecretRegister:
