@@ -1,5 +1,6 @@
 """Converts between local time and instants: the zone database and the whole clock-change policy."""
 
+import zoneinfo
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
 from importlib import metadata
@@ -18,10 +19,12 @@ _SECOND = timedelta(seconds=1)
 
 
 def use_packaged_zones() -> None:
-    """Makes this process read zones only from the tzdata package; call it once at process start.
+    """Makes this process read zones only from the tzdata package, unless it does so already.
 
     The operating system's copy differs between machines, or is missing.
     """
+    if zoneinfo.TZPATH == ():
+        return
     reset_tzpath(to=())
     ZoneInfo.clear_cache()
     zone_names.cache_clear()

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from zoneinfo import available_timezones
 
 from steward.connectors.base.connector import AccountResource, Health, HealthWarning
 from steward.connectors.base.settings import BadSettings, ConnectionSettings
@@ -16,6 +15,7 @@ from steward.outbound.documents import Document
 from steward.outbound.endpoint import ClientCredentials, HeaderSecret
 from steward.outbound.errors import CallError, MissingRight, Unauthorized, WrongAddress
 from steward.outbound.response import PlatformResponse
+from steward.scheduling.zones import zone_names
 from steward.telemetry.redact import Secret
 
 _HEADER = "X-Shopify-Access-Token"
@@ -169,7 +169,7 @@ async def check_store(http: ManagementClient, *, domain: str, version: str, veri
         account_label=text(shop, "name") or domain,
         name=text(shop, "name") or domain,
         domain=domain,
-        zone=zone if zone in available_timezones() else None,
+        zone=zone if zone in zone_names() else None,
         currency=text(shop, "currencyCode") or None,
         channels=state.channels,
         locations=state.locations,

@@ -6,7 +6,6 @@ See `docs/design/connectors.md#woocommerce`.
 import uuid
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
-from zoneinfo import available_timezones
 
 from steward.connectors.base.connector import Health, HealthWarning
 from steward.connectors.base.settings import IDENTITY
@@ -18,6 +17,7 @@ from steward.model.json import JsonValue
 from steward.outbound.client import ManagementClient
 from steward.outbound.errors import CallError, MissingRight, Unauthorized, WrongAddress, WrongResponder
 from steward.outbound.response import PlatformResponse
+from steward.scheduling.zones import zone_names
 
 # The fact that says whether a connection's shop lists the variations of all products.
 LISTS_VARIATIONS = "lists_variations"
@@ -199,7 +199,7 @@ async def _storage(http: ManagementClient, report: _CheckReport) -> None:
 
 def _zone(index: Row, report: _CheckReport) -> str | None:
     name, offset = index.get("timezone_string"), index.get("gmt_offset")
-    if isinstance(name, str) and name in available_timezones():
+    if isinstance(name, str) and name in zone_names():
         return name
     hours = str(offset)
     try:
