@@ -72,9 +72,11 @@ _WARM = tuple(
         "connectors",
         "crash",
         "events",
+        "imports",
         "notifications",
         "occurrences",
         "runs",
+        "services",
     )
 )
 
