@@ -124,6 +124,7 @@ class StartField:
     """A value that a run is started with: its path in the payload, and its type.
 
     The path of a file is its name among the uploaded files; `label` is its field in a form's values.
+    `default` is the text of a form's field that is left empty.
     """
 
     path: tuple[str, ...]
@@ -131,6 +132,7 @@ class StartField:
     type: StartFieldType = StartFieldType.TEXT
     required: bool = False
     options: tuple[str, ...] = ()
+    default: str = ""
 
     @property
     def name(self) -> str:
@@ -143,8 +145,8 @@ class StartField:
         return self.type in (StartFieldType.FILE, StartFieldType.FILES)
 
 
-# The parts of a webhook's call beside its body.
-CALL_PARTS = ("query", "params", "headers")
+# The parts of a webhook's call beside its body, which a payload can give.
+CALL_PARTS = ("query", "params", "headers", "webhookUrl", "jwtPayload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,8 @@ class PlanTrigger:
     place: tuple[float, float] = (0.0, 0.0)
     fields: tuple[StartField, ...] = ()
     picks: tuple[str, ...] | None = None  # the fields that a called workflow receives; None: all
+    tells_time: bool = True  # whether a schedule hands on its time; older ones hand on an empty item
+    submitted_in_utc: bool = False  # whether a form tells its time in UTC, not in the workflow's time zone
 
 
 @dataclass(frozen=True, slots=True)

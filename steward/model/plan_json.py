@@ -55,6 +55,8 @@ def _trigger(trigger: PlanTrigger) -> JsonObject:
         "place": list(trigger.place),
         "fields": [_field(part) for part in trigger.fields],
         "picks": None if trigger.picks is None else list(trigger.picks),
+        **({} if trigger.tells_time else {"tells_time": False}),
+        **({"submitted_in_utc": True} if trigger.submitted_in_utc else {}),
     }
 
 
@@ -65,6 +67,7 @@ def _field(field: StartField) -> JsonObject:
         "type": str(field.type),
         "required": field.required,
         "options": list(field.options),
+        **({"default": field.default} if field.default else {}),
     }
 
 
@@ -75,6 +78,7 @@ def _read_field(stored: Mapping[str, Any]) -> StartField:
         type=StartFieldType(stored["type"]),
         required=stored["required"],
         options=tuple(stored["options"]),
+        default=stored.get("default", ""),
     )
 
 
@@ -185,6 +189,8 @@ def _read_trigger(stored: Mapping[str, Any]) -> PlanTrigger:
         place=(stored["place"][0], stored["place"][1]),
         fields=tuple(_read_field(part) for part in stored.get("fields", ())),
         picks=None if stored.get("picks") is None else tuple(stored["picks"]),
+        tells_time=stored.get("tells_time", True),
+        submitted_in_utc=stored.get("submitted_in_utc", False),
     )
 
 

@@ -31,7 +31,7 @@ from steward.outbound.transport import (
 NO_CONNECTION = IntegrationId(0)
 KIND = "web_request"
 _RATE_LIMIT = RateLimit(max_concurrency=4)
-_TIMEOUTS = Timeouts()
+TIMEOUTS = Timeouts()
 MAX_REDIRECTS = 3
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _RETRY_BACKOFF_S = (1.0, 4.0)
@@ -45,7 +45,7 @@ def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
         raise CallRefused("an address must not contain a name or password")
     base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
     pace_key = f"web {org} {parts.netloc}"
-    endpoint = PlatformEndpoint(KIND, base, None, _TIMEOUTS, _RATE_LIMIT, pace_key, public_only=True)
+    endpoint = PlatformEndpoint(KIND, base, None, TIMEOUTS, _RATE_LIMIT, pace_key, public_only=True)
     return transport.target(org, NO_CONNECTION, endpoint)
 
 
@@ -93,7 +93,7 @@ class WebReadClient:
                 "read",
                 content=body,
                 headers=headers,
-                timeout_s=_TIMEOUTS.read_s,
+                timeout_s=TIMEOUTS.read_s,
                 max_bytes=max_bytes,
             )
             response = await self._send_with_retries(url, request)
@@ -107,7 +107,7 @@ class WebReadClient:
         """Sends a GraphQL query that the caller has checked to change nothing. Raises CallError."""
         return await self._send_with_retries(
             url,
-            OutboundRequest("POST", url, "query", content=body, headers=headers, timeout_s=_TIMEOUTS.read_s),
+            OutboundRequest("POST", url, "query", content=body, headers=headers, timeout_s=TIMEOUTS.read_s),
         )
 
     async def _send_with_retries(self, url: str, request: OutboundRequest) -> PlatformResponse:
@@ -169,7 +169,7 @@ class WebWriteClient:
             "http.send",
             content=body,
             headers={**headers, "idempotency-key": key},
-            timeout_s=_TIMEOUTS.write_s,
+            timeout_s=TIMEOUTS.write_s,
             max_wait_s=max((self._grant.send_by - now).total_seconds(), 0.0),
             write=True,
             check_allowed=self._grant.check_time,

@@ -24,6 +24,7 @@ TEMPLATES = {
     "={{ $env.HOME }}": [("expression_feature", "error", False, 5)],
     "={{ $execution.resumeUrl }}": [("expression_feature", "error", False, 16)],
     "={{ $execution['resumeFormUrl'] + $json.resumeUrl }}": [("expression_feature", "error", False, 16)],
+    "={{ $resumeWebhookUrl }}": [("expression_feature", "error", False, 5)],
     "={{ $now.setLocale('pl').toFormat('LLLL') }}": [("locale_fallback", "warning", False, 20)],
     "={{ $now.setLocale('en-AU').toFormat('D') }}": [("locale_fallback", "warning", False, 20)],
     "={{ $now.setLocale('de').toRelative() }}": [("locale_fallback", "warning", False, 20)],

@@ -1,5 +1,6 @@
 """Tests runs that are started by hand with a payload. See docs/design/api/runs.md#run-now."""
 
+import re
 from functools import partial
 from typing import Any
 
@@ -52,34 +53,45 @@ async def test_parts_of_a_call_that_steps_read_stand_beside_the_body(shop: Shop)
     See docs/design/api/runs.md#run-now.
     """
     export = shown_by("webhook")
-    text = "throw new Error($json.query.shop + ' ' + JSON.stringify($input.first().json))"
+    text = "throw new Error($json.query.shop + $json.webhookUrl + ' ' + JSON.stringify($json.body))"
     export["nodes"][1]["parameters"]["jsCode"] = text
     automation = await automated(shop, export)
-    begun = await started(shop, automation, {"query": {"shop": "1"}, "params": {"a": 2}, "b": 3})
-    expected = '1 {"headers":{},"params":{},"query":{"shop":"1"},"body":{"params":{"a":2},"b":3}}'
-    assert expected in await message_of(shop, begun.run)
+    payload = {"query": {"shop": "1"}, "params": {"a": 2}, "webhookUrl": "/x", "b": 3}
+    begun = await started(shop, automation, payload)
+    assert '1/x {"params":{"a":2},"b":3}' in await message_of(shop, begun.run)
 
 
 @pytest.mark.parametrize(
     ("trigger", "expected"),
     [
-        ("webhook", '{"headers":{},"params":{},"query":{},"body":{"a":1}}'),
-        ("formTrigger", '"formMode":"production","a":1}'),
+        ("webhook", '{"headers":{},"params":{},"query":{},"body":{"a":1},"executionMode":"production"}'),
+        ("formTrigger", r'{"Note":"","code":"3","a":1,"submittedAt":"[^"]+\+05:30","formMode":"production"}'),
         ("manualTrigger", '{"a":1}'),
         ("scheduleTrigger", '{"a":1}'),
     ],
 )
 async def test_a_payload_is_the_item_of_the_start(shop: Shop, trigger: str, expected: str) -> None:
     """Hands the payload on as the body of a webhook, as fields of a form, or else as the item itself."""
-    automation = await automated(shop, shown_by(trigger))
+    export = shown_by(trigger)
+    hidden = {"fieldName": "code", "fieldType": "hiddenField", "fieldValue": "3"}
+    fields = {"values": [{"fieldLabel": "Note"}, hidden]}
+    options = {"useWorkflowTimezone": True}
+    export["nodes"][0]["parameters"] = {"formFields": fields, "options": options}
+    automation = await automated(shop, export, timezone="Asia/Kolkata")
     run = (await started(shop, automation, {"a": 1})).run
-    assert expected in await message_of(shop, run)
+    assert re.search(expected, await message_of(shop, run))
 
 
-async def test_a_run_without_a_payload_starts_with_an_empty_item(shop: Shop) -> None:
-    """Starts a run without a payload with an empty item."""
-    automation = await automated(shop, shown_by("webhook"))
-    assert "{}" in await message_of(shop, (await started(shop, automation, None)).run)
+@pytest.mark.parametrize(
+    ("trigger", "item"),
+    [("webhook", "{}"), ("cron", "{}"), ("scheduleTrigger", r'\{"timestamp":"[^"]+\+00:00"')],
+)
+async def test_a_run_without_a_payload_starts_with_an_empty_item(shop: Shop, trigger: str, item: str) -> None:
+    """Starts a run without a payload with an empty item, or with its time where n8n's trigger tells it."""
+    export = shown_by(trigger)
+    export["nodes"][0]["parameters"] = {"triggerTimes": {"item": [{"hour": 2}]}}
+    automation = await automated(shop, export, timezone="UTC")
+    assert re.search(item, await message_of(shop, (await started(shop, automation, None)).run))
 
 
 async def test_a_known_key_gives_its_run_whatever_the_payload(shop: Shop) -> None:

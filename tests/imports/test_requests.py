@@ -31,6 +31,11 @@ def parameter(value: str) -> dict[str, Any]:
     return {"parameters": {"parameters": [{"name": "at", "value": value}]}}
 
 
+def limited(pages: int) -> dict[str, Any]:
+    """Returns the setting that bounds the number of pages."""
+    return {"limitPagesFetched": True, "maxRequests": pages}
+
+
 async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
     """Runs a step; returns the run, the queries that the address got, and the number of items."""
     before = shop.world.state.ledger.last_seq
@@ -62,6 +67,14 @@ async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) 
     pages(shop, {"next": "?p=2"}, {"next": ADDRESS + "?p=3"}, {"n": 0})
     run, queries, items = await ran(shop, asking(**following))
     assert (queries, items) == (["", "p=2", "p=3"], 3), run
+    # The expression also decides the first page, and the step's own query stays.
+    pages(shop, {"n": 1}, {"n": 2})
+    counted = ADDRESS + "?p={{ $pageCount + ($response.body?.n ?? 8) }}"
+    step = asking(paginationMode="responseContainsNextURL", nextURL=f"={counted}", **limited(2))
+    query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "q", "value": "x"}]}}
+    step["parameters"] |= query
+    run, queries, items = await ran(shop, step)
+    assert (queries, items) == (["p=8&q=x", "p=2&q=x"], 2), run
 
 
 @on_one_engine
@@ -162,6 +175,7 @@ def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
     "pagination",
     [
         {"paginationMode": "byMagic"},
+        parameter("={{ $request.qs.page }}"),
         {"paginationCompleteWhen": "theMoonIsFull"},
         {"paginationMode": "responseContainsNextURL", "nextURL": ADDRESS},
         {"parameters": {"parameters": [{"type": "body", "name": "at", "value": "=1"}]}},

@@ -84,20 +84,25 @@ ROWS = '[{"sku":"A","price":"1"},{"sku":"B","price":"2"}]'
 @pytest.mark.parametrize(
     ("trigger", "parameters", "name", "start"),
     [
-        ("webhook", {}, "data", '{"headers":{},"params":{},"query":{},"body":{"a":1}}'),
+        (
+            "webhook",
+            {},
+            "data",
+            '{"headers":{},"params":{},"query":{},"body":{"a":1},"executionMode":"production"}',
+        ),
         (
             "formTrigger",
             {"formFields": {"values": [FORM_FILE]}},
             "Price_list",
-            '{"formMode":"production","a":1,'
-            '"Price list":[{"filename":"a.csv","mimetype":"text/csv","size":18}]}',
+            '{"Price list":[{"filename":"a.csv","mimetype":"text/csv","size":18}],'
+            '"a":1,"formMode":"production"}',
         ),
         (
             "formTrigger",
             {"formFields": {"values": [{**FORM_FILE, "multipleFiles": False}]}},
             "Price_list",
-            '{"formMode":"production","a":1,'
-            '"Price list":{"filename":"a.csv","mimetype":"text/csv","size":18}}',
+            '{"Price list":{"filename":"a.csv","mimetype":"text/csv","size":18},'
+            '"a":1,"formMode":"production"}',
         ),
     ],
 )
@@ -117,7 +122,7 @@ async def test_a_run_may_start_with_files_alone_in_a_test_too(shop: Shop, caller
     automation = await automated(shop, begun_by("webhook", *reading("data")))
     response = await started(caller, automation, mode="test", files={"data": encoded()})
     assert response.status == 201, response.body
-    assert '"body":{}},null,"application/octet-stream",18]' in await message_of(shop)
+    assert '"body":{},"executionMode":"test"},null,"application/octet-stream",18]' in await message_of(shop)
 
 
 async def test_a_known_key_gives_its_run_whatever_the_files(shop: Shop, caller: Caller) -> None:

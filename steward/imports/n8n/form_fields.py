@@ -26,6 +26,13 @@ _TYPES = MappingProxyType(
         "file": StartFieldType.FILES,
     }
 )
+# Types whose value is one text.
+_WITH_DEFAULT: Final = frozenset(
+    (
+        *(StartFieldType.TEXT, StartFieldType.LONG_TEXT, StartFieldType.EMAIL),
+        *(StartFieldType.DATE, StartFieldType.CHOICE),
+    )
+)
 
 
 def form_fields(parameters: JsonObject) -> tuple[StartField, ...]:
@@ -58,7 +65,17 @@ def _field(row: Mapping[str, Any]) -> StartField | None:
     if field_type in (StartFieldType.CHOICE, StartFieldType.CHOICES) and not options:
         field_type = StartFieldType.JSON if field_type is StartFieldType.CHOICES else StartFieldType.TEXT
     label_text = label if isinstance(label, str) and label else name
-    return StartField((name,), label_text[:_MAX_NAME], field_type, row.get("requiredField") is True, options)
+    default = _default(row) if field_type in _WITH_DEFAULT else ""
+    is_required = row.get("requiredField") is True
+    return StartField((name,), label_text[:_MAX_NAME], field_type, is_required, options, default)
+
+
+def _default(row: Mapping[str, Any]) -> str:
+    """Returns the value of a hidden field, or the one that a field shows at first, unless it is computed."""
+    value = row.get("fieldValue" if row.get("fieldType") == "hiddenField" else "defaultValue")
+    if not isinstance(value, str) or value.startswith("=") or len(value) > _MAX_NAME:
+        return ""
+    return value
 
 
 def _file_field(row: Mapping[str, Any], name: str) -> StartField:

@@ -178,6 +178,16 @@ def reach_from(after: dict[str, list[str]], start: str) -> set[str]:
     return seen
 
 
+def start_outputs(edges: Sequence[PlanEdge], start: str) -> list[str]:
+    """Returns the connected outputs of a trigger, the one that leads to most steps first."""
+    after = targets_by_source(edges)
+    reached: dict[str, set[str]] = {}
+    for edge in edges:
+        if edge.source == start:
+            reached.setdefault(edge.port, set()).update((edge.target, *reach_from(after, edge.target)))
+    return sorted(reached, key=lambda port: -len(reached[port]))
+
+
 def reads_beside(plan: Plan) -> list[Finding]:
     """Returns notes on reads in another branch than a change of the same kind of object."""
     after = targets_by_source(plan.edges)

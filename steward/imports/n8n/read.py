@@ -204,11 +204,37 @@ class _WorkflowReader:
                 if kind == "main":
                     edges += self._outputs(source, outputs, starts, steps_)
                 elif isinstance(outputs, list) and any(outputs):
-                    words = "It is a part of an AI step, and those cannot run here. Remove both."
-                    self.find(source, FindingLevel.ERROR, "ai_node", words)
+                    self._foreign_connection(source, str(kind))
         if len(edges) > unwrap.MAX_EDGES:
             raise Unreadable(f"This export has more than {unwrap.MAX_EDGES} connections.")
-        return list(dict.fromkeys(edges))
+        return self._with_one_output(list(dict.fromkeys(edges)), starts)
+
+    def _foreign_connection(self, source: str, kind: str) -> None:
+        """Adds the finding on connections that pass no items."""
+        if kind.startswith("ai_"):
+            words = "It is a part of an AI step, and those cannot run here. Remove both."
+            self.find(source, FindingLevel.ERROR, "ai_node", words)
+            return
+        words = (
+            f"Its connections under “{kind[:40]}” are none of n8n's and were left out. Connect its outputs."
+        )
+        self.find(source, FindingLevel.WARNING, "parameter", words)
+
+    def _with_one_output(self, edges: list[PlanEdge], starts: set[str]) -> list[PlanEdge]:
+        """Returns the edges without those of a trigger's outputs that a run does not begin at."""
+        for start in sorted(starts):
+            outputs = graph.start_outputs(edges, start)
+            if outputs in ([], ["out:0"]):
+                continue
+            if len(outputs) > 1:
+                finding = triggers.several_outputs(self.nodes[start], int(outputs[0].removeprefix("out:")))
+                self.found_at_triggers[start].append(finding)
+            edges = [
+                replace(edge, port="out:0") if edge.source == start else edge
+                for edge in edges
+                if edge.source != start or edge.port == outputs[0]
+            ]
+        return edges
 
     def _outputs(
         self, source: str, outputs: Any, starts: set[str], steps_: dict[str, PlanStep]
@@ -218,15 +244,23 @@ class _WorkflowReader:
             name = self.workflow.targets.get(str(target.get("node")))
             port = _port(source, number, starts, steps_)
             if name is None or port is None:
-                words = (
-                    f"The connection from its output {number + 1} leads to no step. Check what follows it."
-                )
+                leads_on = "leads to no step" if name is None else "is left out, since it has no such output"
+                words = f"The connection from its output {number + 1} {leads_on}. Check what follows it."
                 self.find(source, FindingLevel.WARNING, "parameter", words)
             elif name in steps_:
                 input_index = target.get("index", 0)
                 is_index = isinstance(input_index, int) and input_index >= 0
                 edges.append(PlanEdge(source, port, name, input_index if is_index else 0))
+                self._check_input(steps_[name], edges[-1].input)
         return edges
+
+    def _check_input(self, step: PlanStep, input_index: int) -> None:
+        """Adds a finding if a connection leads to an input that the step does not have."""
+        if step.origin is None or not step.origin.supported or input_index < step.origin.inputs:
+            return
+        words = f"A connection leads to its input {input_index + 1}, and it has {step.origin.inputs}. "
+        words += "Connect it to another input, or set the number of inputs, in n8n."
+        self.find(step.name, FindingLevel.WARNING, "parameter", words)
 
     def _execution_order(self, order: Any, plan: Plan) -> None:
         if order is None:
@@ -314,7 +348,7 @@ _SETTINGS = {
 
 def _port(source: str, number: int, starts: set[str], steps_: dict[str, PlanStep]) -> str | None:
     if source in starts:
-        return f"out:{number}" if number == 0 else None
+        return f"out:{number}"
     step = steps_.get(source)
     if step is None or step.origin is None:
         return None

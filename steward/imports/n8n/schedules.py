@@ -73,7 +73,10 @@ def read_schedule(trigger_type: str, parameters: Fields) -> ScheduleReading:
     if trigger_type == "cron":
         rules = _rows(parameters.get("triggerTimes"), "item")
         return _single_rule(rules, _older_rule) if rules else ScheduleReading(is_empty=True)
-    return _single_rule(_rows(parameters.get("rule"), "interval") or [{}], _rule)
+    rule = parameters.get("rule")
+    if isinstance(rule, Mapping) and rule.get("interval") == []:
+        return ScheduleReading(is_empty=True)
+    return _single_rule(_rows(rule, "interval") or [{}], _rule)
 
 
 def _rows(value: Any, name: str) -> list[Fields]:

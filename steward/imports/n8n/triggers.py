@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from steward.imports.n8n import schedules
 from steward.imports.n8n.field_labels import words_of
@@ -73,11 +73,20 @@ def proposed(node: Node) -> ProposedTrigger:
         return _scheduled(node)
     if node.type in _STORES:
         return _by_event(node)
-    fields = form_fields(node.parameters) if node.type == "formTrigger" else ()
-    trigger = PlanTrigger(node.name, "manual", replaced=node.type, place=node.position, fields=fields)
+    trigger = PlanTrigger(node.name, "manual", replaced=node.type, place=node.position)
+    if node.type == "formTrigger":
+        fields = form_fields(node.parameters)
+        trigger = replace(trigger, fields=fields, submitted_in_utc=_is_submitted_in_utc(node))
     proposal = ProposedTrigger(trigger)
     proposal.findings.append(_foreign(node, _started_in_n8n(node.type)))
     return proposal
+
+
+def _is_submitted_in_utc(node: Node) -> bool:
+    """Returns whether a form tells its time in UTC: by its option, or before version 2.1."""
+    options = node.parameters.get("options")
+    uses_workflow_zone = options.get("useWorkflowTimezone") if isinstance(options, Mapping) else None
+    return not uses_workflow_zone if isinstance(uses_workflow_zone, bool) else node.version < 2.1
 
 
 def _picks(node: Node) -> tuple[str, ...] | None:
@@ -124,8 +133,21 @@ def _started_in_n8n(trigger_type: str) -> str:
 
 
 def _foreign(node: Node, reason: str) -> Finding:
+    if node.parameters.get("responseMode") == "lastNode":
+        reason += " It answers with what the last step hands on, and here nobody receives that answer."
     todo = "Here you start it by hand, on a schedule or by a store event; choose when you set it up."
     return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{reason} {todo}")
+
+
+def several_outputs(node: Node, output: int) -> Finding:
+    """Returns the finding on a trigger of which several outputs are connected; a run begins at one."""
+    methods = node.parameters.get("httpMethod", ["GET", "POST"])
+    method = methods[output] if isinstance(methods, list) and output < len(methods) else f"no. {output + 1}"
+    message = (
+        f"In n8n it has an output for each kind of call. A run here begins at the output {str(method)[:20]}, "
+        "which leads to most steps; what only its other outputs lead to does not run."
+    )
+    return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", message)
 
 
 def _by_event(node: Node) -> ProposedTrigger:
@@ -150,7 +172,11 @@ def _scheduled(node: Node) -> ProposedTrigger:
         proposal.findings.append(_schedule_finding(node, reading))
         return proposal
     schedule = schedules.wire(**(reading.schedule or {"cadence": "manual"}))
-    proposal = ProposedTrigger(PlanTrigger(node.name, "schedule", schedule=schedule, place=node.position))
+    tells_time = node.type == "scheduleTrigger"
+    trigger = PlanTrigger(
+        node.name, "schedule", schedule=schedule, place=node.position, tells_time=tells_time
+    )
+    proposal = ProposedTrigger(trigger)
     if reading.schedule is None or reading.difference:
         proposal.findings.append(_schedule_finding(node, reading))
     return proposal

@@ -16,11 +16,11 @@ from steward.database.runs import records as runs
 from steward.model import plan_json
 from steward.model.automation import Automation, AutomationKind
 from steward.model.ids import OrgId, RunId
-from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import CALL_PARTS, DataMode, PlanTrigger, StartField, StartFieldType
 from steward.model.refusals import ValidationFailed
-from steward.model.run import Run
+from steward.model.run import Mode, Run
+from steward.steps.workflow import start_times
 from steward.steps.workflow.items import BinaryReference, Item
 
 MAX_BYTES: Final = 256 * 1024
@@ -28,6 +28,9 @@ MAX_FILES: Final = 20  # refused past it before they are read
 MAX_FILES_BYTES: Final = 5 * 1024 * 1024
 _FIELD: Final = "payload"
 _FILES: Final = "files"
+_LEFT_EMPTY: Final = frozenset(
+    (StartFieldType.TEXT, StartFieldType.LONG_TEXT, StartFieldType.EMAIL, StartFieldType.DATE)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ def _files_of(start_field: StartField, names: Sequence[str]) -> list[str]:
 
 def _value_error(start_field: StartField, value: JsonValue) -> str | None:
     if value is None or value in ("", []):
-        return "The form requires this field. Give a value." if start_field.required else None
+        is_missing = start_field.required and not start_field.default
+        return "The form requires this field. Give a value." if is_missing else None
     if start_field.type is StartFieldType.NUMBER and not (
         isinstance(value, int | float) and not isinstance(value, bool)
     ):
@@ -155,33 +159,59 @@ async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> StartValues | No
     return StartValues(payload, {name: BinaryReference(*file) for name, file in files.items()})
 
 
-async def start_item(tx: Tx, vault: Vault, run: Run, entry: PlanTrigger) -> Item | None:
-    """Returns the item that the workflow's trigger hands on; None if the run started without anything."""
+async def start_item(tx: Tx, vault: Vault, run: Run, entry: PlanTrigger, zone: str) -> Item | None:
+    """Returns the item that the workflow's trigger hands on; None if the run started without anything.
+
+    `zone` is the automation's time zone.
+    """
     values = await read(tx, vault, run.org, run.id)
     if values is None:
         return None
-    return Item(_start_fields(entry, run, values), ((0, 0),), binary=values.files)
+    return Item(_start_fields(entry, run, values, zone), ((0, 0),), binary=values.files)
 
 
-def _start_fields(entry: PlanTrigger, run: Run, values: StartValues) -> JsonObject:
+def _start_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) -> JsonObject:
     payload = values.payload
     trigger = (entry.replaced or "").rpartition(".")[2]
     if trigger == "webhook":
-        return _call_fields(entry, payload)
+        return _call_fields(entry, run, payload)
     if trigger == "formTrigger":
-        submitted = {"submittedAt": wire_time(run.queued_at), "formMode": "production"}
-        return {**submitted, **payload, **_file_values(entry, values.files)}
+        return _submitted_fields(entry, run, values, zone)
     if trigger == "chatTrigger":
         return {"sessionId": run.id, "action": "sendMessage", **payload}
     return payload
 
 
-def _call_fields(entry: PlanTrigger, payload: JsonObject) -> JsonObject:
+def _submitted_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) -> JsonObject:
+    """Returns what a form hands on: its fields in their order, then when and how it was submitted.
+
+    A text field that was left empty has its default, or is an empty text.
+    """
+    empty = {
+        start_field.name: start_field.default
+        for start_field in entry.fields
+        if start_field.type in _LEFT_EMPTY or start_field.default
+    }
+    given = {**empty, **values.payload, **_file_values(entry, values.files)}
+    names = [start_field.label if start_field.is_file else start_field.name for start_field in entry.fields]
+    ordered = {name: given[name] for name in names if name in given}
+    submitted_at = start_times.local_iso(run.queued_at, "UTC" if entry.submitted_in_utc else zone)
+    submitted: JsonObject = {"submittedAt": submitted_at, "formMode": execution_mode(run)}
+    return {**ordered, **given} | {**submitted, **given}
+
+
+def execution_mode(run: Run) -> str:
+    """Returns how n8n's triggers name the mode of a run."""
+    return "test" if run.mode is Mode.TEST else "production"
+
+
+def _call_fields(entry: PlanTrigger, run: Run, payload: JsonObject) -> JsonObject:
     """Returns what a webhook hands on: the payload as body, and the parts of a call that steps read."""
     read_parts = {start_field.path[0] for start_field in entry.fields if not start_field.is_file}
     parts = {name: payload[name] for name in CALL_PARTS if name in read_parts and name in payload}
     body = {name: value for name, value in payload.items() if name not in parts}
-    return {"headers": {}, "params": {}, "query": {}, **parts, "body": body}
+    call = {"headers": {}, "params": {}, "query": {}, "body": body}
+    return {**call, **parts, "executionMode": execution_mode(run)}
 
 
 def _file_values(entry: PlanTrigger, files: Mapping[str, BinaryReference]) -> JsonObject:

@@ -16,7 +16,8 @@ from steward.steps.workflow.items import Items, trigger_items
 
 async def start_items(walk: Walk, entry: PlanTrigger) -> Items:
     """Returns the trigger's items: the payload's, the event's body, the schedule's time, or an empty one."""
-    load = partial(payload.start_item, vault=walk.ctx.vault, run=walk.run, entry=entry)
+    timezone = walk.claimed.automation.timezone
+    load = partial(payload.start_item, vault=walk.ctx.vault, run=walk.run, entry=entry, zone=timezone)
     start_item = await walk.read(load)
     if start_item is not None:
         return [start_item]
@@ -25,10 +26,11 @@ async def start_items(walk: Walk, entry: PlanTrigger) -> Items:
     if isinstance(event, Mapping):
         body = event.get("payload", {})
         if entry.replaced == "webhook":
-            return trigger_items([{"body": body, "headers": {}, "query": {}, "params": {}}])
+            mode = payload.execution_mode(walk.run)
+            call = {"headers": {}, "params": {}, "query": {}, "body": body, "executionMode": mode}
+            return trigger_items([call])
         return trigger_items([body if isinstance(body, Mapping) else {"body": body}])
-    if entry.kind == "schedule":
-        timezone = walk.claimed.automation.timezone
+    if entry.kind == "schedule" and entry.tells_time:
         return trigger_items([start_times.schedule_item(_started_at(walk.run), timezone)])
     return trigger_items([{}])
 

@@ -10,6 +10,7 @@ const ABSENT = {
   $vars: ['warning', 'Variables of n8n are empty here.', 'Write the value into the workflow.'],
   $secrets: ['warning', 'Secrets of n8n are not here.', 'Use a connection of Steward.'],
   $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
+  $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
 };
 const ABSENT_IN_SCRIPTS = {
   fetch: ['error', 'It calls the network, which a script cannot.', 'Use an HTTP request step.'],
@@ -26,6 +27,7 @@ const ABSENT_IN_SCRIPTS = {
   $env: ABSENT.$env,
   $vars: ABSENT.$vars,
   $secrets: ABSENT.$secrets,
+  $resumeWebhookUrl: ABSENT.$resumeWebhookUrl,
 };
 const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS };
 const ABSENT_IN_MODE = { flow: ABSENT_IN_FLOW };

@@ -38,6 +38,7 @@ _PAGINATION = "options.pagination.pagination"
 _MODES = ("off", "updateAParameterInEachRequest", "responseContainsNextURL")
 _ENDS = ("responseIsEmpty", "receiveSpecificStatusCodes", "other")
 MAX_PAUSE_MS = 60_000
+_OTHER_REQUEST = re.compile(r"\$request\b(?!\s*\??\.\s*(?:url|headers)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,16 @@ def _mode(value: JsonValue) -> str:
 
 def asks_pages(params: Params) -> bool:
     """Returns whether the step reads more than one page."""
-    pagination = params.tree.get("options", {}).get("pagination", {}).get("pagination")
-    return pagination is not None and _mode(pagination) != "off"
+    pagination: AnyJson = params.tree
+    for name in _PAGINATION.split("."):
+        pagination = pagination.get(name) if isinstance(pagination, Mapping) else None
+    return _mode(pagination) != "off"
 
 
 def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     """Yields the problems of a step's pagination."""
     pagination = node.get(_PAGINATION)
-    if pagination is None or _mode(pagination) == "off":
+    if _mode(pagination) == "off":
         return
     mode = _mode(pagination)
     if not reads:
@@ -87,8 +90,18 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
         if str(row.get("type", "qs")) not in ("qs", "headers"):
             message = "It changes the body from page to page, which a read does not send. Change the query."
             yield StepProblem("error", "parameter", message)
+    if any(_OTHER_REQUEST.search(text) for text in _texts(pagination)):
+        message = "Its pages read more of “$request” than the URL and the headers, which is not there here."
+        yield StepProblem("error", "parameter", f"{message} Count the pages with “$pageCount”.")
     message = f"It asks for at most {_MAX_PAGES} pages; the step fails where there are more. Check how many."
     yield StepProblem("warning", "parameter", message)
+
+
+def _texts(pagination: JsonObject) -> list[str]:
+    """Returns the settings of a pagination that may be expressions."""
+    values = [row.get("value") for row in _parameters(pagination)]
+    values += [pagination.get(name) for name in ("nextURL", "completeExpression")]
+    return [value for value in values if isinstance(value, str)]
 
 
 def _parameters(pagination: JsonObject) -> list[JsonObject]:
@@ -119,7 +132,7 @@ class _Pages:
         request = {"url": self.first.address(), "headers": dict(self.first.headers)}
         json = self.call.items[self.index].json
         item: dict[str, AnyJson] = {
-            "response": self.last,
+            "response": self.last or {},
             "pageCount": self.count,
             "request": request,
             "json": json,
@@ -145,10 +158,11 @@ class _Pages:
     async def request(self) -> PageRequest | None:
         """Returns the next request, or None if the response does not name one."""
         if _mode(self.pagination) == _MODES[2]:
-            if not self.count:
-                return self.first
+            # n8n evaluates it before the first page as well, where it mostly is undefined
             [url] = await self.worked_out([self.pagination.get("nextURL", "")])
-            return None if js.is_missing(url) or url == "" else self._elsewhere(js.text(url))
+            if js.is_missing(url) or url == "":
+                return None if self.count else self.first
+            return self._elsewhere(js.text(url))
         rows = _parameters(self.pagination)
         values = await self.worked_out([row.get("value", "") for row in rows])
         query, headers = dict(self.first.query), dict(self.first.headers)
@@ -166,7 +180,7 @@ class _Pages:
         following = https_address(urljoin(self.first.url, url), allows_http=is_plain)
         if urlsplit(following)[:2] != urlsplit(self.first.url)[:2]:
             raise ItemFailed("The next page is on another host. Request it in a separate step.")
-        return replace(self.first, url=following, query={})
+        return replace(self.first, url=following)
 
     async def is_last(self, answer: PlatformResponse, body: JsonValue) -> bool:
         """Returns whether the response is the last page."""

@@ -10,7 +10,7 @@ from steward.model.removed_secrets import MARKER
 from steward.outbound.address import is_local_name, looks_like_address, origin_of
 from steward.outbound.errors import CallRefused
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import ItemFailed, StepProblem
+from steward.steps.workflow.step_types import ItemFailed, StepProblem, is_expression
 
 _KEYS = re.compile(
     r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
@@ -59,6 +59,9 @@ def uncalled_address_problems(
         message = "It does not say which address it calls, so it would fail. Fill it in and import it again."
         yield StepProblem("warning", "parameter", message)
         return
+    if _lacks_scheme(address):
+        message = "It calls no complete address, so it would fail. Begin the address with https://."
+        yield StepProblem("warning", "parameter", message)
     user_part = user_part_of(address)
     if user_part and not MARKER.search(user_part):
         message = "It signs in with a user name before the “@” of its address, which is not done here."
@@ -76,6 +79,16 @@ def uncalled_address_problems(
     if host_words:
         message = f"It calls {host_and_port[:100]}{host_words}"
         yield StepProblem("warning" if has_account else "error", "parameter", message)
+
+
+def _lacks_scheme(address: str) -> bool:
+    """Returns whether an address has no scheme, whatever its expressions give."""
+    head = address.removeprefix("=")
+    if is_expression(address):
+        head = head.partition("{{")[0]
+        if not re.search(r"[./]", head):
+            return False  # an expression may give the scheme
+    return "://" not in head and not MARKER.search(address)
 
 
 def _uncalled_host_words(scheme: str, host_and_port: str) -> str:

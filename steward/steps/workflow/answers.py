@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import REFUSAL_CHARACTERS, WriteAnswer, parse_storable_json
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import removed_address_problems, removed_header_problems
@@ -27,6 +27,7 @@ from steward.steps.workflow.step_types import (
     Params,
     StepCall,
     StepProblem,
+    is_expression,
     paired_with,
 )
 from steward.steps.workflow.web_access import web_access_of
@@ -57,8 +58,16 @@ def removed_key_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 def run_data_in_read_problems(node: NodeDefinition, *names: str) -> Iterable[StepProblem]:
     """Yields a warning for a read that sends data of the run, because test runs send it too."""
-    if any("{{" in str(node.get(name, "")) for name in names):
+    if any(_holds_expression(node.get(name)) for name in names):
         yield StepProblem("warning", "parameter", RUN_DATA_IN_READ)
+
+
+def _holds_expression(value: AnyJson) -> bool:
+    """Returns whether a setting, or a value within it, takes data of the run."""
+    if isinstance(value, str):
+        return is_expression(value) and "{{" in value
+    members = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(_holds_expression(member) for member in members)
 
 
 def name_value_rows(params: Params, *paths: str) -> dict[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""The data that a schedule passes to the workflow it starts."""
+"""The times that a schedule or a form passes to the workflow it starts."""
 
 from datetime import datetime, timedelta
 
@@ -12,13 +12,18 @@ def flow_item(started_at: datetime) -> JsonObject:
     return {"scheduledAt": js_dates.utc_iso(started_at)}
 
 
+def local_iso(instant: datetime, zone: str) -> str:
+    """Returns the instant as ISO text in a time zone, with its offset; `Z` for UTC."""
+    return js_dates.iso(instant.astimezone(js_dates.zone_of(zone)))
+
+
 def schedule_item(started_at: datetime, zone: str) -> JsonObject:
     """Returns the start time in the form of n8n's schedule trigger."""
     local_time = started_at.astimezone(js_dates.zone_of(zone))
     day = f"{local_time.day}{_ordinal_suffix(local_time.day)}"
     clock = date_text.format_luxon(local_time, "h:mm:ss") + (" am" if local_time.hour < 12 else " pm")
     return {
-        "timestamp": js_dates.iso(local_time),
+        "timestamp": date_text.format_luxon(local_time, "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"),
         "Readable date": f"{date_text.format_luxon(local_time, 'LLLL')} {day} {local_time.year}, {clock}",
         "Readable time": clock,
         "Day of week": js_dates.DAYS[local_time.weekday()],

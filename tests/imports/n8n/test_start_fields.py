@@ -76,6 +76,26 @@ def test_a_form_asks_for_its_own_fields() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "options", "in_utc"),
+    [
+        (2, {}, True),
+        (2.2, {}, False),
+        (1, {"useWorkflowTimezone": True}, False),
+        (2.3, {"useWorkflowTimezone": False}, True),
+    ],
+)
+def test_a_form_tells_its_time_in_the_zone_of_its_version_and_option(
+    version: float, options: dict[str, bool], in_utc: bool
+) -> None:
+    """Uses the workflow's time zone from version 2.1 on, unless the form's option says otherwise."""
+    export = chain(set_to("See", a="={{ $json.submittedAt }}"))
+    form = {"type": "n8n-nodes-base.formTrigger", "typeVersion": version, "parameters": {"options": options}}
+    export["nodes"][0] |= form
+    plan = plan_json.from_json(plan_json.to_json(read_value(export).plan))
+    assert plan.triggers[0].submitted_in_utc is in_utc
+
+
+@pytest.mark.parametrize(
     ("trigger", "fields"), [("manualTrigger", None), ("webhook", []), ("scheduleTrigger", None)]
 )
 def test_a_start_whose_fields_nobody_reads_asks_for_none(trigger: str, fields: list[Any] | None) -> None:

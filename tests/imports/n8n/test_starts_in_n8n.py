@@ -58,6 +58,34 @@ def test_a_step_whose_file_the_start_cannot_bring_is_an_error(
     assert findings == ([(step, "error")] if step is not None else [])
 
 
+def test_a_run_begins_at_the_output_of_a_webhook_that_leads_to_most_steps() -> None:
+    """Begins at one output of a webhook that has one for each method, and says so if others lead on.
+
+    See docs/design/imports-verdict.md#start.
+    """
+    trigger = node("Start", "webhook", 2, {"multipleMethods": True, "httpMethod": ["GET", "PUT"]})
+    steps = [node(name, "noOp", 1, {}) for name in ("Verify", "Store", "Tell")]
+    targets = {name: [{"node": name, "type": "main", "index": 0}] for name in ("Verify", "Store", "Tell")}
+    connections: dict[str, Any] = {"Store": {"main": [targets["Tell"]]}}
+    for first, said in (([], []), (targets["Verify"], ["output PUT"])):
+        connections["Start"] = {"main": [first, targets["Store"]]}
+        reading = read_value(
+            {"name": "Two", "nodes": [trigger, *steps], "connections": connections, "settings": {}}
+        )
+        assert [step.name for step in reading.plan.running()] == ["Store", "Tell"]
+        messages = [finding.message for finding in reading.findings if "output for each" in finding.message]
+        assert [words in message for words, message in zip(said, messages, strict=True)] == [True] * len(said)
+
+
+def test_a_start_that_answers_with_the_last_step_is_told() -> None:
+    """Says that nobody receives the answer of a webhook that answers when the last step is done."""
+    for mode, is_told in (("lastNode", True), ("onReceived", False)):
+        export = begun("webhook", node("Pass", "noOp", 1, {}))
+        export["nodes"][0]["parameters"] = {"responseMode": mode}
+        [finding] = [finding for finding in read_value(export).findings if finding.code == "foreign_trigger"]
+        assert ("nobody receives that answer" in finding.message) is is_told
+
+
 @pytest.mark.parametrize(
     ("text", "paths"),
     [
@@ -65,7 +93,8 @@ def test_a_step_whose_file_the_start_cannot_bring_is_an_error(
         ("$json.query.name", [("query", "name")]),
         ("$json.headers['x-shop']", [("headers", "x-shop")]),
         ("$('Start').item.json.params.id + $json.body.a", [("params", "id"), ("a",)]),
-        ("$json.webhookUrl", []),
+        ("$json.webhookUrl + $json.jwtPayload.sub", [("webhookUrl",), ("jwtPayload", "sub")]),
+        ("$json.executionMode", []),
     ],
 )
 def test_values_read_from_a_webhook_call_become_start_fields(text: str, paths: list[tuple[str, ...]]) -> None:

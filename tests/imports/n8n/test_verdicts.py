@@ -211,6 +211,7 @@ def test_an_older_schedule_is_proposed_by_what_it_is(
     ("kind", "parameters"),
     [
         ("scheduleTrigger", {"rule": {"interval": [CRON]}}),
+        ("scheduleTrigger", {"rule": {"interval": []}}),
         ("scheduleTrigger", {"rule": {"interval": [{**CRON, "expression": " "}]}}),
         ("cron", {}),
         ("cron", {"triggerTimes": {"item": [{"mode": "custom"}]}}),
@@ -293,6 +294,48 @@ def test_conditions_in_another_form_than_n8n_writes_are_an_error(
     """
     findings = read_value(chain(node("Which", kind, version, {"conditions": conditions}))).findings
     assert any(finding.level == "error" for finding in findings) is not is_read
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters", "words"),
+    [
+        ("merge", 3, {"mode": "combine", "combinationMode": "mergeByPosition"}, "names none, so it fails"),
+        ("merge", 3, {"mode": "combine", "combineBy": "combineByPosition"}, None),
+        ("merge", 2.1, {"mode": "combine", "mergeByFields": {"values": [{"field1": "a"}]}}, None),
+        ("merge", 3.2, {"mode": "combine", "fieldsToMatchString": "a"}, None),
+        ("httpRequest", 4.2, {"url": "{{ $env.BASE }}"}, "no complete address"),
+        ("httpRequest", 4.2, {"url": "=shop.example/{{ $json.a }}"}, "no complete address"),
+        ("httpRequest", 4.2, {"url": "https://a.example/", "options": {"timeout": 60000}}, "has 20 s."),
+        ("httpRequest", 4.2, {"url": "https://a.example/", "options": {"timeout": 5000}}, None),
+        ("switch", 3, {"rules": {"rules": [{"value2": "x"}]}}, "It has no rule."),
+        ("executeWorkflow", 1, {"workflowId": 12}, "It calls another workflow."),
+    ],
+)  # fmt: skip
+def test_settings_that_come_to_nothing_are_told(
+    kind: str, version: float, parameters: dict[str, Any], words: str | None
+) -> None:
+    """Names settings that make a step fail or wait otherwise; others give no finding."""
+    findings = read_value(chain(node("Step", kind, version, parameters), node("End", "noOp", 1, {}))).findings
+    messages = [finding.message for finding in findings if finding.step == "Step"]
+    assert [words in message for message in messages[:1]] == ([True] if words is not None else []), messages
+
+
+def test_connections_of_a_kind_that_n8n_does_not_have_are_told() -> None:
+    """Warns of connections that are no output; those of AI parts are an error."""
+    export = chain(node("A", "noOp", 1, {}), node("B", "noOp", 1, {}))
+    for kind, told in (("error", ("warning", "parameter")), ("ai_tool", ("error", "ai_node"))):
+        export["connections"]["A"] = {kind: [[{"node": "B", "type": "main", "index": 0}]]}
+        findings = [finding for finding in read_value(export).findings if finding.step == "A"]
+        assert [(str(finding.level), finding.code) for finding in findings] == [told]
+
+
+def test_a_connection_to_an_input_that_is_not_there_is_told() -> None:
+    """Warns of a connection to an input beyond those of a step."""
+    export = chain(node("Both", "merge", 3, {"mode": "append"}))
+    for index, is_told in ((1, False), (2, True)):
+        export["connections"]["Begin"]["main"] = [[{"node": "Both", "type": "main", "index": index}]]
+        findings = read_value(export).findings
+        assert any("leads to its input 3, and it has 2" in found.message for found in findings) is is_told
 
 
 def test_many_unknown_options_are_read_at_once() -> None:

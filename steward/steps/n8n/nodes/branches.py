@@ -285,8 +285,7 @@ class SwitchNode(_ConditionNode):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a problem if the number of outputs depends on data."""
         yield from super().check(node)
-        rules = node.get("rules.values") or node.get("rules.rules")
-        if node.version >= 3 and node.get("mode", "rules") == "rules" and not rules:
+        if node.version >= 3 and node.get("mode", "rules") == "rules" and not node.get("rules.values"):
             yield StepProblem("error", "parameter", "It has no rule. Write one, or remove the step.")
         if node.get("mode") == "expression" and isinstance(node.get("numberOutputs", 4), str):
             message = "The number of its outputs is an expression. Give a number."

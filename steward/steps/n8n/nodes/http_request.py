@@ -12,6 +12,7 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.outbound.errors import CallError, UnusableResponse
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
+from steward.outbound.web import TIMEOUTS
 from steward.steps.n8n.http_bodies import (
     BodyFile,
     body_files,
@@ -158,6 +159,8 @@ class HttpRequestNode(StepType):
             yield from removed_key_problems(node)
         options = node.get("options", {})
         yield from _option_problems(options if isinstance(options, Mapping) else {})
+        if uses_account(node) is None:
+            yield from _timeout_problems(node, reads=method in _READS)
         yield from _redirect_problems(node, reads=method in _READS)
         yield from _format_problems(node)
         yield from body_problems(node)
@@ -232,6 +235,15 @@ def _option_problems(options: JsonObject) -> Iterable[StepProblem]:
             is_problem, level, words = _OPTION_PROBLEMS[name]
             if is_problem(value):
                 yield StepProblem(level, "parameter", words)
+
+
+def _timeout_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
+    """Yields a warning if the step would wait longer for an answer than a request without an account does."""
+    timeout_ms = js.number(node.literal("options.timeout", 0))
+    limit_s = TIMEOUTS.read_s if reads else TIMEOUTS.write_s
+    if timeout_ms > limit_s * 1000:
+        message = f"It waits up to {timeout_ms / 1000:g} s for an answer; here a request has {limit_s:g} s."
+        yield StepProblem("warning", "parameter", f"{message} Check that the address answers in time.")
 
 
 def _redirect_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:

@@ -116,6 +116,9 @@ class MergeNode(StepType):
             yield StepProblem(
                 "error", "parameter", "Its mode is not known or an expression. Choose a fixed mode."
             )
+        if node.version >= 2 and mode == "combine" and _joins_by_no_field(node):
+            message = "It joins by fields and names none, so it fails, here as in n8n. Name the fields."
+            yield StepProblem("warning", "parameter", message)
         clash = node.literal("options.clashHandling.values.resolveClash", "preferLast")
         if not re.fullmatch(r"preferLast|addSuffix|preferInput[1-9][0-9]?", str(clash)):
             message = "What it does with fields both inputs have is not known. Choose it again."
@@ -141,6 +144,16 @@ class MergeNode(StepType):
         if by in ("multiplex", "combineAll"):
             return NodeResult([_all_pairs(call, params)])
         return NodeResult([_by_fields(call, params)])
+
+
+def _joins_by_no_field(node: NodeDefinition) -> bool:
+    """Returns whether it combines by fields without any being named."""
+    by = node.get("combinationMode" if node.version < 3 else "combineBy")
+    if by not in (None, "mergeByFields", "combineByFields"):
+        return False
+    rows = node.get("mergeByFields.values")
+    names = node.get("fieldsToMatchString")
+    return not rows and (not names or node.get("advanced") is True)
 
 
 def _append(inputs: Sequence[Items]) -> Items:

@@ -114,7 +114,7 @@ def _unchosen_problem(node: NodeDefinition) -> StepProblem:
     workflow = node.get("workflowId")
     named = node.get("workflowId.cachedResultName")
     workflow = node.get("workflowId.value", workflow)
-    if not isinstance(workflow, str) or not workflow.strip():
+    if not isinstance(workflow, str | int) or not str(workflow).strip():
         return StepProblem(
             "error", "sub_workflow_missing", "It names no workflow to call. Choose one in n8n."
         )
@@ -122,10 +122,9 @@ def _unchosen_problem(node: NodeDefinition) -> StepProblem:
         message = "An expression decides which workflow it calls, which is not done here."
         message = f"{message} Put the JSON of the called one into this step."
         return StepProblem("error", "sub_workflow_missing", message)
-    steps = (
-        f"“{named[:80]}”" if isinstance(named, str) and named and not is_expression(named) else "another one"
-    )
-    message = f"It calls the workflow {steps}. Import that one too, and choose it when you set this one up."
+    is_named = isinstance(named, str) and named and not is_expression(named)
+    called = f"the workflow “{named[:80]}”" if is_named else "another workflow"
+    message = f"It calls {called}. Import that one too, and choose it when you set this one up."
     return StepProblem("warning", "sub_workflow_missing", message)
 
 
