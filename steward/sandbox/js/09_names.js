@@ -130,7 +130,7 @@ class StepView {
     return copied(seenStep(this.#name).params);
   }
   get context() {
-    return copied(seenStep(this.#name).context);
+    return copied(message.seen[this.#name]?.context ?? {}); // a loop's reset may ask before the loop runs
   }
   get isExecuted() {
     return Object.hasOwn(message.seen, this.#name);
@@ -165,7 +165,7 @@ class NodeView {
     return this.params;
   }
   get context() {
-    return copied(seenStep(this.#name).context);
+    return copied(message.seen[this.#name]?.context ?? {});
   }
   get runIndex() {
     return seenStep(this.#name).runs.length - 1;

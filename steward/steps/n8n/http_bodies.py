@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from steward.connectors.base.multipart import field_head, file_head, form_of_parts
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.workflow.answers import FORM, JSON, name_value_rows, parse_json_object
 from steward.steps.workflow.items import BinaryReference, readable_size
@@ -47,6 +47,14 @@ _PATH = (
     "A name in its body has a dot or bracket, which releases of n8n send as it is or as nested objects."
     " Write the body as JSON."
 )
+_JSON_AS_TEXT = (
+    "Its JSON body is given as one text, which n8n offers for forms alone. Choose “Using JSON” and give"
+    " it there."
+)
+_BODY_UNSENT = (
+    "It has a body in a setting that is not the chosen one, and sends none of it, here as in n8n. Check how"
+    " its body is specified."
+)
 BODY_FILE_BYTES = 1536 * 1024  # a request has at most 2 MiB
 
 
@@ -77,9 +85,33 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
             yield StepProblem("error", "binary", _FILE_IN_READ)
         if kind == "json" and node.version < 4 and _has_path(node):
             yield StepProblem("error", "parameter", _PATH)
+        yield from _unsent_body_problems(node, kind)
     if kind not in content_types:
         message = f"The kind of its body, “{str(kind)[:60]}”, is not known. Choose another one."
         yield StepProblem("error", "parameter", message)
+
+
+def _unsent_body_problems(node: NodeDefinition, kind: AnyJson) -> Iterable[StepProblem]:
+    """Yields a body in another setting than the one that is sent."""
+    how = node.literal("specifyBody", "keypair")
+    if node.get("sendBody") is not True or kind == "binaryData":
+        return
+    if kind == "json" and how not in ("keypair", "json"):
+        yield StepProblem("error", "parameter", _JSON_AS_TEXT)
+        return
+    has_body = {
+        "body": bool(node.get("body")),
+        "jsonBody": bool(node.get("jsonBody")),
+        "fields": any(row.get("name") for row in _rows(node)),
+    }
+    if any(has_body.values()) and not has_body[_sent_setting(kind, how)]:
+        yield StepProblem("warning", "parameter", _BODY_UNSENT)
+
+
+def _sent_setting(kind: AnyJson, how: AnyJson) -> str:
+    if kind == "raw" or (kind == "form-urlencoded" and how == "string"):
+        return "body"
+    return "jsonBody" if kind == "json" and how == "json" else "fields"
 
 
 def _sends_older_file(node: NodeDefinition) -> bool:

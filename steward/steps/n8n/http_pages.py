@@ -72,9 +72,9 @@ def asks_pages(params: Params) -> bool:
 def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     """Yields the problems of a step's pagination."""
     pagination = node.get(_PAGINATION)
-    if _mode(pagination) == "off":
-        return
     mode = _mode(pagination)
+    if mode == "off":
+        return
     if not reads:
         yield StepProblem("error", "parameter", "It sends page after page. Send once, or remove the step.")
     if mode not in _MODES or str(pagination.get("paginationCompleteWhen", _ENDS[0])) not in _ENDS:
@@ -86,15 +86,19 @@ def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem
             "The address of its next page is no expression, so it would ask for one page again and again."
         )
         yield StepProblem("error", "parameter", f"{message} Take it from the answer.")
-    for row in _parameters(pagination):
-        if str(row.get("type", "qs")) not in ("qs", "headers"):
-            message = "It changes the body from page to page, which a read does not send. Change the query."
-            yield StepProblem("error", "parameter", message)
+    yield from _change_problems(pagination)
+    message = f"It asks for at most {_MAX_PAGES} pages; the step fails where there are more. Check how many."
+    yield StepProblem("warning", "parameter", message)
+
+
+def _change_problems(pagination: JsonObject) -> Iterable[StepProblem]:
+    """Yields the problems of what changes from page to page."""
+    if any(str(row.get("type", "qs")) not in ("qs", "headers") for row in _parameters(pagination)):
+        message = "It changes the body from page to page, which a read does not send. Change the query."
+        yield StepProblem("error", "parameter", message)
     if any(_OTHER_REQUEST.search(text) for text in _texts(pagination)):
         message = "Its pages read more of “$request” than the URL and the headers, which is not there here."
         yield StepProblem("error", "parameter", f"{message} Count the pages with “$pageCount”.")
-    message = f"It asks for at most {_MAX_PAGES} pages; the step fails where there are more. Check how many."
-    yield StepProblem("warning", "parameter", message)
 
 
 def _texts(pagination: JsonObject) -> list[str]:

@@ -87,6 +87,9 @@ async def test_conversions_equal_those_of_n8ns_libraries(
     [
         ("splitInBatches", 2, {}, [[{"n": number} for number in range(10)], []]),
         ("splitInBatches", 3, {}, [[], [{"n": 0}]]),
+        # In n8n a loop may ask for its own state before it first runs.
+        ("splitInBatches", 3, {"options": {"reset": "={{ $('Step').context.done }}"}}, [[], [{"n": 0}]]),
+        ("splitInBatches", 3, {"options": {"reset": "={{ $node['Step'].context.done }}"}}, [[], [{"n": 0}]]),
         ("limit", 1, {}, [[{"n": 0}]]),
         ("set", 3.4, {"mode": "raw"}, [[{"my_field_1": "value", "my_field_2": 1}] * 12]),
         (

@@ -296,6 +296,9 @@ def test_conditions_in_another_form_than_n8n_writes_are_an_error(
     assert any(finding.level == "error" for finding in findings) is not is_read
 
 
+SENT = {"url": "https://a.example/", "method": "POST", "sendBody": True}
+
+
 @pytest.mark.parametrize(
     ("kind", "version", "parameters", "words"),
     [
@@ -307,6 +310,12 @@ def test_conditions_in_another_form_than_n8n_writes_are_an_error(
         ("httpRequest", 4.2, {"url": "=shop.example/{{ $json.a }}"}, "no complete address"),
         ("httpRequest", 4.2, {"url": "https://a.example/", "options": {"timeout": 60000}}, "has 20 s."),
         ("httpRequest", 4.2, {"url": "https://a.example/", "options": {"timeout": 5000}}, None),
+        ("httpRequest", 4.2, {**SENT, "specifyBody": "string", "body": "a=1"}, "offers for forms alone"),
+        ("httpRequest", 4.2, {**SENT, "jsonBody": "{}"}, "sends none of it"),
+        ("httpRequest", 4.2, {**SENT, "specifyBody": "json", "body": "{}"}, "sends none of it"),
+        ("httpRequest", 4.2, {**SENT, "specifyBody": "json", "jsonBody": "{}"}, None),
+        ("httpRequest", 4.2, {**SENT, "contentType": "raw", "body": "x"}, None),
+        ("httpRequest", 4.2, SENT, None),
         ("switch", 3, {"rules": {"rules": [{"value2": "x"}]}}, "It has no rule."),
         ("executeWorkflow", 1, {"workflowId": 12}, "It calls another workflow."),
     ],
