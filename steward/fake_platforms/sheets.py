@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from steward.fake_platforms import a1
@@ -118,8 +119,11 @@ def _entered(value: Any, option: str) -> Any:
     return int(number) if number == int(number) and "." not in value else number
 
 
-def _rendered(value: Any, option: str) -> Any:
-    """Returns a cell as read: formatted values as text, others as stored."""
+def _rendered(value: Any, option: str, dates: str) -> Any:
+    """Returns a cell as read: formatted values as text, others as stored; dates as the options say."""
+    if isinstance(value, date):
+        is_number = option != "FORMATTED_VALUE" and dates == "SERIAL_NUMBER"
+        return (value - _DAY_ZERO).days if is_number else value.strftime("%d/%m/%Y")
     if option != "FORMATTED_VALUE" or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -148,14 +152,18 @@ def _choice(request: FakeRequest | Row, name: str, choices: tuple[str, ...], *, 
 
 _INPUT = ("RAW", "USER_ENTERED")
 _RENDER = ("FORMATTED_VALUE", "UNFORMATTED_VALUE", "FORMULA")
+_DATES = ("SERIAL_NUMBER", "FORMATTED_STRING")
+_DAY_ZERO = date(1899, 12, 30)  # of serial numbers
 _DIMENSION = ("ROWS", "COLUMNS")
 
 
-def _value_range(book: FakeSpreadsheet, text: str, *, render: str, dimension: str) -> Row:
+def _value_range(
+    book: FakeSpreadsheet, text: str, *, render: str, dimension: str, dates: str = "SERIAL_NUMBER"
+) -> Row:
     """Returns a ValueRange in the form of `values.get`; without `values` for an empty range."""
     area = book.area(text)
     tab = book.tab(area.tab)
-    rows = [[_rendered(value, render) for value in row] for row in tab.read(area)]
+    rows = [[_rendered(value, render, dates) for value in row] for row in tab.read(area)]
     row: Row = {"range": a1.written(area, tab.rows, tab.columns), "majorDimension": dimension}
     if rows:
         row["values"] = _turned(rows) if dimension == "COLUMNS" else rows
@@ -320,11 +328,13 @@ def _unknown_method() -> SheetError:
 def _read_values(
     book: FakeSpreadsheet, text: str, request: FakeRequest, *, render: str, dimension: str
 ) -> Row:
+    dates = _choice(request, "dateTimeRenderOption", _DATES, default="SERIAL_NUMBER")
     if text not in ("batchGet", ":batchGet"):
-        return _value_range(book, text, render=render, dimension=dimension)
+        return _value_range(book, text, render=render, dimension=dimension, dates=dates)
     ranges = [value for name, value in request.query if name == "ranges"]
     value_ranges = [
-        _value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges
+        _value_range(book, range_text, render=render, dimension=dimension, dates=dates)
+        for range_text in ranges
     ]
     return {"spreadsheetId": book.id, "valueRanges": value_ranges}
 

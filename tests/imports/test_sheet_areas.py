@@ -1,6 +1,7 @@
 """Tests spreadsheet steps that work on a part of a tab, or on cells without columns."""
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -74,6 +75,36 @@ async def test_a_part_of_a_tab_is_read(shop: Shop, step: dict[str, Any], items: 
     """Reads the range, header row and first data row that the step names, or raw data, as n8n does."""
     holds(shop, TABLE)
     assert json.loads(await items_read(shop, step)) == items
+
+
+def found(version: float, **options: Any) -> dict[str, Any]:
+    """Returns a step that looks up the rows of a code."""
+    filters = {"values": [{"lookupColumn": "Code", "lookupValue": "A2"}]}
+    return sheet("read", filtersUI=filters, options=options) | {"typeVersion": version}
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("step", "days"),
+    [
+        (found(4.5), ["29/11/2026", "30/11/2026"]),
+        (found(4.7, returnFirstMatch=True), ["29/11/2026"]),
+        (found(4.4), ["29/11/2026"]),
+        (found(4.4, returnAllMatches="returnFirstMatch"), ["29/11/2026"]),
+        (found(4, returnAllMatches="returnAllMatches"), ["29/11/2026", "30/11/2026"]),
+        (found(4.5, outputFormatting={"values": {"date": "SERIAL_NUMBER"}}), [46355, 46356]),
+        (older(2, **LOOKUP, lookupValue="A2", options={"returnAllMatches": True}), [46355, 46356]),
+    ],
+)
+async def test_matches_and_dates_are_read_as_the_version_does(
+    shop: Shop, step: dict[str, Any], days: list[Any]
+) -> None:
+    """Reads one match or all, and dates as the sheet shows them or as numbers, as n8n documents it."""
+    days_off = (date(2026, 11, 29), date(2026, 11, 30))
+    holds(shop, [["", "Code", "Day"], *(["", "A2", day] for day in days_off)])
+    if step["typeVersion"] < 3:
+        holds(shop, [[], ["", "Code", "Day"], *(["", "A2", day] for day in days_off)])
+    assert [item["Day"] for item in json.loads(await items_read(shop, step))] == days
 
 
 @on_one_engine

@@ -32,6 +32,9 @@ def sheet(operation: str, **more: Any) -> dict[str, Any]:
     return node("Sheet", "googleSheets", 4.5, {"operation": operation, "sheetName": location, **more})
 
 
+FIELDS = {"values": [{"column": "Price", "fieldValue": 9}]}
+
+
 async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
     """Runs the step for these items as a test run and live, and approves everything that it proposes."""
     bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
@@ -85,6 +88,63 @@ async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
     await approved(shop, titles, sheet("create", title="={{ $json.t }}"))
     tabs = shop.world.state.google.books["sheet-prices"].tabs
     assert [tab.title for tab in tabs] == ["Prices", "May", "June"]
+
+
+MAPPED = {"Price": 9, "row_number": "={{ $json.line }}"}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("step", "row"),
+    [
+        (sheet("update", columns={"matchingColumns": ["row_number"], "value": MAPPED}), ["A4", 9]),
+        (
+            sheet("update", columnToMatchOn="Code", valueToMatchOn="={{ $json.code }}", fieldsUi=FIELDS)
+            | {"typeVersion": 3},
+            ["A4", 9],
+        ),
+        (
+            sheet("appendOrUpdate", columnToMatchOn="Code", valueToMatchOn="B1", fieldsUi=FIELDS)
+            | {"typeVersion": 3},
+            ["B1", 9],
+        ),
+    ],
+)
+async def test_the_row_is_the_one_that_the_step_names(
+    shop: Shop, step: dict[str, Any], row: list[Any]
+) -> None:
+    """Updates the row that the step's own mapping names, whatever row the item was read from."""
+    filled(shop)
+    await approved(shop, "return [{json: {row_number: 2, line: 5, Code: 'A1', code: 'A4'}}]", step)
+    assert row in rows_of(shop)
+    assert rows_of(shop)[1] == ["A1", 1]
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (sheet("append", columns={"value": {"Price": "={{ $json.p }}"}}), ("warning", "stays a text")),
+        (
+            sheet("append", columns={"value": {"Price": "==A{{ $json.p }}*2"}}),
+            ("error", "a formula into “Price”"),
+        ),
+        (sheet("append", options={"cellFormat": "RAW"}, columns={"value": {"Price": "==A2"}}), None),
+        (sheet("append") | {"typeVersion": 2}, None),
+        (sheet("read", options={"usePathForKeyRow": True}), ("error", "“Use Path For Key Row” does not run")),
+        (sheet("read", options={"outputFormatting": {"values": {"date": "LONG"}}}), ("error", "not known")),
+    ],
+)
+def test_an_import_says_how_cells_are_written_and_read(
+    step: dict[str, Any], expected: tuple[str, str] | None
+) -> None:
+    """Warns that texts stay texts, and refuses formulas and formats that are not known.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
+    findings = [finding for finding in read_value(chain(step)).findings if finding.code == "parameter"]
+    actual = [(str(finding.level), finding.message) for finding in findings if finding.level != "note"]
+    assert len(actual) == (expected is not None), actual
+    assert all(expected and level == expected[0] and expected[1] in message for level, message in actual)
 
 
 @pytest.mark.parametrize(

@@ -203,12 +203,15 @@ class ById:
 class ValuesQuery:
     """A whole tab, or its cells in `area` (A1 notation, such as B2:D or 3:9); `tab` null: the first one.
 
-    `spreadsheet_id`: for an account with more than one spreadsheet.
+    `spreadsheet_id`: for an account with more than one spreadsheet. `values` and `dates` are Google's names
+    for how cells are given: UNFORMATTED_VALUE, FORMATTED_VALUE or FORMULA; SERIAL_NUMBER or FORMATTED_STRING.
     """
 
     tab: str | None = None
     area: str | None = None
     spreadsheet_id: str | None = None
+    values: str = "UNFORMATTED_VALUE"
+    dates: str = "SERIAL_NUMBER"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,6 @@ _SHEETS = f"sheets.properties(sheetId,title,index,sheetType,{_GRID})"
 # Low enough to stay below the caps on an answer's values, whatever the cells hold.
 CELLS_A_CALL = 100_000
 _FIELDS = f"spreadsheetId,properties(title,timeZone),{_SHEETS}"
-_RAW = {"valueRenderOption": "UNFORMATTED_VALUE", "dateTimeRenderOption": "SERIAL_NUMBER"}
 
 
 class SpreadsheetReader:
@@ -156,7 +155,7 @@ class SpreadsheetReader:
             raise RemoteNotFound("The tab is gone or was renamed.")
         rows: list[SheetRow] = []
         for name in _blocks(tab, query.area, _size(description, tab)):
-            answered = await self._range(query.spreadsheet_id, name)
+            answered = await self._range(query.spreadsheet_id, name, values=query.values, dates=query.dates)
             start = first_row(answered.get("range"))
             block_rows = read_rows(answered.get("values"))
             # Google omits empty rows at the end of a block.
@@ -179,9 +178,17 @@ class SpreadsheetReader:
         tabs = [tab for tab in map(_tab, sheets) if tab is not None]
         return sorted(tabs, key=lambda tab: tab.index), description
 
-    async def _range(self, spreadsheet_id: str | None, name: str) -> dict[str, Decoded]:
+    async def _range(
+        self,
+        spreadsheet_id: str | None,
+        name: str,
+        *,
+        values: str = "UNFORMATTED_VALUE",
+        dates: str = "SERIAL_NUMBER",
+    ) -> dict[str, Decoded]:
         path = f"{self._path(spreadsheet_id)}/values/{in_path(name)}"
-        answer = await self._http.get(path, {"majorDimension": "ROWS", **_RAW}, operation="values")
+        params = {"majorDimension": "ROWS", "valueRenderOption": values, "dateTimeRenderOption": dates}
+        answer = await self._http.get(path, params, operation="values")
         if answer.status == 400:
             raise range_error(answer.quote(answer.body[:2000].decode("utf-8", "replace")))
         return object_of(answer)

@@ -17,6 +17,14 @@ _RANGE = re.compile(
 )
 _OLDER_RANGE = "A:F"
 _DEFINITIONS = ("detectAutomatically", "specifyRange", "specifyRangeA1")
+_VALUES = ("UNFORMATTED_VALUE", "FORMATTED_VALUE", "FORMULA")
+_DATES = ("FORMATTED_STRING", "SERIAL_NUMBER")
+# The formats that a read may choose, by option; the first is the default.
+_FORMATS = {
+    "options.outputFormatting.values.general": _VALUES,
+    "options.outputFormatting.values.date": _DATES,
+    "options.valueRenderMode": _VALUES,
+}
 _PART = "It works on a part of the tab. Here the first row names the columns: use the whole tab."
 _NO_RANGE = "The range it works on cannot be read. Write it as in A1:F20."
 
@@ -109,6 +117,26 @@ class SheetArea:
                 return
 
 
+def formats_of(params: Params, version: float) -> dict[str, str]:
+    """Returns how a read gives values and dates. Raises ItemFailed.
+
+    Before version 3 dates are numbers, Google's default.
+    """
+    if version < 3:
+        return {"values": _one_of(params.text("options.valueRenderMode", _VALUES[0]), _VALUES)}
+    path = "options.outputFormatting.values"
+    return {
+        "values": _one_of(params.text(f"{path}.general", _VALUES[0]), _VALUES),
+        "dates": _one_of(params.text(f"{path}.date", _DATES[0]), _DATES),
+    }
+
+
+def _one_of(name: str, names: tuple[str, ...]) -> str:
+    if name not in names:
+        raise ItemFailed(f"“{name[:40]}” is no format to read cells in. Choose another.")
+    return name
+
+
 def _mapping(value: JsonValue) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
@@ -124,13 +152,11 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         location = _mapping(node.get("options.locationDefine.values", {}))
         if location.get("range") or location.get("rangeDefinition", _DEFINITIONS[1]) not in _DEFINITIONS[:2]:
             yield StepProblem("error", "parameter", _PART)
-    rendering = node.get("options.outputFormatting.values.general", node.get("options.valueRenderMode"))
-    if rendering == "FORMULA":
-        message = "It reads formulas; here values are read. Choose unformatted values."
-        yield StepProblem("error", "parameter", message)
-    elif rendering == "FORMATTED_VALUE":
-        message = "It reads values as the sheet shows them; here numbers come without their format. Check it."
-        yield StepProblem("warning", "parameter", message)
+    for path, names in _FORMATS.items():
+        value = node.get(path)
+        if value not in (None, *names) and not is_expression(value):
+            message = "How it formats what it reads is not known. Choose it again in n8n."
+            yield StepProblem("error", "parameter", message)
 
 
 def _read_problems(location: JsonObject) -> Iterable[StepProblem]:

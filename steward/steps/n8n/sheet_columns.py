@@ -46,6 +46,25 @@ def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepP
         yield StepProblem("note", "parameter", message)
 
 
+def text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields what Google Sheets would make of texts, which are written here as they are."""
+    older, newer = node.get("options.valueInputMode", "RAW"), node.get("options.cellFormat", "USER_ENTERED")
+    if (older if node.version < 3 else newer) == "RAW":
+        return
+    mapped = node.get("columns.value")
+    formulas = [
+        str(name)[:60]
+        for name, value in (mapped.items() if isinstance(mapped, Mapping) else ())
+        if isinstance(value, str) and value.removeprefix("=").lstrip().startswith("=")
+    ]
+    if formulas:
+        message = f"It writes a formula into “{formulas[0]}”. Here a text that begins with = stays a text."
+        yield StepProblem("error", "parameter", f"{message} Remove the column from the step.")
+        return
+    message = "In n8n Google Sheets turns texts into dates, numbers and formulas. Here a text stays a text."
+    yield StepProblem("warning", "parameter", f"{message} Hand on numbers as numbers where it matters.")
+
+
 def _without(row: JsonObject, names: Collection[str]) -> JsonObject:
     return {name: value for name, value in row.items() if name not in names}
 

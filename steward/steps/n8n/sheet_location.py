@@ -85,9 +85,11 @@ class SheetLocation:
         """Returns all tabs of the document. Raises ItemFailed."""
         return await read_all(self.account.reader.read(TABS, TabsQuery(self.document)))
 
-    async def table(self, area: str | None = None) -> tuple[str, SheetTable]:
+    async def table(
+        self, area: str | None = None, *, values: str = "UNFORMATTED_VALUE", dates: str = "SERIAL_NUMBER"
+    ) -> tuple[str, SheetTable]:
         """Reads the whole tab, or a range of it, with the tab's title. Raises ItemFailed."""
-        query = ValuesQuery(await self.tab(), area, spreadsheet_id=self.document)
+        query = ValuesQuery(await self.tab(), area, spreadsheet_id=self.document, values=values, dates=dates)
         tables = await read_all(self.account.reader.read(VALUES, query))
         if not tables:
             raise ItemFailed("The tab cannot be read.")

@@ -13,8 +13,8 @@ from steward.model.ids import IntegrationId
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
-from steward.steps.n8n.sheet_area import READS, SheetArea, area_problems
-from steward.steps.n8n.sheet_columns import SheetColumns, extra_field_problems
+from steward.steps.n8n.sheet_area import READS, SheetArea, area_problems, formats_of, whole_number
+from steward.steps.n8n.sheet_columns import SheetColumns, extra_field_problems, text_problems
 from steward.steps.n8n.sheet_forms import clear, create, delete, form_problems
 from steward.steps.n8n.sheet_location import SheetLocation, document_of, tab_of
 from steward.steps.n8n.sheet_raw import plain, read_raw, to_cell, write_raw
@@ -52,6 +52,17 @@ class GoogleSheetsNode(StepType):
             sheetId range rawData lookupColumn lookupValue key keyRow dataStartRow valueInputMode clear
             keepFirstRow startIndex toDelete numberToDelete rowsToDelete columnsToDelete title upsert
             dataPropertyName
+            """,
+        )
+    )
+
+    options = frozenset(
+        re.findall(
+            r"\w+",
+            """
+            cellFormat dataLocationOnSheet handlingExtraData hidden index locationDefine outputFormatting
+            returnAllMatches returnFirstMatch rightToLeft sheetId tabColor useAppend valueInputMode
+            valueRenderMode
             """,
         )
     )
@@ -101,6 +112,7 @@ class GoogleSheetsNode(StepType):
             yield StepProblem("error", "parameter", "It writes raw ranges. Map columns instead.")
         if _operation(node) in ("append", "appendOrUpdate", "update"):
             yield from extra_field_problems(node, _operation(node))
+            yield from text_problems(node)
         yield from area_problems(node)
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -137,7 +149,7 @@ def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, JsonValue]:
 
 async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     area = SheetArea.of(call.first, call.version)
-    _, table = await location.table(area.range)
+    _, table = await location.table(area.range, **formats_of(call.first, call.version))
     if call.first.flag("rawData"):
         return read_raw(call, table)
     rows = _filled_rows(table, area)
@@ -159,10 +171,10 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 def _takes_first(params: Params, version: float) -> bool:
-    """Returns whether a lookup returns only its first match, the default of the oldest versions."""
-    if params.flag("options.returnAllMatches"):
-        return False
-    return version < 3 or params.flag("options.returnFirstMatch")
+    """Returns whether a lookup returns only its first match, the default before version 4.5."""
+    if version >= 4.5:
+        return params.flag("options.returnFirstMatch")
+    return params.get("options.returnAllMatches") not in (True, "returnAllMatches")
 
 
 def _filled_rows(table: SheetTable, area: SheetArea) -> list[dict[str, JsonValue]]:
@@ -202,7 +214,8 @@ def _mapped(call: StepCall, number: int) -> JsonObject:
         return dict(mapping) if isinstance(mapping, Mapping) else {}
     if call.version >= 3 and params.text("dataMode", "defineBelow") == "defineBelow":
         rows = params.rows("fieldsUi.fieldValues") or params.rows("fieldsUi.values")
-        return {row.text("fieldId", row.text("column")): row.get("fieldValue", "") for row in rows}
+        key = _key_of(params, call.version) if params.text("operation") == "appendOrUpdate" else {}
+        return key | {row.text("fieldId", row.text("column")): row.get("fieldValue", "") for row in rows}
     return dict(item.json)
 
 
@@ -240,6 +253,13 @@ class _Row:
     row_number: int | None
 
 
+def _key_of(params: Params, version: float) -> dict[str, JsonValue]:
+    """Returns the column and value to match on that version 3 has beside the fields to send."""
+    value = params.get("valueToMatchOn")
+    is_mapped = 3 <= version < 4 and params.text("dataMode", "defineBelow") == "defineBelow"
+    return {js.text(params.get("columnToMatchOn", "")): value} if is_mapped and value is not None else {}
+
+
 def _columns_to_match(params: Params) -> list[str]:
     columns = params.get("columns.matchingColumns", [])
     names = [js.text(column) for column in columns] if js.is_list(columns) else []
@@ -265,10 +285,12 @@ class _Writing:
 
     def match(self, number: int, row: JsonObject, operation: str) -> int | None:
         """Returns the number of the sheet row that matches an item, or None. Raises ItemFailed."""
-        names = _columns_to_match(self.call.params(number))
-        values = [row.get(name, self.call.items[number].json.get(name)) for name in names]
+        params = self.call.params(number)
+        names = _columns_to_match(params)
+        known = {**self.call.items[number].json, **row, **_key_of(params, self.call.version)}
+        values = [known.get(name) for name in names]
         if "row_number" in names:
-            return int(js.number(self.call.items[number].json.get("row_number", row.get("row_number", 0))))
+            return whole_number(Params(known), "row_number", 0)
         heads = self.columns.present
         if self.columns.is_empty_tab and operation == "appendOrUpdate":
             return None
