@@ -284,7 +284,7 @@ def test_an_operation_calls_what_its_parameters_say(
             "note",
             "not to the one in the file",
         ),
-        ("discord", 2, BOT | {"files": {"values": [{}]}}, "error", "files of the run"),
+        ("discord", 2, BOT | {"files": {"values": [{}, {}]}}, "error", "several files"),
         ("discord", 2, BOT | {"sendTo": "user"}, "error", "Write to a channel"),
         ("discord", 2, {"resource": "member", "operation": "roleAdd"}, "error", "not carried out"),
         ("mattermost", 1, {"message": "Hi"}, "warning", "which channel"),

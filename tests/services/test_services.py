@@ -250,6 +250,34 @@ async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
 
 
 @on_one_engine
+async def test_a_message_goes_to_discord_with_its_file(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Sends a message to a webhook together with the item's file, and to a channel without one."""
+    api = fake("discord")
+    say = node("Say", "discord", 2, {
+        "authentication": "webhook", "content": "Stock", "options": {"wait": True},
+        "files": {"values": [{"inputFieldName": "list"}]},
+    })  # fmt: skip
+    file = "{data: 'c2t1CnRlYQo=', mimeType: 'text/csv', fileName: 'stock.csv'}"
+    steps = code("Files", f"return [{{json: {{}}, binary: {{list: {file}}}}}]"), say
+    async with shop_beside(database_url, clock, tmp_path, api) as shop:
+        account = await shop.connect("discord", {"webhook_url": WEBHOOK})
+        named = {"accounts": {"Say": {"integration_id": account.integration_id}}}
+        run = await shop.waiting(await automated(shop, chain(*steps), **named))
+        [change] = await shop.changes(run)
+        displayed = {field.label: field.after for field in change.proposal.fields}
+        await shop.approve(run)
+        ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert (displayed["Text"], displayed["File"]) == ("Stock", "File “stock.csv” (8 B)")
+    [sent] = api.sent()
+    assert sent.query == {"wait": "true"}
+    assert 'name="payload_json"\r\n\r\n{"content": "Stock"}\r\n' in sent.body
+    assert 'name="files[0]"; filename="stock.csv"\r\nContent-Type: text/csv\r\n\r\nsku\ntea\n' in sent.body
+
+
+@on_one_engine
 async def test_a_file_that_a_bot_was_sent_is_fetched(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:

@@ -37,6 +37,16 @@ def text(words: str) -> list[dict[str, Any]]:
     return [{"text": {"content": words}}]
 
 
+MENTION = {
+    "blockUi": {"blockValues": [{"richText": True, "text": {"text": [{"textType": "mention"}]}}]},
+}  # fmt: skip
+
+
+def filtered(key: str) -> dict[str, Any]:
+    """Returns the parameters of a filter on a property."""
+    return {"filterType": "manual", "filters": {"conditions": [{"key": key, "condition": "equals"}]}}
+
+
 @pytest.mark.parametrize(
     ("version", "parameters", "method", "path", "body"),
     [
@@ -129,12 +139,16 @@ def test_a_list_of_records_is_asked_for_with_its_formula_and_order() -> None:
 
 
 def test_unsupported_parameters_make_findings_at_import() -> None:
-    """Reports as errors at import: other matching columns, attachments and nested blocks."""
-    other = BASE | {"operation": "update", "columns": AUTO | {"matchingColumns": ["Name"]}, "options": {}}
+    """Reports as errors at import: attachments, nested blocks, and properties of no known kind."""
     files = BASE | {"operation": "search", "options": {"downloadFields": ["A"]}}
     for kind, version, parameters in (
-        ("airtable", 2.1, other),
         ("airtable", 2.1, files),
+        ("notion", 2.2, DATABASE | {"propertiesUi": {"propertyValues": [{"key": "Status"}]}}),
+        ("notion", 2.2, DATABASE | {"blockUi": {"blockValues": [{"type": "child_page"}]}}),
+        ("notion", 2.2, DATABASE | MENTION),
+        ("notion", 2.2, DATABASE | {"operation": "getAll", "options": {"filter": {"multipleCondition": {}}}}),
+        ("notion", 2.2, DATABASE | {"operation": "getAll", **filtered("Name")}),
+        ("notion", 2.2, DATABASE | {"operation": "getAll", **filtered("Sum|formula")}),
         (
             "notion",
             2.2,
@@ -253,6 +267,40 @@ def test_pages_are_simplified_as_n8n_does() -> None:
     assert simple_value({"type": "select", "select": None}) is None
     assert notion_id(ADDRESS) == KNOWN_ID
     assert notion_id(PAGE_ID) == PAGE_ID
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("options", "found", "updated"),
+    [
+        ({}, ["recA", "recB"], ["recA"]),
+        ({"updateAllMatches": True}, ["recA", "recB"], ["recA", "recB"]),
+        ({}, [], None),
+        ({"updateAllMatches": True}, [f"rec{number}" for number in range(11)], None),
+    ],
+)
+async def test_a_record_is_found_by_its_columns_and_updated(
+    database_url: str, clock: FakeClock, tmp_path: Path, options: Any, found: list[str], updated: Any
+) -> None:
+    """Asks for the records with the values to match and updates the first, or all if the step says so."""
+    api = fake("airtable")
+    value = {"Name": "Ann's } tea", "Kind": 3, "Stock": 4}
+    columns = {"mappingMode": "defineBelow", "matchingColumns": ["Name", "Kind"], "value": value}
+    step = node(
+        "Say", "airtable", 2.1, BASE | {"operation": "update", "columns": columns, "options": options}
+    )
+    async with shop_beside(database_url, clock, tmp_path, api) as shop:
+        account = await shop.connect("airtable", SETTINGS["airtable"])
+        named = {"accounts": {"Say": {"integration_id": account.integration_id}}, "send_mode": "send"}
+        automation = await automated(shop, chain(step), **named)
+        api.seen.clear()
+        api.answers += [(200, {"records": [{"id": identity} for identity in found]}), (200, {"records": []})]
+        run = await shop.until_settled(await shop.run_and_drain(automation))
+    assert run.status is (RunStatus.SUCCEEDED if updated else RunStatus.FAILED), run
+    asked, *sent = api.seen
+    assert asked.query["filterByFormula"] == "AND({Name} = 'Ann\\'s } tea', {Kind} = 3)"
+    bodies = [{"records": [{"id": identity, "fields": value} for identity in updated]}] if updated else []
+    assert [request.body for request in sent] == bodies
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """Converts properties of Notion pages: from steps to Notion, and from Notion to n8n's simplified form."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.workflow.step_types import ItemFailed
+from steward.steps.n8n.service_fields import ServiceFields, fields_of_node
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem, is_expression
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 _UUID = re.compile(r"[0-9a-f]{32}")
@@ -127,13 +127,38 @@ def _property_value(row: ServiceFields, kind: str) -> JsonObject:
 
 
 def properties_of(fields: ServiceFields) -> dict[str, JsonValue]:
-    """Returns the properties that a step writes; the step names them by `name|kind`."""
+    """Returns the properties that a step writes; the step names them by `name|kind`. Raises ItemFailed."""
     properties: dict[str, JsonValue] = {}
     for row in fields.rows("propertiesUi.propertyValues"):
         name, _, kind = row.text("key").rpartition("|")
-        if name:
-            properties[name] = _property_value(row, kind)
+        if not name:
+            raise ItemFailed(f"The property “{kind[:60]}” has no kind. Choose it again in n8n.")
+        properties[name] = _property_value(row, kind)
     return properties
+
+
+def property_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields the properties of a step that cannot be written."""
+    for row in fields_of_node(node).rows("propertiesUi.propertyValues"):
+        key = row.text("key")
+        if is_expression(key):
+            continue
+        name, _, kind = key.rpartition("|")
+        if not name or kind not in _PROPERTY_VALUES:
+            message = f"Its property “{(name or kind)[:60]}” is of no kind that is written here."
+            yield StepProblem("error", "parameter", f"{message} Choose the property again in n8n.")
+        else:
+            yield from text_problems(row)
+
+
+def text_problems(row: ServiceFields) -> Iterable[StepProblem]:
+    """Yields the parts of a formatted text that cannot be written."""
+    kinds = (
+        [piece.text("textType", "text") for piece in row.rows("text.text")] if row.flag("richText") else []
+    )
+    if any(kind != "text" and not is_expression(kind) for kind in kinds):
+        message = "A mention or an equation within a text is not carried out here. Write it as text."
+        yield StepProblem("error", "parameter", message)
 
 
 def _plain(rich_texts: JsonValue) -> str:

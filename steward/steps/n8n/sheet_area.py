@@ -148,6 +148,7 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield from _older_problems(node, operation)
     elif operation in READS:
         yield from _read_problems(_mapping(node.get("options.dataLocationOnSheet.values", {})))
+        yield from _filter_problems(node)
     else:
         location = _mapping(node.get("options.locationDefine.values", {}))
         if location.get("range") or location.get("rangeDefinition", _DEFINITIONS[1]) not in _DEFINITIONS[:2]:
@@ -157,6 +158,19 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         if value not in (None, *names) and not is_expression(value):
             message = "How it formats what it reads is not known. Choose it again in n8n."
             yield StepProblem("error", "parameter", message)
+
+
+def default_combination(version: float) -> str:
+    """Returns how several filters combine when the step does not say: by OR before version 4.3."""
+    return "OR" if version < 4.3 else "AND"
+
+
+def _filter_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    filters = node.get("filtersUI.values")
+    is_default = node.get("combineFilters") is None and default_combination(node.version) == "OR"
+    if is_default and isinstance(filters, list) and len(filters) > 1:
+        message = "This older version of the step takes rows that match one of its filters, as n8n does."
+        yield StepProblem("note", "parameter", f"{message} Choose “AND” in n8n to ask for all of them.")
 
 
 def _read_problems(location: JsonObject) -> Iterable[StepProblem]:

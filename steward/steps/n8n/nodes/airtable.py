@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from steward.connectors.base.service_calls import SendCall
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.outbound.errors import CallError
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
+from steward.steps.workflow.effects import as_item_failure
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
 
 _PAGE = 100
+_MAX_UPDATES = 10  # records that one request updates
 _NAMES = (
     "authentication resource operation base table application id columns options filterByFormula returnAll"
     " limit sort additionalOptions addAllFields updateAllFields fields downloadAttachments"
@@ -86,6 +91,8 @@ def _create(fields: ServiceFields) -> dict[str, JsonValue]:
 
 def _update(fields: ServiceFields) -> dict[str, JsonValue]:
     row = _row(fields)
+    if _matches_columns(fields):
+        return {"records": [{"fields": row}], **_typecast(fields)}
     identity = fields.text("id") if fields.version < 2 else js.text(row.get("id") or "")
     if not identity:
         raise ItemFailed("This step does not say which record it updates: its column “id” is empty.")
@@ -158,15 +165,39 @@ def _got(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
     return [_flat(answer) if fields.version >= 2 else answer]
 
 
-def _matching_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    names = node.get("columns.matchingColumns")
-    if node.version >= 2 and isinstance(names, list) and names and names != ["id"]:
-        message = (
-            "It finds the record to update by another column than its id, which is not carried out here."
-        )
-        yield StepProblem(
-            "error", "parameter", f"{message} Use “Create or Update”, or search for the id first."
-        )
+def _matches_columns(fields: ServiceFields) -> bool:
+    """Returns whether an update finds its records by columns, and not by their id."""
+    names = _matching(fields)
+    return fields.version >= 2 and bool(names) and "id" not in names
+
+
+def _formula(row: JsonObject, names: Sequence[str]) -> str:
+    """Returns the formula of the records whose columns have a row's values. Raises ItemFailed."""
+    conditions = []
+    for name in names:
+        value = row.get(name)
+        if js.is_missing(value) or value == "":
+            raise ItemFailed(f"The column “{name[:80]}”, which finds the record to update, is empty.")
+        if isinstance(value, bool):
+            text = "TRUE()" if value else "FALSE()"
+        elif isinstance(value, int | float):
+            text = js.text(value)
+        else:
+            text = "'" + re.sub(r"(['\\])", r"\\\1", js.text(value)) + "'"
+        column = re.sub(r"([}\\])", r"\\\1", name)
+        conditions.append(f"{{{column}}} = {text}")
+    return conditions[0] if len(conditions) == 1 else f"AND({', '.join(conditions)})"
+
+
+async def _found_ids(port: ServicePort, path: str, formula: str) -> list[str]:
+    """Returns the ids of the first records that a formula holds for. Raises ItemFailed, CallError."""
+    query = {"pageSize": str(_MAX_UPDATES + 1), "filterByFormula": formula}
+    try:
+        response = await port.read(path, query)
+    except CallError as error:
+        raise as_item_failure(error) from error
+    answer = parsed_answer(response.body.decode("utf-8", "replace"))
+    return [str(record.get("id")) for record in _records(answer) if isinstance(record, Mapping)]
 
 
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
@@ -197,9 +228,8 @@ _GET = ServiceOperation(
     "GET", "", needed=_WHICH, choose_path=_record_path, answered=_got, check=_file_problems
 )
 _UPDATE = ServiceOperation(
-    "PATCH", "", _update, "records", recipient=_table, needed=_WHERE, choose_path=_path,
-    check=_matching_problems,
-)  # fmt: skip
+    "PATCH", "", _update, "records", recipient=_table, needed=_WHERE, choose_path=_path
+)
 _DELETE = ServiceOperation("DELETE", "", recipient=_table, needed=_WHICH, choose_path=_record_path)
 _OPERATIONS = {
     "record.append": ServiceOperation(
@@ -236,3 +266,22 @@ class AirtableNode(ServiceNode):
     default_resource = "record"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
+
+    async def prepared(
+        self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
+    ) -> SendCall:
+        """Returns the call of one item; an update by columns finds its records first. Raises ItemFailed."""
+        prepared = self.operations[key].call(fields)
+        if key != "record.update" or not _matches_columns(fields):
+            return prepared
+        row = _row(fields)
+        ids = await _found_ids(port, prepared.path, _formula(row, _matching(fields)))
+        if not ids:
+            raise ItemFailed("The table has no record with these values to update.")
+        if not fields.flag("options.updateAllMatches"):
+            ids = ids[:1]
+        if len(ids) > _MAX_UPDATES:
+            raise ItemFailed(f"More than {_MAX_UPDATES} records have these values. Match more columns.")
+        own = {name: value for name, value in row.items() if name != "id"}
+        records = [{"id": identity, "fields": own} for identity in ids]
+        return replace(prepared, body={**prepared.body, "records": records})

@@ -1,11 +1,15 @@
 """The node discord: messages through a webhook or a bot, and a bot's channels and members."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from steward.connectors.base.service_calls import SendCall
 from steward.model.json import JsonObject, JsonValue
-from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
-from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
+from steward.steps.n8n.drive_fields import call_file, file_of_run
+from steward.steps.n8n.service_fields import ServiceFields, fields_of_node
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
 
 _FLAGS = {"SUPPRESS_EMBEDS": 1 << 2, "SUPPRESS_NOTIFICATIONS": 1 << 12}
 _PAGE = 100
@@ -91,6 +95,11 @@ def _message(fields: ServiceFields) -> JsonObject:
     return body
 
 
+def _file_names(fields: ServiceFields) -> list[str]:
+    """Returns the names of the item's files that a message has."""
+    return [row.text("inputFieldName") or "data" for row in fields.rows("files.values")]
+
+
 def _webhook_query(fields: ServiceFields) -> dict[str, str]:
     return {"wait": "true"} if fields.flag("options.wait") else {}
 
@@ -101,8 +110,11 @@ def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
 
 
 def _message_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    if node.get("files.values") or node.get("options.attachments"):
-        message = "It sends files of the run, which is not carried out here. Send a link instead."
+    if node.get("options.attachments"):
+        message = "It sends files in the way of an old version. Add the step again in n8n."
+        yield StepProblem("error", "binary", message)
+    if len(_file_names(fields_of_node(node))) > 1:
+        message = "It sends several files in one message. Make a step for each of them."
         yield StepProblem("error", "binary", message)
     if node.get("webhookUri"):
         message = "It posts to the webhook of the connection bound to it, not to the one in the file."
@@ -132,6 +144,7 @@ def _next_members(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, s
     return {**query, "after": str(answer[-1].get("user", {}).get("id", ""))}
 
 
+_WITH_FILES = frozenset(("webhook.sendLegacy", "message.send"))
 _WHERE = {"channelId": "which channel it means"}
 _OPERATIONS = {
     "webhook.send": ServiceOperation(
@@ -169,7 +182,7 @@ _DEFAULTS = {"channel": "create", "message": "send", "member": "getAll", "webhoo
 
 
 class DiscordNode(ServiceNode):
-    """Sends messages through a webhook or a bot; does not send files or messages to users."""
+    """Sends messages with a file through a webhook or a bot, but no messages to users."""
 
     types = ("discord",)
     versions = (1, 2)
@@ -189,3 +202,23 @@ class DiscordNode(ServiceNode):
         if node.get("authentication") == "webhook":
             return f"webhook.{node.get('operation', 'sendLegacy')}"
         return super().operation_key(node)
+
+    def file_names(self, node: NodeDefinition) -> Sequence[str]:
+        """Returns the names of the files that its message has."""
+        return _file_names(fields_of_node(node)) if self.operation_key(node) in _WITH_FILES else ()
+
+    async def prepared(
+        self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
+    ) -> SendCall:
+        """Returns the call of one item with the file that its message has. Raises ItemFailed."""
+        prepared = self.operations[key].call(fields)
+        names = _file_names(fields) if key in _WITH_FILES else []
+        if not names:
+            return prepared
+        if len(names) > 1:
+            raise ItemFailed("This step sends several files in one message. Make a step for each of them.")
+        name, content, kind = await file_of_run(call, index, fields, names[0])
+        file = replace(call_file(name, content, kind), field="files[0]", name=name or names[0])
+        # Discord takes the message beside a file as one text.
+        payload = json.dumps(prepared.body, ensure_ascii=False)
+        return replace(prepared, body={"payload_json": payload}, file=file)

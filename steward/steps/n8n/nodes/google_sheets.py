@@ -13,7 +13,14 @@ from steward.model.ids import IntegrationId
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
-from steward.steps.n8n.sheet_area import READS, SheetArea, area_problems, formats_of, whole_number
+from steward.steps.n8n.sheet_area import (
+    READS,
+    SheetArea,
+    area_problems,
+    default_combination,
+    formats_of,
+    whole_number,
+)
 from steward.steps.n8n.sheet_columns import SheetColumns, extra_field_problems, text_problems
 from steward.steps.n8n.sheet_forms import clear, create, delete, form_problems
 from steward.steps.n8n.sheet_location import SheetLocation, document_of, tab_of
@@ -157,7 +164,7 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     for number in range(len(call.items)):
         params = call.params(number)
         filters = _filters(params)
-        any_ = params.text("combineFilters", "AND") == "OR"
+        any_ = params.text("combineFilters", default_combination(call.version)) == "OR"
         matching_rows = [row for row in rows if _fits(row, filters, one_is_enough=any_)]
         if filters and _takes_first(params, call.version):
             matching_rows = matching_rows[:1]

@@ -3,10 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.steps.n8n.notion_values import notion_id, properties_of, rich_text, simple_page, text_pieces
-from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.n8n.notion_values import (
+    notion_id,
+    properties_of,
+    property_problems,
+    rich_text,
+    simple_page,
+    text_pieces,
+    text_problems,
+)
+from steward.steps.n8n.service_fields import ServiceFields, fields_of_node, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
-from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem, is_expression
 
 _PAGE = 100
 _NAMES = (
@@ -209,6 +217,40 @@ def _nested_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", message)
 
 
+def _block_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields the blocks and properties that cannot be written."""
+    yield from property_problems(node)
+    for row in fields_of_node(node).rows("blockUi.blockValues"):
+        kind = row.text("type", "paragraph")
+        if kind not in _TEXTS | {"image"} and not is_expression(kind):
+            message = f"A block of the kind “{kind[:40]}” cannot be written. Remove it from the step."
+            yield StepProblem("error", "parameter", message)
+        yield from text_problems(row)
+
+
+def _condition_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields conditions on properties of kinds that are not compared here, and files to download."""
+    yield from _file_problems(node)
+    if node.get("options.filter"):
+        message = "It filters in the way of an old version. Add the step again in n8n."
+        yield StepProblem("error", "parameter", message)
+    rows = fields_of_node(node).rows("filters.conditions") if node.get("filterType") == "manual" else []
+    for row in rows:
+        key = row.text("key")
+        name, _, kind = key.rpartition("|")
+        if not is_expression(key) and not (name and _is_compared(row, kind)):
+            message = f"Its condition on “{(name or kind)[:60]}” is of no kind that is compared here."
+            yield StepProblem("error", "parameter", f"{message} Choose the property again, or remove it.")
+
+
+def _is_compared(row: ServiceFields, kind: str) -> bool:
+    try:
+        _value(row, kind, row.text("condition"))
+    except ItemFailed:
+        return False
+    return True
+
+
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("options.downloadFiles"):
         yield StepProblem(
@@ -257,10 +299,24 @@ _DATABASE = {"databaseId": "which database it means"}
 _PAGE_ID = {"pageId": "which page it means"}
 _BLOCK = {"blockId": "which block it means"}
 _CREATE_PAGE = ServiceOperation(
-    "POST", "/pages", _create, recipient="databaseId", text="title", needed=_DATABASE, answered=_pages
+    "POST",
+    "/pages",
+    _create,
+    recipient="databaseId",
+    text="title",
+    needed=_DATABASE,
+    answered=_pages,
+    check=_block_problems,
 )
 _UPDATE_PAGE = ServiceOperation(
-    "PATCH", "", _update, recipient="pageId", needed=_PAGE_ID, choose_path=_page_path, answered=_pages
+    "PATCH",
+    "",
+    _update,
+    recipient="pageId",
+    needed=_PAGE_ID,
+    choose_path=_page_path,
+    answered=_pages,
+    check=_block_problems,
 )
 _GET_PAGE = ServiceOperation("GET", "", needed=_PAGE_ID, choose_path=_page_path, answered=_pages)
 _OPERATIONS = {
@@ -269,10 +325,11 @@ _OPERATIONS = {
     "databasePage.get": _GET_PAGE,
     "databasePage.getAll": ServiceOperation(
         "POST", "", _query, needed=_DATABASE, answered=_pages, next_page=_next_page, is_query=True,
-        choose_path=lambda fields: f"{_database_path(fields)}/query", check=_file_problems, limit=50,
+        choose_path=lambda fields: f"{_database_path(fields)}/query", check=_condition_problems, limit=50,
     ),
     "page.create": ServiceOperation(
-        "POST", "/pages", _create_page, recipient="pageId", text="title", needed=_PAGE_ID, answered=_pages
+        "POST", "/pages", _create_page, recipient="pageId", text="title", needed=_PAGE_ID, answered=_pages,
+        check=_block_problems,
     ),
     "page.get": _GET_PAGE,
     "page.archive": ServiceOperation(
@@ -282,7 +339,7 @@ _OPERATIONS = {
     "page.search": _searching(),
     "block.append": ServiceOperation(
         "PATCH", "", _append, recipient="blockId", needed=_BLOCK, choose_path=_children_path,
-        answered=lambda answer, fields: _results(answer),
+        answered=lambda answer, fields: _results(answer), check=_block_problems,
     ),
     "block.getAll": ServiceOperation(
         "GET", "", {"page_size": lambda fields: _PAGE}, needed=_BLOCK, choose_path=_children_path,
