@@ -83,6 +83,27 @@ def found(version: float, **options: Any) -> dict[str, Any]:
     return sheet("read", filtersUI=filters, options=options) | {"typeVersion": version}
 
 
+def both(version: float, **more: Any) -> dict[str, Any]:
+    """Returns a step with two filters, each of which another row matches."""
+    rows = [{"lookupColumn": "Code", "lookupValue": "A1"}, {"lookupColumn": "Price", "lookupValue": "2"}]
+    options = {"returnAllMatches": "returnAllMatches"} if version < 4.5 else {}
+    step = sheet("read", filtersUI={"values": rows}, options=options, **more)
+    return step | {"typeVersion": version}
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("step", "rows"),
+    [(both(4.2), [2, 3, 4]), (both(4.2, combineFilters="AND"), [4]), (both(4.3), [4]), (both(4.6), [4])],
+)
+async def test_filters_combine_as_the_version_does(shop: Shop, step: dict[str, Any], rows: list[int]) -> None:
+    """Combines filters by OR before version 4.3 unless the step says otherwise, with a note."""
+    holds(shop, [["Code", "Price"], ["A1", 1], ["A2", 2], ["A1", 2]])
+    assert [item["row_number"] for item in json.loads(await items_read(shop, step))] == rows
+    notes = [finding for finding in read_value(chain(step)).findings if "filters" in finding.message]
+    assert len(notes) == (len(rows) > 1)
+
+
 @on_one_engine
 @pytest.mark.parametrize(
     ("step", "days"),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from steward.connectors.shopify.topics import TOPICS
 from steward.imports.n8n import schedules
 from steward.imports.n8n.field_labels import words_of
 from steward.imports.n8n.form_fields import form_fields
@@ -20,7 +21,6 @@ _UNMARKED = frozenset(
     ("webhook", "formTrigger", "emailReadImap")
 )  # triggers whose type does not end in Trigger
 _TRIGGER_END = ("Trigger", "trigger")
-_SHOPIFY_TOPIC = re.compile(r"[a-z_]+/[a-z_]+\Z")
 
 # Topics that a connected store can send, by n8n's event names.
 _WOO_EVENTS = {
@@ -155,7 +155,7 @@ def _by_event(node: Node) -> ProposedTrigger:
         topic = _WOO_EVENTS.get(str(node.parameters.get("event", "")))
     else:
         topic_name = str(node.parameters.get("topic", ""))
-        topic = topic_name if _SHOPIFY_TOPIC.match(topic_name) else None
+        topic = topic_name if topic_name in TOPICS else None
     if topic is None:
         proposal = ProposedTrigger(PlanTrigger(node.name, "manual", replaced=node.type, place=node.position))
         proposal.findings.append(

@@ -144,6 +144,18 @@ def test_a_mailbox_that_is_read_is_a_start() -> None:
     assert [(finding.step, finding.code) for finding in read.findings] == [("Mail", "foreign_trigger")]
 
 
+@pytest.mark.parametrize(
+    ("topic", "kind"), [("orders/paid", "event"), ("carts/update", "manual"), ("app/uninstalled", "manual")]
+)
+def test_an_event_that_stores_do_not_report_is_no_start_by_event(topic: str, kind: str) -> None:
+    """Replaces a Shopify trigger whose topic a connected store does not send, with a finding."""
+    trigger = node("Told", "shopifyTrigger", 1, {"topic": topic})
+    read = read_value(connected([trigger, passing("A")], {"Told": ["A"]}))
+    assert [proposed.kind for proposed in read.plan.triggers] == [kind]
+    codes = [finding.code for finding in read.findings]
+    assert codes == ([] if kind == "event" else ["foreign_trigger"])
+
+
 HOURS = "hoursInterval"
 CRON = {"field": "cronExpression"}
 WORKDAYS = {"cadence": "weekdays", "run_at": "09:00", "days": [1, 2, 3, 4, 5]}

@@ -258,6 +258,9 @@ _OPERATIONS = {
     "user.info": ServiceOperation(
         "GET", "/users.info", {"user": "user"}, "user", needed={"user": "which person it means"}
     ),
+    "user.getProfile": ServiceOperation(
+        "GET", "/users.profile.get", {"user": "user"}, "profile", needed={"user": "which person it means"}
+    ),
     "user.getPresence": ServiceOperation(
         "GET", "/users.getPresence", {"user": "user"}, needed={"user": "which person it means"}
     ),
