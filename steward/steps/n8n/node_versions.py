@@ -92,6 +92,7 @@ VERSIONS = MappingProxyType(
         "pipedrive": (1,),
         "pushbullet": (1,),
         "pushover": (1,),
+        "quickChart": (1,),
         "raindrop": (1,),
         "readBinaryFile": (1,),
         "readBinaryFiles": (1,),
