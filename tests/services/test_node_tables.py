@@ -287,7 +287,9 @@ def test_an_operation_calls_what_its_parameters_say(
         ("discord", 2, BOT | {"files": {"values": [{}, {}]}}, "error", "several files"),
         ("discord", 2, BOT | {"sendTo": "user"}, "error", "Write to a channel"),
         ("discord", 2, {"resource": "member", "operation": "roleAdd"}, "error", "not carried out"),
+        ("discord", 2, BOT | {"operation": "getAll", "options": {"simplify": True}}, "note", "the whole"),
         ("mattermost", 1, {"message": "Hi"}, "warning", "which channel"),
+        ("mattermost", 1, {"resource": "channel", "operation": "members"}, "error", "only ids"),
         ("twilio", 1, {"from": "+1", "message": "Hi"}, "warning", "which number it sends to"),
         ("whatsApp", 1, WHATSAPP | {"operation": "send", "messageType": "contacts"}, "error", "contacts"),
         (
@@ -329,6 +331,23 @@ def test_lists_within_answers_are_items() -> None:
         {"ok": True, "result": {"a": 1}}
     ]
     assert items_of("discord", 2, BOT | {"operation": "deleteMessage"}, {}) == [{"success": True}]
+
+
+def test_a_list_is_narrowed_as_the_step_says() -> None:
+    """Asks Mattermost for the users of a channel, and takes the channels and bases that the step names."""
+    chosen = {"inChannel": "c", "notInTeam": "t"}
+    request_body = {"resource": "user", "operation": "getAll", "additionalFields": chosen}
+    assert call_of("mattermost", 1, request_body).query == {
+        "per_page": "60",
+        "in_channel": "c",
+        "not_in_team": "t",
+    }
+    channels = BOT | {"resource": "channel", "operation": "getAll", "options": {"filter": [0]}}
+    assert items_of("discord", 2, channels, [{"type": 0}, {"type": 2}]) == [{"type": 0}]
+    bases = {"resource": "base", "options": {"permissionLevel": ["create"]}}
+    answer = {"bases": [{"permissionLevel": "read"}, {"permissionLevel": "create"}]}
+    assert items_of("airtable", 2.1, bases, answer) == [{"permissionLevel": "create"}]
+    assert items_of("airtable", 2.1, {"resource": "base"}, answer) == answer["bases"]
 
 
 def test_a_parameter_that_is_part_of_a_path_stays_one_segment() -> None:

@@ -250,6 +250,26 @@ async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
 
 
 @on_one_engine
+async def test_a_list_in_one_answer_ends_at_the_limit(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Hands on as many objects as the step asks for where a service gives all of them at once."""
+    api = fake("discord")
+    lists = node("Channels", "discord", 2, {
+        "resource": "channel", "operation": "getAll", "limit": 2, "options": {},
+        "guildId": {"__rl": True, "mode": "id", "value": "1"},
+    })  # fmt: skip
+    async with shop_beside(database_url, clock, tmp_path, api) as shop:
+        account = await shop.connect("discord", SETTINGS["discord"])
+        named = {"accounts": {"Channels": {"integration_id": account.integration_id}}}
+        automation = await automated(shop, chain(lists), **named)
+        api.answers.append((200, [{"id": "1"}, {"id": "2"}, {"id": "3"}]))
+        run = await shop.run_and_drain(automation)
+        assert run.status is RunStatus.SUCCEEDED, run
+        assert await handed_on(shop, run, "Channels") == [{"id": "1"}, {"id": "2"}]
+
+
+@on_one_engine
 async def test_a_message_goes_to_discord_with_its_file(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:

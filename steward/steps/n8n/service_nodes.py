@@ -296,7 +296,7 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
             answer = parsed_answer(response.body.decode("utf-8", "replace"))
             items += operation.items_of(answer, fields)
             if operation.next_page is None:
-                return items
+                return items if js.is_missing(fields.value("limit")) else items[:limit]
             if limit is not None and len(items) >= limit:
                 return items[:limit]
             following = operation.next_page(answer, page_fields)

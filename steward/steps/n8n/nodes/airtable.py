@@ -33,7 +33,7 @@ _COLLECTIONS = {
             "permissionLevel",
         ]
     ),
-    "additionalOptions": frozenset(("fields", "filterByFormula", "recordId", "sort", "view")),
+    "additionalOptions": frozenset(("fields", "filterByFormula", "sort", "view")),
 }
 
 
@@ -161,6 +161,18 @@ def _listed(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     return [_flat(record) if fields.version >= 2 else record for record in records]
 
 
+def _bases(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+    """Returns the bases, with the rights that the step asks for if it names any."""
+    bases = answer.get("bases") if isinstance(answer, Mapping) else None
+    levels = fields.value("options.permissionLevel")
+    names = levels if isinstance(levels, list) else []
+    return [
+        base
+        for base in (bases if isinstance(bases, list) else [])
+        if not names or base.get("permissionLevel") in names
+    ]
+
+
 def _got(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
     return [_flat(answer) if fields.version >= 2 else answer]
 
@@ -248,7 +260,7 @@ _OPERATIONS = {
     ),
     "record.delete": _DELETE,
     "record.deleteRecord": _DELETE,
-    "base.getMany": ServiceOperation("GET", "/v0/meta/bases", items="bases", next_page=_next_page),
+    "base.getMany": ServiceOperation("GET", "/v0/meta/bases", answered=_bases, next_page=_next_page),
     "base.getSchema": ServiceOperation("GET", "", items="tables", choose_path=_schema),
 }
 _DEFAULTS = {"record": "read", "base": "getMany"}

@@ -132,6 +132,20 @@ def _channel(fields: ServiceFields) -> JsonObject:
     return {"name": fields.value("name"), "type": int(str(kind)) if str(kind).isdigit() else None, **options}
 
 
+def _channels(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+    """Returns the channels of a server, of the kinds that the step names if it names any."""
+    kinds = fields.value("options.filter")
+    names = {str(kind) for kind in kinds} if isinstance(kinds, list) else set()
+    channels = answer if isinstance(answer, list) else []
+    return [channel for channel in channels if not names or str(channel.get("type")) in names]
+
+
+def _shortened_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("options.simplify") or node.get("simplify"):
+        message = "n8n hands on a part of each object that it reads; here it is the whole. Nothing to do."
+        yield StepProblem("note", "parameter", message)
+
+
 def _next_messages(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     if not isinstance(answer, list) or len(answer) < _PAGE:
         return None
@@ -161,9 +175,12 @@ _OPERATIONS = {
     "message.deleteMessage": ServiceOperation(
         "DELETE", "/channels/{channelId}/messages/{messageId}", recipient="channelId", answered=_success
     ),
-    "message.get": ServiceOperation("GET", "/channels/{channelId}/messages/{messageId}"),
+    "message.get": ServiceOperation(
+        "GET", "/channels/{channelId}/messages/{messageId}", check=_shortened_problems
+    ),
     "message.getAll": ServiceOperation(
-        "GET", "/channels/{channelId}/messages", {"limit": lambda fields: _PAGE}, next_page=_next_messages
+        "GET", "/channels/{channelId}/messages", {"limit": lambda fields: _PAGE}, next_page=_next_messages,
+        check=_shortened_problems,
     ),
     "message.react": ServiceOperation(
         "PUT", "/channels/{channelId}/messages/{messageId}/reactions/{emoji}/@me", recipient="channelId",
@@ -171,11 +188,12 @@ _OPERATIONS = {
     ),
     "channel.create": ServiceOperation("POST", "/guilds/{guildId}/channels", _channel, recipient="name"),
     "channel.get": ServiceOperation("GET", "/channels/{channelId}"),
-    "channel.getAll": ServiceOperation("GET", "/guilds/{guildId}/channels"),
+    "channel.getAll": ServiceOperation("GET", "/guilds/{guildId}/channels", answered=_channels),
     "channel.update": ServiceOperation("PATCH", "/channels/{channelId}", _channel, recipient="channelId"),
     "channel.deleteChannel": ServiceOperation("DELETE", "/channels/{channelId}", recipient="channelId"),
     "member.getAll": ServiceOperation(
-        "GET", "/guilds/{guildId}/members", {"limit": lambda fields: _PAGE}, next_page=_next_members
+        "GET", "/guilds/{guildId}/members", {"limit": lambda fields: _PAGE}, next_page=_next_members,
+        check=_shortened_problems,
     ),
 }  # fmt: skip
 _DEFAULTS = {"channel": "create", "message": "send", "member": "getAll", "webhook": "sendLegacy"}

@@ -1,10 +1,11 @@
 """The node mattermost: messages, channels, users and reactions on the bound server."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
 
 _API = "/api/v4"
 _PAGE = 60
@@ -13,9 +14,17 @@ _NAMES = (
     "authentication resource operation channelId message attachments otherOptions userId postId teamId"
     " displayName name type options returnAll limit email emojiName resolveData sort additionalFields"
 )
+# Filters of a list of users, with the API's names.
+_USER_FILTERS = {
+    "sort": "sort",
+    "inTeam": "in_team",
+    "notInTeam": "not_in_team",
+    "inChannel": "in_channel",
+    "notInChannel": "not_in_channel",
+}
 _COLLECTIONS = {
     "otherOptions": frozenset(("make_comment",)),
-    "additionalFields": frozenset(("sort", "inTeam", "notInTeam", "inChannel", "notInChannel")),
+    "additionalFields": frozenset(_USER_FILTERS),
 }
 
 
@@ -61,7 +70,15 @@ def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str]
 
 
 def _page(fields: ServiceFields) -> dict[str, JsonValue]:
-    return {"per_page": _PAGE, **fields.options("additionalFields", "sort")}
+    chosen = fields.options("additionalFields", *_USER_FILTERS)
+    return {"per_page": _PAGE, **{_USER_FILTERS[name]: value for name, value in chosen.items()}}
+
+
+def _member_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("resolveData", True) is not False:
+        message = "It reads the person of each member, which is not carried out here: only ids are read."
+        todo = "Read the users in this channel instead, or switch “Resolve Data” off."
+        yield StepProblem("error", "parameter", f"{message} {todo}")
 
 
 _OPERATIONS = {
@@ -81,7 +98,7 @@ _OPERATIONS = {
         "POST", f"{_API}/channels/{{channelId}}/restore", recipient="channelId"
     ),
     "channel.members": ServiceOperation(
-        "GET", f"{_API}/channels/{{channelId}}/members", _page, next_page=_next_page
+        "GET", f"{_API}/channels/{{channelId}}/members", _page, next_page=_next_page, check=_member_problems
     ),
     "channel.statistics": ServiceOperation("GET", f"{_API}/channels/{{channelId}}/stats"),
     "user.getByEmail": ServiceOperation("GET", f"{_API}/users/email/{{email}}"),
