@@ -405,6 +405,9 @@ def test_a_comparison_with_earlier_runs_is_checked() -> None:
         ("googleSheets", 4.5, {"resource": "spreadsheet", "operation": "create", "sheetsUi": {"a": 1}}),
         ("wooCommerce", 1, {"resource": "product", "operation": "create", "name": "n", "imagesUi": {"a": 1}}),
         ("googleDrive", 3, {"resource": "drive", "operation": "create", "name": "x", "driveUi": {"a": 1}}),
+        # n8n leaves out the operation that is the default, which makes an object
+        ("wooCommerce", 1, {"name": "n", "additionalFields": {"regularPrice": "30"}}),
+        ("shopify", 1, {"resource": "product", "title": "t"}),
     ],
 )
 def test_an_operation_that_does_not_run_is_one_finding(

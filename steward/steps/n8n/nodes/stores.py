@@ -103,8 +103,9 @@ class StoreNode(StepType, ABC):
             words = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", words, is_operation=True)
         elif operation not in READS | {"update"}:
-            words = f"The operation “{operation[:40]}” is not supported: objects are read and updated only."
-            yield StepProblem("error", "parameter", f"{words} Remove the step.", is_operation=True)
+            words = f"The operation “{operation[:40]}” is not carried out here: objects are read and updated only."
+            words += " Remove the step, or call the store by an HTTP Request step."
+            yield StepProblem("error", "parameter", words, is_operation=True)
         if operation == "update":
             fields = node.get("updateFields", {})
             for name in fields if isinstance(fields, Mapping) else ():
@@ -191,8 +192,8 @@ class StoreNode(StepType, ABC):
 
 
 def operation_of(node: NodeDefinition) -> str:
-    """Returns the operation on the objects."""
-    return str(node.literal("operation", "get"))
+    """Returns the operation on the objects; n8n's default creates one."""
+    return str(node.literal("operation", "create"))
 
 
 def _snake(name: str) -> str:
