@@ -103,7 +103,7 @@ class StoreNode(StepType, ABC):
             words = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", words, is_operation=True)
         elif operation not in READS | {"update"}:
-            words = f"The operation “{operation[:40]}” is not carried out here: objects are read and updated only."
+            words = f"“{operation[:40]}” is not carried out here: objects are read and updated only."
             words += " Remove the step, or call the store by an HTTP Request step."
             yield StepProblem("error", "parameter", words, is_operation=True)
         if operation == "update":
