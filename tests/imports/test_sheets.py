@@ -120,6 +120,19 @@ async def test_the_row_is_the_one_that_the_step_names(
     assert rows_of(shop)[1] == ["A1", 1]
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("version", "row"), [(4.6, ["B2", 1]), (4.7, ["B2"])])
+async def test_an_empty_value_clears_a_cell_from_version_4_7_on(
+    shop: Shop, version: float, row: list[Any]
+) -> None:
+    """Leaves the cell of an empty value as it is before version 4.7, as n8n's change notes say."""
+    filled(shop)
+    value = {"row_number": 2, "Code": "B2", "Price": "={{ $json.price }}"}
+    step = sheet("update", columns={"matchingColumns": ["row_number"], "value": value})
+    await approved(shop, "return [{json: {price: ''}}]", step | {"typeVersion": version})
+    assert rows_of(shop)[1] == row
+
+
 @pytest.mark.parametrize(
     ("step", "expected"),
     [

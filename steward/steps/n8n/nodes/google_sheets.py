@@ -237,6 +237,8 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
             fields = _mapped(call, number)
             row_number = None if operation == "append" else writing.match(number, fields, operation)
             cells = columns.admit(call, number, fields, operation)
+            if _keeps_cells(call, number, operation):
+                cells = {name: value for name, value in cells.items() if not _is_empty(value)}
         except ItemFailed as failure:
             writing.effects.fail_item(number, failure.message)
             continue
@@ -248,6 +250,16 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
             writing.change(row, row.row_number)
     writing.append([row for row in written if row.row_number is None])
     return writing.effects.result(read=len(table.rows))
+
+
+def _keeps_cells(call: StepCall, number: int, operation: str) -> bool:
+    """Returns whether an empty value leaves a row's cell as it is, as in mappings before version 4.7."""
+    mode = call.params(number).text("columns.mappingMode", "defineBelow")
+    return 4 <= call.version < 4.7 and mode == "defineBelow" and operation != "append"
+
+
+def _is_empty(value: JsonValue) -> bool:
+    return js.is_missing(value) or value == ""
 
 
 @dataclass(frozen=True, slots=True)
