@@ -21,7 +21,7 @@ from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
 
 ADDRESS = "shop@shop.example"
 SESSION = "5" * 64
-ORIGINAL = {
+ORIGINAL: dict[str, Any] = {
     "id": "m1",
     "threadId": "t1",
     "labelIds": ["L1"],

@@ -21,7 +21,7 @@ from tests.imports.answers.workflows import handed_on
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService
-from tests.services.gmail import ADDRESS, Mailbox, gmail, sign_in_settings, signed_in
+from tests.services.gmail import ADDRESS, ORIGINAL, Mailbox, gmail, sign_in_settings, signed_in
 from tests.services.running import findings_of, shop_beside
 
 QUIET = {"appendAttribution": False}
@@ -95,8 +95,13 @@ async def test_a_message_is_sent_after_approval_and_its_ids_are_handed_on(
 
 
 @on_one_engine
-async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(shop: Shop, mailbox: Mailbox) -> None:
-    """Replies in the thread with its references, to everybody but the mailbox or to the sender alone."""
+async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(
+    shop: Shop, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replies in the thread with its references, to everybody but the mailbox or to the sender alone.
+
+    The sender is reached where they want replies sent.
+    """
     connection, _ = await signed_in(shop)
     more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}, "send_mode": "send"}
     reply = {
@@ -114,12 +119,16 @@ async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(shop: Shop, ma
     assert run.status is RunStatus.SUCCEEDED, run
     only = {**reply, "options": {**QUIET, "replyToSenderOnly": True}}
     await shop.run_and_drain(await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, only)), **more))
-    (message, thread), (second, _) = mailbox.sent
+    asked = {"name": "Reply-To", "value": "help@customer.example"}
+    monkeypatch.setitem(ORIGINAL["payload"], "headers", [asked, *ORIGINAL["payload"]["headers"]])
+    await shop.run_and_drain(await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, only)), **more))
+    (message, thread), (second, _), (third, _) = mailbox.sent
     assert (message["Subject"], thread) == ("Re: Where is it?", "t1")
     assert message["In-Reply-To"] == "<abc@customer.example>"
     assert message["References"] == "<first@customer.example> <abc@customer.example>"
     assert message["To"] == "Jane <jane@customer.example>, bob@customer.example"
     assert second["To"] == "Jane <jane@customer.example>"
+    assert third["To"] == "help@customer.example"
 
 
 @on_one_engine

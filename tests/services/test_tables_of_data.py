@@ -227,6 +227,16 @@ def test_a_property_is_written_as_notion_takes_it(row: dict[str, Any], value: di
     assert call.body["properties"] == {name: value, "title": {"title": text("New")}}
 
 
+def test_an_empty_address_is_left_out_if_the_step_says_so() -> None:
+    """Keeps the address that a page has if a step ignores an empty one."""
+    row = {"key": "Site|url", "urlValue": "", "ignoreIfEmpty": True}
+    given = {"operation": "update", "pageId": KNOWN_ID, "propertiesUi": {"propertyValues": [row]}}
+    assert call_of("notion", 2.2, DATABASE | given).body["properties"] == {}
+    given["propertiesUi"] = {"propertyValues": [row | {"urlValue": "https://a.example"}]}
+    filled = call_of("notion", 2.2, DATABASE | given).body["properties"]
+    assert filled == {"Site": {"url": "https://a.example"}}
+
+
 def test_blocks_are_appended_and_read() -> None:
     """Appends blocks, and reads them simplified with their text or whole."""
     rows = {

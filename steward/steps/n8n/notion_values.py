@@ -133,7 +133,8 @@ def properties_of(fields: ServiceFields) -> dict[str, JsonValue]:
         name, _, kind = row.text("key").rpartition("|")
         if not name:
             raise ItemFailed(f"The property “{kind[:60]}” has no kind. Choose it again in n8n.")
-        properties[name] = _property_value(row, kind)
+        if not (kind == "url" and row.flag("ignoreIfEmpty") and not row.text("urlValue")):
+            properties[name] = _property_value(row, kind)
     return properties
 
 

@@ -296,10 +296,11 @@ async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
 def _receivers(fields: ServiceFields, headers: Mapping[str, str], own_address: str) -> list[Mailbox]:
     """Returns the recipients of a reply, as the options choose them.
 
-    These are the senders, or the other recipients or both without the mailbox itself; the senders if nobody
-    is left.
+    These are those to whom the sender wants replies sent, or the other recipients or both without the mailbox
+    itself; the former if nobody is left.
     """
-    senders, others = _header_mailboxes(headers.get("from", "")), _header_mailboxes(headers.get("to", ""))
+    senders = _header_mailboxes(headers.get("reply-to", "")) or _header_mailboxes(headers.get("from", ""))
+    others = _header_mailboxes(headers.get("to", ""))
     if fields.flag("options.replyToSenderOnly"):
         return senders
     chosen = others if fields.flag("options.replyToRecipientsOnly") else [*senders, *others]
