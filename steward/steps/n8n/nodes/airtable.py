@@ -295,5 +295,5 @@ class AirtableNode(ServiceNode):
         if len(ids) > _MAX_UPDATES:
             raise ItemFailed(f"More than {_MAX_UPDATES} records have these values. Match more columns.")
         own = {name: value for name, value in row.items() if name != "id"}
-        records = [{"id": identity, "fields": own} for identity in ids]
+        records: list[AnyJson] = [{"id": identity, "fields": own} for identity in ids]
         return replace(prepared, body={**prepared.body, "records": records})
