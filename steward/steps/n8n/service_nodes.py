@@ -285,14 +285,11 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
         fields = _fields(call, port, index)
         prepared = operation.call(fields)
         page_fields: Mapping[str, AnyJson] = prepared.body if operation.is_query else prepared.query
-        returns_all = fields.flag("returnAll", operation.returns_all)
-        limit = None if returns_all else int(js.number(fields.value("limit") or operation.limit))
+        limit = _limit(fields, operation)
+        ask = port.query if operation.is_query else port.read
         items: list[dict[str, AnyJson]] = []
         for _ in range(MAX_PAGES):
-            if operation.is_query:
-                response = await port.query(prepared.path, page_fields)
-            else:
-                response = await port.read(prepared.path, page_fields)
+            response = await ask(prepared.path, page_fields)
             answer = parsed_answer(response.body.decode("utf-8", "replace"))
             items += operation.items_of(answer, fields)
             if operation.next_page is None:
@@ -306,6 +303,13 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
         raise ItemFailed(f"The list has more than {MAX_PAGES} pages. Limit it.")
 
     return await read_each_item(call, read)
+
+
+def _limit(fields: ServiceFields, operation: ServiceOperation) -> int | None:
+    """Returns the most objects that a step reads, or None for all."""
+    if fields.flag("returnAll", operation.returns_all):
+        return None
+    return int(js.number(fields.value("limit") or operation.limit))
 
 
 def parsed_answer(text: str) -> AnyJson:

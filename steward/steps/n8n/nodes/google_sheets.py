@@ -164,17 +164,26 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     for number in range(len(call.items)):
         params = call.params(number)
         filters = _filters(params)
-        any_ = params.text("combineFilters", default_combination(call.version)) == "OR"
-        matching_rows = [row for row in rows if _fits(row, filters, one_is_enough=any_)]
-        if filters and _takes_first(params, call.version):
-            matching_rows = matching_rows[:1]
-        if filters and call.version < 3 and not matching_rows:
-            matching_rows = [{}]  # these versions output an item for every lookup
+        matching_rows = _found(rows, filters, params, call.version) if filters else rows
         call.budget.add(*matching_rows)
         out += [Item(_unnumbered(row, call.version), paired_with(number)) for row in matching_rows]
         if not filters:
             break  # a read without filters happens only once
     return NodeResult([out], counts=Counts(read=len(rows)))
+
+
+def _found(
+    rows: Sequence[dict[str, JsonValue]],
+    filters: Sequence[tuple[str, AnyJson]],
+    params: Params,
+    version: float,
+) -> Sequence[dict[str, JsonValue]]:
+    """Returns the rows that an item looks up."""
+    any_ = params.text("combineFilters", default_combination(version)) == "OR"
+    found = [row for row in rows if _fits(row, filters, one_is_enough=any_)]
+    if version < 3 and not found:
+        return [{}]  # these versions output an item for every lookup
+    return found[:1] if _takes_first(params, version) else found
 
 
 def _takes_first(params: Params, version: float) -> bool:
@@ -205,8 +214,6 @@ def _unnumbered(row: dict[str, JsonValue], version: float) -> dict[str, JsonValu
 
 
 def _fits(row: JsonObject, filters: Sequence[tuple[str, JsonValue]], *, one_is_enough: bool) -> bool:
-    if not filters:
-        return True
     fits = [js.text(row.get(column, "")) == js.text(value) for column, value in filters]
     return any(fits) if one_is_enough else all(fits)
 
@@ -307,7 +314,6 @@ class _Writing:
         params = self.call.params(number)
         names = _columns_to_match(params)
         known = {**self.call.items[number].json, **row, **_key_of(params, self.call.version)}
-        values = [known.get(name) for name in names]
         if "row_number" in names:
             return whole_number(Params(known), "row_number", 0)
         heads = self.columns.present
@@ -315,15 +321,12 @@ class _Writing:
             return None
         if not all(name in heads for name in names):
             raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
+        wanted = [(name, known.get(name)) for name in names]
         for sheet_row in self.table.rows:
-            if sheet_row.number < self.area.first_data_row:
-                continue
-            present = _row(heads, sheet_row.cells)
-            if all(
-                js.text(present.get(name, "")) == js.text(value)
-                for name, value in zip(names, values, strict=True)
-            ):
-                return sheet_row.number
+            if sheet_row.number >= self.area.first_data_row:
+                present = _row(heads, sheet_row.cells)
+                if _fits(present, wanted, one_is_enough=False):
+                    return sheet_row.number
         return None
 
     def change(self, row: _Row, row_number: int) -> None:
