@@ -12,7 +12,8 @@ import pytest
 from playwright.async_api import Browser, async_playwright, expect
 
 from tests.source import ROOT
-from tests.web.looking import BROWSER, FLAGS, OpenPage, look
+from tests.web.looking import BROWSER, FLAGS, OpenPage, Size, look
+from tests.web.profiles import Profiles
 from tests.web.site import WebSite, open_web_site
 
 Look = Callable[..., Awaitable[OpenPage]]
@@ -43,9 +44,10 @@ def built() -> None:
 
 @pytest.fixture(scope="session")
 async def browser(built: None) -> AsyncIterator[Browser]:
-    """Provides one Chromium for all tests of this process; each test has its own profile."""
+    """Provides one Chromium for all tests of this process; each test has empty profiles."""
     async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=str(BROWSER), args=FLAGS)
+        flags = [*FLAGS, "--process-per-site"]  # see tests/web/profiles.py
+        opened = await playwright.chromium.launch(executable_path=str(BROWSER), args=flags)
         yield opened
         await opened.close()
 
@@ -57,21 +59,36 @@ async def web(built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         yield site
 
 
+@pytest.fixture(scope="session")
+def profiles(browser: Browser, web: WebSite) -> Profiles:
+    """Provides the profiles that tests on the shared service use one after the other."""
+    return Profiles(browser, web)
+
+
 @pytest.fixture
-async def looking(browser: Browser, web: WebSite) -> AsyncIterator[Look]:
+async def looking(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
     """Provides a function that opens a page as one of the users.
 
-    At the end it asserts that the browser reported nothing.
+    At the end it asserts that the browser reported nothing. A page with a theme or zone of its own has a fresh
+    profile, as has one whose test is about code that the browser does not have yet (`fresh`); all others have an
+    emptied one.
     """
-    opened: list[OpenPage] = []
+    opened: list[tuple[OpenPage, Size | None]] = []
 
-    async def open_page(name: str | None, **options: Any) -> OpenPage:
-        seen = await look(browser, web, name, **options)
-        opened.append(seen)
-        return seen
+    async def open_page(
+        name: str | None, *, size: Size = "desk", fresh: bool = False, **options: Any
+    ) -> OpenPage:
+        if not fresh and options.keys() <= {"cookie"}:
+            opened.append((await profiles.open_page(name, size=size, **options), size))
+        else:
+            opened.append((await look(profiles.browser, web, name, size=size, **options), None))
+        return opened[-1][0]
 
     yield open_page
-    for seen in opened:
-        await seen.context.close()
+    for seen, size in opened:
+        if size is None:
+            await seen.context.close()
+        else:
+            await profiles.empty(seen.context, size)
     await web.archive_automations()
-    assert [report for seen in opened for report in seen.reports] == []
+    assert [report for seen, _ in opened for report in seen.reports] == []

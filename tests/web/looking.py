@@ -258,17 +258,10 @@ async def _at_widths(
     return faults
 
 
-async def look(
-    browser: Browser,
-    web: WebSite,
-    name: str | None,
-    *,
-    size: Size = "desk",
-    theme: Theme = "light",
-    zone: str = "Europe/Berlin",
-    cookie: str | None = None,
-) -> OpenPage:
-    """Opens a fresh browser profile signed in as this user, or as nobody, and collects its reports."""
+async def new_profile(
+    browser: Browser, *, size: Size = "desk", theme: Theme = "light", zone: str = "Europe/Berlin"
+) -> BrowserContext:
+    """Creates a fresh browser profile."""
     width, height = SIZES[size]
     context = await browser.new_context(
         viewport={"width": width, "height": height},
@@ -276,16 +269,29 @@ async def look(
         color_scheme=theme,
         timezone_id=zone,
         locale="en-GB",
-        extra_http_headers={"X-Forwarded-For": web.address()},
     )
     context.set_default_timeout(60_000)
     await context.add_init_script(_TELL_POLICY)
+    return context
+
+
+async def sign_in(page: Page, web: WebSite, name: str | None, *, cookie: str | None = None) -> OpenPage:
+    """Makes the page's profile that of this user, or of nobody, and begins to collect the page's reports."""
+    await page.context.set_extra_http_headers({"X-Forwarded-For": web.address()})
     if name is not None:
         value = cookie or (await web.session_of(name)).cookie
-        await context.add_cookies([{"name": "steward", "value": value, "url": web.origin}])
-    seen = OpenPage(await context.new_page(), context, web.origin)
+        await page.context.add_cookies([{"name": "steward", "value": value, "url": web.origin}])
+    seen = OpenPage(page, page.context, web.origin)
     seen.listen()
     return seen
+
+
+async def look(
+    browser: Browser, web: WebSite, name: str | None, *, cookie: str | None = None, **options: Any
+) -> OpenPage:
+    """Opens a page as this user in a fresh profile with these options of `new_profile`."""
+    context = await new_profile(browser, **options)
+    return await sign_in(await context.new_page(), web, name, cookie=cookie)
 
 
 @cache

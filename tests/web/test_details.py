@@ -87,7 +87,7 @@ async def test_one_button_starts_an_import_and_a_network_that_returns_mends_a_sc
     looking: Look, way: type[Hand]
 ) -> None:
     """An organization without imports has one button; a screen loads once the network is back."""
-    seen = await looking("keeper", size=way.size)
+    seen = await looking("keeper", size=way.size, fresh=True)
     page = seen.page
     await seen.open("/imports")
     await expect(page.get_by_role("button", name="Import a workflow")).to_have_count(1)
