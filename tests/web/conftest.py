@@ -44,9 +44,10 @@ def built() -> None:
 
 @pytest.fixture(scope="session")
 async def browser(built: None) -> AsyncIterator[Browser]:
-    """Provides one Chromium for all tests of this process; each test has empty profiles."""
+    """Provides one Chromium for all tests of this process; whose profiles are empty for each test."""
     async with async_playwright() as playwright:
-        flags = [*FLAGS, "--process-per-site"]  # see tests/web/profiles.py
+        # Pages of a profile share a process (tests/web/profiles.py); the browser's own draws them.
+        flags = [*FLAGS, "--process-per-site", "--in-process-gpu"]
         opened = await playwright.chromium.launch(executable_path=str(BROWSER), args=flags)
         yield opened
         await opened.close()
@@ -69,9 +70,8 @@ def profiles(browser: Browser, web: WebSite) -> Profiles:
 async def looking(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
     """Provides a function that opens a page as one of the users.
 
-    At the end it asserts that the browser reported nothing. A page with a theme or zone of its own has a fresh
-    profile, as has one whose test is about code that the browser does not have yet (`fresh`); all others have an
-    emptied one.
+    At the end it asserts that the browser reported nothing. Profiles are emptied ones of earlier tests; those
+    with a theme or zone of their own are fresh, and so is that of a test which needs empty caches (`fresh`).
     """
     opened: list[tuple[OpenPage, Size | None]] = []
 

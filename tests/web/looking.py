@@ -37,6 +37,9 @@ FLAGS = [
 ]
 # Every look of the long run (`make soak`), or what differs from screen to screen and theme to theme.
 LONG = os.environ.get("WEB_LOOKS") == "all"
+# What the commit looks at of what the long run looks at in full.
+PHONE_OR_BOTH: tuple[Size, ...] = ("desk", "phone") if LONG else ("phone",)
+THEMES_ON_A_PHONE: tuple[Theme, ...] = ("light", "dark") if LONG else ("light",)
 # The browser writes an error for every answer that is a refusal; the refusal itself is shown by the page.
 _ANSWERED = "Failed to load resource: the server responded with a status of"
 _LOST = "net::ERR_CONNECTION_REFUSED"
@@ -172,11 +175,13 @@ class OpenPage:
         faults = [f"{name}: {fault}" for fault in await self.layout_faults()]
         return faults + await self.audit_themes(name, pictures=True)
 
-    async def audit_themes(self, name: str, *, pictures: bool = False) -> list[str]:
-        """Returns what axe finds in the page at its present size, in light and dark."""
+    async def audit_themes(
+        self, name: str, *, themes: tuple[Theme, ...] = ("light", "dark"), pictures: bool = False
+    ) -> list[str]:
+        """Returns what axe finds in the page at its present size, in these themes."""
         faults: list[str] = []
         turn = "(on) => document.documentElement.classList.toggle('dark', on)"
-        for theme in ("light", "dark"):
+        for theme in themes:
             await self.page.evaluate(turn, theme == "dark")
             audit = await self.audit(colours=theme == "dark" and not LONG)
             faults += [f"{name}, {theme}: {fault}" for fault in audit]

@@ -27,8 +27,8 @@ async def _answer_with_nothing(route: Route) -> None:
 class Profiles:
     """The emptied profiles of one site.
 
-    A blank page of each stays open and opens the others: they share its process (`--process-per-site`), in which
-    the browser has compiled the app.
+    A blank page of each stays open and opens the others: they share its process (`--process-per-site`), in
+    which the browser has compiled the app.
     """
 
     browser: Browser
@@ -36,7 +36,9 @@ class Profiles:
     _blank: dict[Size, list[Page]] = field(default_factory=lambda: {"desk": [], "phone": []})
     _used: dict[BrowserContext, Page] = field(default_factory=dict)
 
-    async def open_page(self, name: str | None, *, size: Size = "desk", cookie: str | None = None) -> OpenPage:
+    async def open_page(
+        self, name: str | None, *, size: Size = "desk", cookie: str | None = None
+    ) -> OpenPage:
         """Opens a page of an empty profile that is signed in as this user, or as nobody."""
         if self._blank[size]:
             blank = self._blank[size].pop()

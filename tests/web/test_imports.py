@@ -14,7 +14,7 @@ from tests.imports.exports import chain, code, node
 from tests.imports.shopify_flow.flows import FLOW, began, flow, http, task
 from tests.web.calendars import read_automation
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage, Size
+from tests.web.looking import PHONE_OR_BOTH, OpenPage, Size
 from tests.web.shops import sheet
 from tests.web.site import WebSite
 from tests.web.workflows import IMPORTS, morning, store_import
@@ -167,7 +167,7 @@ async def test_an_import_that_cannot_run_names_its_steps_and_stays_off(looking: 
     await expect(page.get_by_role("link", name="Odd one")).to_have_count(0)
 
 
-@pytest.mark.parametrize("size", ["desk", "phone"])
+@pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_the_verdict_says_how_many_steps_run_and_from_where(
     looking: Look, web: WebSite, size: Size
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import Size
+from tests.web.looking import PHONE_OR_BOTH, Size
 from tests.web.shops import written
 from tests.web.site import WebSite
 
@@ -36,7 +36,7 @@ async def test_help_opens_at_what_explains_the_screen(looking: Look, size: Size)
     await expect(page.get_by_role("heading", name="The calendar")).to_be_focused()
 
 
-@pytest.mark.parametrize("size", ["desk", "phone"])
+@pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_set_up_counts_matches_before_anything_is_written(
     looking: Look, web: WebSite, size: Size
 ) -> None:

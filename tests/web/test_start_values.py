@@ -13,7 +13,7 @@ from playwright.async_api import expect
 
 from tests.imports.exports import chain, code
 from tests.web.conftest import Look
-from tests.web.looking import Size
+from tests.web.looking import PHONE_OR_BOTH, Size
 from tests.web.site import WebSite
 from tests.web.workflows import IMPORTS, store_import
 
@@ -47,7 +47,7 @@ async def _automation(web: WebSite, name: str, trigger: str, script: str, **para
     return str(automation["automation"]["id"])
 
 
-@pytest.mark.parametrize("size", ["desk", "phone"])
+@pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_a_webhook_is_started_with_the_fields_that_its_steps_read(
     looking: Look, web: WebSite, size: Size
 ) -> None:
@@ -86,7 +86,7 @@ async def test_a_webhook_is_started_with_the_fields_that_its_steps_read(
     assert run["mode"] == "live"
 
 
-@pytest.mark.parametrize("size", ["desk", "phone"])
+@pytest.mark.parametrize("size", PHONE_OR_BOTH)
 async def test_a_form_says_at_its_fields_what_is_wrong_and_loses_nothing(
     looking: Look, web: WebSite, size: Size
 ) -> None:
