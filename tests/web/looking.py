@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,7 +40,6 @@ FLAGS = [
 LONG = os.environ.get("WEB_LOOKS") == "all"
 # What the commit looks at of what the long run looks at in full.
 PHONE_OR_BOTH: tuple[Size, ...] = ("desk", "phone") if LONG else ("phone",)
-THEMES_ON_A_PHONE: tuple[Theme, ...] = ("light", "dark") if LONG else ("light",)
 # The browser writes an error for every answer that is a refusal; the refusal itself is shown by the page.
 _ANSWERED = "Failed to load resource: the server responded with a status of"
 _LOST = "net::ERR_CONNECTION_REFUSED"
@@ -55,6 +55,38 @@ _FOLLOW = """(path) => {
     document.body.append(link);
     link.click();
     link.remove();
+}"""
+# Axe, which judges the contrast of up to three texts of each style, or of every text. A style is a text's
+# colour, size and weight, with the classes and backgrounds of it and of what is around it.
+_AUDIT = """async (every) => {
+    const styles = new Map(), texts = new Map();
+    const style = (one) => {
+        if (!one) return '';
+        if (!styles.has(one)) {
+            const { backgroundColor, backgroundImage, opacity } = getComputedStyle(one);
+            const own = [one.tagName, one.getAttribute('class'), backgroundColor, backgroundImage, opacity];
+            styles.set(one, `${style(one.parentElement)}|${own}`);
+        }
+        return styles.get(one);
+    };
+    const holdsText = (one) => one.matches('input, select, textarea')
+        || [...one.childNodes].some((part) => part.nodeType === Node.TEXT_NODE && part.data.trim());
+    const all = [...document.body.querySelectorAll('*')].filter((one) => !every && holdsText(one));
+    for (const one of all.filter((one) => one.checkVisibility({ visibilityProperty: true }))) {
+        const { color, fontSize, fontWeight } = getComputedStyle(one);
+        const key = [style(one), color, fontSize, fontWeight].join();
+        texts.set(key, [...(texts.get(key) ?? []), one]);
+    }
+    const judged = [...texts.values()].flatMap((alike) => alike.slice(0, 3));
+    for (const one of judged) one.setAttribute('data-judged', '');
+    axe.configure({ rules: [{ id: 'color-contrast', selector: every ? '*' : '[data-judged]' }] });
+    const options = { resultTypes: ['violations'], preload: false, selectors: false };
+    const { violations } = await axe.run(document, options);
+    for (const one of judged) one.removeAttribute('data-judged');
+    return violations
+        .filter((fault) => ['serious', 'critical'].includes(fault.impact) || fault.id === 'region')
+        .flatMap((fault) => fault.nodes.map((node) =>
+            `${fault.id}: ${node.html.slice(0, 160)} ${node.failureSummary}`));
 }"""
 _TWO_FRAMES = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 _CELLS = """() => [...document.querySelectorAll('main td, main th')]
@@ -129,22 +161,15 @@ class OpenPage:
             yield size
             assert await self.page.evaluate("document.documentElement.scrollWidth") <= width, size
 
-    async def audit(self, *, colours: bool = False) -> list[str]:
-        """Returns what axe finds serious, critical or outside of landmarks; `colours`: contrast only.
+    async def audit(self) -> list[str]:
+        """Returns what axe finds serious, critical or outside of landmarks.
 
-        See docs/design/web.md#accessibility.
+        See docs/design/web.md#accessibility and docs/decisions/0288-contrast-is-judged-by-sample.md.
         """
         if not await self.page.evaluate("() => 'axe' in window"):
             await self.page.evaluate(_axe())
-        rules = {"runOnly": ["color-contrast"]} if colours else {}
-        axe_options = {"resultTypes": ["violations"], "preload": False, **rules}
-        record: dict[str, Any] = await self.page.evaluate("(asked) => axe.run(document, asked)", axe_options)
-        return [
-            f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
-            for fault in record["violations"]
-            if fault["impact"] in ("serious", "critical") or fault["id"] == "region"
-            for node in fault["nodes"]
-        ]
+        faults: list[str] = await self.page.evaluate(_AUDIT, LONG)
+        return faults
 
     async def layout_faults(
         self, widths: tuple[int, ...] = (360, 768, 1280), *, cells: bool = False
@@ -165,26 +190,24 @@ class OpenPage:
         return faults
 
     async def check_looks(self, name: str) -> list[str]:
-        """Returns the faults of the page in light and dark; `SCREENSHOTS` also stores pictures of it.
-
-        What does not depend on colours is checked once; the long run (`WEB_LOOKS=all`) checks everything in
-        both themes.
-        """
+        """Returns the faults of the page's layout and themes; `SCREENSHOTS` also stores pictures of it."""
         # Colours that are still fading are nobody's.
         await self.page.emulate_media(reduced_motion="reduce")
         faults = [f"{name}: {fault}" for fault in await self.layout_faults()]
         return faults + await self.audit_themes(name, pictures=True)
 
-    async def audit_themes(
-        self, name: str, *, themes: tuple[Theme, ...] = ("light", "dark"), pictures: bool = False
-    ) -> list[str]:
-        """Returns what axe finds in the page at its present size, in these themes."""
+    async def audit_themes(self, name: str, *, pictures: bool = False) -> list[str]:
+        """Returns what axe finds in the page at its present size, in light or in dark.
+
+        Which of them follows from the seed of the random order; the long run (`WEB_LOOKS=all`) takes both.
+        """
         faults: list[str] = []
         turn = "(on) => document.documentElement.classList.toggle('dark', on)"
-        for theme in themes:
+        themes: tuple[Theme, ...] = ("light", "dark")
+        is_long = LONG or "SCREENSHOTS" in os.environ
+        for theme in themes if is_long else (random.choice(themes),):
             await self.page.evaluate(turn, theme == "dark")
-            audit = await self.audit(colours=theme == "dark" and not LONG)
-            faults += [f"{name}, {theme}: {fault}" for fault in audit]
+            faults += [f"{name}, {theme}: {fault}" for fault in await self.audit()]
             if pictures:
                 await self._picture(f"{name}-{theme}")
         await self.page.evaluate(turn, False)
