@@ -81,16 +81,7 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await page.get_by_role("dialog").get_by_label("Owner").check()
     await page.get_by_role("button", name="Change role").click()
     await expect(row).to_contain_text("Owner")
-    # Whatever an earlier test has left.
-    owner = await web.session_of("owner")
-    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
-    await guest.open("/organization")
-    await guest.page.get_by_label("Workflows may send without approval").uncheck()
-    await guest.page.get_by_role("button", name="Save the organization").click()
-    await expect(guest.page.get_by_text("The organization is saved").first).to_be_visible()
-    organization = (await owner.call("GET", "/app/organization"))["organization"]
-    assert organization["send_without_approval"] is False
-    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
+    await _forbids_unapproved_sends(guest, web)
 
     await page.get_by_role("button", name="Change A Guest").click()
     await page.get_by_role("button", name="Remove", exact=True).click()
@@ -102,7 +93,22 @@ async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: 
     await expect(guest.page.get_by_role("cell", name="approver@shop.example")).to_have_count(0)
     await page.get_by_role("button", name="Bring back A Guest").click()
     await expect(row).to_contain_text("Active")
+    owner = await web.session_of("owner")
     await owner.call("POST", f"/app/people/{await _id(web, 'guest@shop.example')}/deactivate", {})
+
+
+async def _forbids_unapproved_sends(seen: OpenPage, web: WebSite) -> None:
+    """Unchecks the setting of the organization, and sets it again."""
+    # Whatever an earlier test has left.
+    owner = await web.session_of("owner")
+    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
+    await seen.open("/organization")
+    await seen.page.get_by_label("Workflows may send without approval").uncheck()
+    await seen.page.get_by_role("button", name="Save the organization").click()
+    await expect(seen.page.get_by_text("The organization is saved").first).to_be_visible()
+    organization = (await owner.call("GET", "/app/organization"))["organization"]
+    assert organization["send_without_approval"] is False
+    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
 
 
 async def _id(web: WebSite, email: str) -> int:
