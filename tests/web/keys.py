@@ -7,13 +7,21 @@ from playwright.async_api import Locator, Page, expect
 MAX_TABS = 120
 
 
+# Null once the page has drawn the element anew.
+_HAS_FOCUS = "(one) => one.isConnected ? one === document.activeElement : null"
+
+
 async def tab_to(page: Page, target: Locator) -> None:
     """Presses Tab until the element has the focus; fails if it is never reached."""
-    await target.wait_for()
+    element = await target.element_handle()
     for _ in range(MAX_TABS):
-        if await target.evaluate("(one) => one === document.activeElement"):
+        has_focus = await element.evaluate(_HAS_FOCUS)
+        if has_focus:
             return
-        await page.keyboard.press("Tab")
+        if has_focus is None:
+            element = await target.element_handle()
+        else:
+            await page.keyboard.press("Tab")
     raise AssertionError(f"Tab does not lead to {target}")
 
 
