@@ -21,28 +21,28 @@ async def _run_sandbox(args: CliArgs) -> None:
         raise CommandFailed("invalid", f"--slow: {error}.") from error
     try:
         serve.refuse_production()
-        bound = serve.listening(options.host, options.port)
+        listening = serve.listening(options.host, options.port)
     except RuntimeError as error:
         raise CommandFailed("production", str(error)) from error
     except OSError as error:
         message = f"{options.host}:{options.port} cannot be listened on: {error.strerror}."
         raise CommandFailed("cannot_serve", message) from error
-    with bound:
-        platforms = create(options.seed, serve.address(bound), slow=slow)
+    with listening:
+        platforms = create(options.seed, serve.address(listening), slow=slow)
         stop = stop_on_signals()
-        async with serve.mail_beside(platforms, bound) as described:
-            serving = serve.server(platforms, lambda: args.ready(described), own_signals=False)
-            await _until(serving, bound, stop)
+        async with serve.mail_beside(platforms, listening) as facts:
+            serving = serve.server(platforms, lambda: args.ready(facts), own_signals=False)
+            await _until(serving, listening, stop)
 
 
-async def _until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Event) -> None:
+async def _until(server: uvicorn.Server, listening: socket.socket, stop: asyncio.Event) -> None:
     """Serves the fake platforms until `stop`."""
-    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
     waiting = asyncio.create_task(stop.wait())
     await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
     server.should_exit = True
     await serving
-    waiting.cancel()
 
 
 COMMANDS = [

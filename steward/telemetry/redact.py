@@ -92,7 +92,15 @@ def without_credentials(text: str) -> str:
 
 @lru_cache(maxsize=_KEPT_FORMS)
 def forms(value: str) -> frozenset[str]:
-    """Returns the forms of a secret in text: plain, base64 at any offset, URL-, HTML-, JSON-escaped."""
+    """Returns the forms of a secret in text, kept for the last thousand secrets.
+
+    See docs/decisions/0311-forms-of-secrets-are-kept.md.
+    """
+    return _made_forms(value)
+
+
+def _made_forms(value: str) -> frozenset[str]:
+    """Returns the forms of a secret: plain, base64 at any offset, URL-, HTML-, JSON-escaped."""
     variants = {quote(value, safe=""), quote(value), quote_plus(value)}
     variants |= {_PERCENT.sub(lambda match: match[0].lower(), variant) for variant in variants}
     for text in {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}:
@@ -130,7 +138,7 @@ class SecretRegister:
             if value in self._variants_by_secret:
                 self._variants_by_secret.move_to_end(value)
                 continue
-            self._variants_by_secret[value] = tuple(forms(value))
+            self._variants_by_secret[value] = tuple(_made_forms(value))
             for form in self._variants_by_secret[value]:
                 self._by_end.setdefault(form[-_SHORTEST:], []).append(form)
             if len(self._variants_by_secret) > _MAX_SECRETS:
