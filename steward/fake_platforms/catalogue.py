@@ -44,13 +44,13 @@ def _aged(shop: FakeShop, row: Row, created_at: datetime) -> None:
 
 def fill(shop: FakeShop, seed: int, start: datetime) -> None:
     """Fills an empty shop; all dates count back from `start`."""
-    shop.load(_filled(shop.url, seed, start))
+    shop.load(_filled(shop.url, shop.zone.key, seed, start))
 
 
 @lru_cache(maxsize=4)
-def _filled(url: str, seed: int, start: datetime) -> bytes:
+def _filled(url: str, zone: str, seed: int, start: datetime) -> bytes:
     """Returns the data of a filled shop; making it takes ten times as long as loading it."""
-    shop = FakeShop(url, lambda: start)
+    shop = FakeShop(url, lambda: start, zone=zone)
     for name in ("Uncategorized", *_CATEGORIES):
         terms.add(shop, "categories", {"name": name})
     for name in _TAGS:

@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import httpx
@@ -29,11 +29,11 @@ ANSWERS = ("", "sqlite", "", "My Shop", "Europe/Berlin", "owner@example.com", ""
 _CURL = re.compile(r"^  (TOKEN=|RUN=|curl )", re.M)
 
 
-@pytest.fixture
-async def demo(tmp_path: Path) -> AsyncIterator[Running]:
-    """The demo, as its command starts it."""
-    words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port(2)))
-    running = await start_forked(*words, env={})
+@pytest.fixture(scope="module")
+async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """The demo, as its command starts it, for all tests of this file."""
+    folder = tmp_path_factory.mktemp("demo")
+    running = await start_forked("demo", "--dir", str(folder), "--port", str(free_port(2)), env={})
     yield running
     assert await running.stop() == 0
 
@@ -96,24 +96,26 @@ async def run_of_curl(demo: Running, folder: Path) -> str:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="SKIPPED LOUDLY: curl is not here")
-@needs_build
-async def test_programs_and_calls_of_the_documents_run_against_a_demo(demo: Running, tmp_path: Path) -> None:
-    """Both clients' programs test each automation; the demo's own lines log in, start and follow a run."""
-    folders = [tmp_path / name for name in ("python", "typescript", "curl")]
-    for folder in folders:
-        folder.mkdir()
-    python, typescript, answer = await asyncio.gather(
-        runs_of_python(demo, folders[0]), runs_of_typescript(demo, folders[1]), run_of_curl(demo, folders[2])
-    )
+async def test_the_lines_that_the_demo_prints_log_in_and_start_and_follow_a_run(
+    demo: Running, tmp_path: Path
+) -> None:
+    """The last of the three lines shows the run that the second one started, a test."""
+    run = json.loads(await run_of_curl(demo, tmp_path))
+    assert (run["success"], run["data"]["run"]["mode"]) == (True, "test")
+
+
+@pytest.mark.parametrize("runs", [runs_of_python, pytest.param(runs_of_typescript, marks=needs_build)])
+async def test_the_program_of_a_client_runs_against_a_demo(
+    demo: Running, tmp_path: Path, runs: Callable[[Running, Path], Awaitable[str]]
+) -> None:
+    """Each client's program tests each automation and prints each step."""
+    output = await runs(demo, tmp_path)
     names = {automation["name"] for automation in demo.facts["automations"]}
     assert len(names) == 3
-    for output in (python, typescript):
-        lines = output.splitlines()
-        done = {name for name in names if any(line.startswith(f"{name} succeeded") for line in lines)}
-        assert done == names, output
-        assert len(lines) > len(names), "each step is told"
-    run = json.loads(answer)
-    assert (run["success"], run["data"]["run"]["mode"]) == (True, "test")
+    lines = output.splitlines()
+    done = {name for name in names if any(line.startswith(f"{name} succeeded") for line in lines)}
+    assert done == names, output
+    assert len(lines) > len(names), "each step is printed"
 
 
 async def test_an_installation_begins_as_the_guide_for_operators_says(tmp_path: Path) -> None:

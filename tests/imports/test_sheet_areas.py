@@ -83,11 +83,11 @@ def found(version: float, **options: Any) -> dict[str, Any]:
     return sheet("read", filtersUI=filters, options=options) | {"typeVersion": version}
 
 
-def both(version: float, **more: Any) -> dict[str, Any]:
+def both(version: float, **parameters: Any) -> dict[str, Any]:
     """Returns a step with two filters, each of which another row matches."""
     rows = [{"lookupColumn": "Code", "lookupValue": "A1"}, {"lookupColumn": "Price", "lookupValue": "2"}]
     options = {"returnAllMatches": "returnAllMatches"} if version < 4.5 else {}
-    step = sheet("read", filtersUI={"values": rows}, options=options, **more)
+    step = sheet("read", filtersUI={"values": rows}, options=options, **parameters)
     return step | {"typeVersion": version}
 
 

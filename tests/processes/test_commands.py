@@ -9,6 +9,7 @@ import resource
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,9 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
             assert await eventually(is_logged)
     finally:
         assert await first.stop() == 0
+    stored_facts = (tmp_path / "demo" / "demo.json").read_bytes()
     assert await _printed_by_demo(*words) == f"{in_words(first.facts)}\n"
+    assert (tmp_path / "demo" / "demo.json").read_bytes() == stored_facts
     third = await start_forked(*words, "--reset", env={})
     assert await third.stop() == 0
     assert third.facts["credential"] != first.facts["credential"]
@@ -193,9 +196,13 @@ async def _printed_by_demo(*words: str) -> str:
         *(sys.executable, "-m", "steward", *words), env=environ({}), stdout=asyncio.subprocess.PIPE
     )
     assert child.stdout is not None
-    text = await asyncio.wait_for(child.stdout.readuntil(b"Stop with Ctrl-C.\n"), LONGEST)
-    child.terminate()
-    assert await child.wait() == 0
+    try:
+        text = await asyncio.wait_for(child.stdout.readuntil(b"Stop with Ctrl-C.\n"), LONGEST)
+    finally:
+        with suppress(ProcessLookupError):
+            child.terminate()
+        exit_code = await child.wait()
+    assert exit_code == 0
     return text.decode()
 
 
@@ -216,9 +223,11 @@ async def _logged_in(client: httpx.AsyncClient, facts: Mapping[str, Any]) -> dic
 async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
     """Gives two sandboxes with the same seed the same keys. See docs/design/fake-platforms.md#process."""
     words = ("sandbox", "--port", "0", "--seed", "7")
-    process, other = [await start_forked(*words, env={}) for _ in range(2)]
-    assert process.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
-    assert [await process.stop(), await other.stop()] == [0, 0]
+    program = await start(*words, env={})  # with another hash seed than what is forked
+    forked = await start_forked(*words, env={})
+    keys = [process.facts["woocommerce"]["consumer_key"] for process in (program, forked)]
+    assert [await process.stop() for process in (program, forked)] == [0, 0]
+    assert keys[0] == keys[1]
 
 
 async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> None:

@@ -344,10 +344,10 @@ def test_settings_that_come_to_nothing_are_told(
 def test_connections_of_a_kind_that_n8n_does_not_have_are_told() -> None:
     """Warns of connections that are no output; those of AI parts are an error."""
     export = chain(node("A", "noOp", 1, {}), node("B", "noOp", 1, {}))
-    for kind, told in (("error", ("warning", "parameter")), ("ai_tool", ("error", "ai_node"))):
+    for kind, expected in (("error", ("warning", "parameter")), ("ai_tool", ("error", "ai_node"))):
         export["connections"]["A"] = {kind: [[{"node": "B", "type": "main", "index": 0}]]}
         findings = [finding for finding in read_value(export).findings if finding.step == "A"]
-        assert [(str(finding.level), finding.code) for finding in findings] == [told]
+        assert [(str(finding.level), finding.code) for finding in findings] == [expected]
 
 
 def test_a_connection_to_an_input_that_is_not_there_is_told() -> None:
