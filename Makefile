@@ -396,7 +396,7 @@ rolling: $(DEV) postgres $(READABLE) ## processes of two releases change places 
 fleet: $(DEV) postgres .cache/fleet/site/patroni .cache/fleet/host_clock.so $(if $(findstring patroni-3,$(ARGS)),.cache/fleet/debian/usr/lib/python3/dist-packages/patroni) ## fail-overs in network namespaces, as root: FAILOVERS=20 (ARGS="--kind network", disk or clock: other faults; ARGS=--flap: every 20 s; ARGS=--asynchronous and ARGS=--patroni-3 must fail)
 	@$(PY) -m tests.fleet --failovers $(or $(FAILOVERS),20) $(ARGS) 2>.cache/fleet/log.txt
 
-soak: $(DEV) postgres ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")
+soak: $(DEV) $(WEB) postgres browser ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")
 	@$(PY) -m tests.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 # Records and operations of the Python client, from the operations the service has: never committed.

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, async_playwright, expect
 
 from tests.source import ROOT
 from tests.web.looking import BROWSER, FLAGS, OpenPage, Size, look
-from tests.web.profiles import Profiles
+from tests.web.profiles import Profiles, close
 from tests.web.site import WebSite, open_web_site
 
 Look = Callable[..., Awaitable[OpenPage]]
@@ -44,7 +44,7 @@ def built() -> None:
 
 @pytest.fixture(scope="session")
 async def browser(built: None) -> AsyncIterator[Browser]:
-    """Provides one Chromium for all tests of this process; whose profiles are empty for each test."""
+    """Provides one Chromium for all tests of this process. Tests reuse its profiles, emptied in between."""
     async with async_playwright() as playwright:
         # Pages of a profile share a process (tests/web/profiles.py); the browser's own draws them.
         flags = [*FLAGS, "--process-per-site", "--in-process-gpu"]
@@ -71,7 +71,8 @@ async def looking(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
     """Provides a function that opens a page as one of the users.
 
     At the end it asserts that the browser reported nothing. Profiles are emptied ones of earlier tests; those
-    with a theme or zone of their own are fresh, and so is that of a test which needs empty caches (`fresh`).
+    with a theme or zone of their own are fresh. A test asks for a fresh one (`fresh=True`) if it needs empty
+    caches, or adds scripts, functions, handlers of events or a location to the whole profile: these stay.
     """
     opened: list[tuple[OpenPage, Size | None]] = []
 
@@ -87,8 +88,9 @@ async def looking(profiles: Profiles, web: WebSite) -> AsyncIterator[Look]:
     yield open_page
     for seen, size in opened:
         if size is None:
-            await seen.context.close()
+            await close(seen.context)
         else:
             await profiles.empty(seen.context, size)
     await web.archive_automations()
+    await web.allow_unapproved_sends()
     assert [report for seen, _ in opened for report in seen.reports] == []

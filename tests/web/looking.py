@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -38,7 +37,7 @@ FLAGS = [
 ]
 # Every look of the long run (`make soak`), or what differs from screen to screen and theme to theme.
 LONG = os.environ.get("WEB_LOOKS") == "all"
-# What the commit looks at of what the long run looks at in full.
+# Both sizes in the long run, a phone otherwise.
 PHONE_OR_BOTH: tuple[Size, ...] = ("desk", "phone") if LONG else ("phone",)
 # The browser writes an error for every answer that is a refusal; the refusal itself is shown by the page.
 _ANSWERED = "Failed to load resource: the server responded with a status of"
@@ -56,33 +55,37 @@ _FOLLOW = """(path) => {
     link.click();
     link.remove();
 }"""
-# Axe, which judges the contrast of up to three texts of each style, or of every text. A style is a text's
-# colour, size and weight, with the classes and backgrounds of it and of what is around it.
-_AUDIT = """async (every) => {
+# Axe, with all of its rules or with these, which judges the contrast of every text or of up to three texts
+# of each style. A style is a text's colour, size and weight, with the classes and backgrounds of it and of
+# what is around it.
+_AUDIT = """async ([rules, judgesEveryText]) => {
     const styles = new Map(), texts = new Map();
-    const style = (one) => {
-        if (!one) return '';
-        if (!styles.has(one)) {
-            const { backgroundColor, backgroundImage, opacity } = getComputedStyle(one);
-            const own = [one.tagName, one.getAttribute('class'), backgroundColor, backgroundImage, opacity];
-            styles.set(one, `${style(one.parentElement)}|${own}`);
+    const styleOf = (element) => {
+        if (!element) return '';
+        if (!styles.has(element)) {
+            const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element);
+            const names = [element.tagName, element.getAttribute('class')];
+            const own = [...names, backgroundColor, backgroundImage, opacity];
+            styles.set(element, `${styleOf(element.parentElement)}|${own}`);
         }
-        return styles.get(one);
+        return styles.get(element);
     };
-    const holdsText = (one) => one.matches('input, select, textarea')
-        || [...one.childNodes].some((part) => part.nodeType === Node.TEXT_NODE && part.data.trim());
-    const all = [...document.body.querySelectorAll('*')].filter((one) => !every && holdsText(one));
-    for (const one of all.filter((one) => one.checkVisibility({ visibilityProperty: true }))) {
-        const { color, fontSize, fontWeight } = getComputedStyle(one);
-        const key = [style(one), color, fontSize, fontWeight].join();
-        texts.set(key, [...(texts.get(key) ?? []), one]);
+    const holdsText = (element) => element.matches('input, select, textarea')
+        || [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    const elements = judgesEveryText ? [] : [...document.body.querySelectorAll('*')].filter(holdsText);
+    for (const element of elements) {
+        if (!element.checkVisibility({ visibilityProperty: true })) continue;
+        const { color, fontSize, fontWeight } = getComputedStyle(element);
+        const key = [styleOf(element), color, fontSize, fontWeight].join();
+        texts.set(key, [...(texts.get(key) ?? []), element]);
     }
-    const judged = [...texts.values()].flatMap((alike) => alike.slice(0, 3));
-    for (const one of judged) one.setAttribute('data-judged', '');
-    axe.configure({ rules: [{ id: 'color-contrast', selector: every ? '*' : '[data-judged]' }] });
+    const sample = [...texts.values()].flatMap((alike) => alike.slice(0, 3));
+    for (const element of sample) element.setAttribute('data-judged', '');
+    const selector = judgesEveryText ? '*' : '[data-judged]';
+    axe.configure({ rules: [{ id: 'color-contrast', selector }] });
     const options = { resultTypes: ['violations'], preload: false, selectors: false };
-    const { violations } = await axe.run(document, options);
-    for (const one of judged) one.removeAttribute('data-judged');
+    const { violations } = await axe.run(document, rules ? { ...options, runOnly: rules } : options);
+    for (const element of sample) element.removeAttribute('data-judged');
     return violations
         .filter((fault) => ['serious', 'critical'].includes(fault.impact) || fault.id === 'region')
         .flatMap((fault) => fault.nodes.map((node) =>
@@ -161,14 +164,14 @@ class OpenPage:
             yield size
             assert await self.page.evaluate("document.documentElement.scrollWidth") <= width, size
 
-    async def audit(self) -> list[str]:
-        """Returns what axe finds serious, critical or outside of landmarks.
+    async def audit(self, rules: tuple[str, ...] | None = None) -> list[str]:
+        """Returns what axe finds serious, critical or outside of landmarks, by all of its rules or by these.
 
         See docs/design/web.md#accessibility and docs/decisions/0288-contrast-is-judged-by-sample.md.
         """
         if not await self.page.evaluate("() => 'axe' in window"):
             await self.page.evaluate(_axe())
-        faults: list[str] = await self.page.evaluate(_AUDIT, LONG)
+        faults: list[str] = await self.page.evaluate(_AUDIT, [rules, LONG])
         return faults
 
     async def layout_faults(
@@ -197,17 +200,17 @@ class OpenPage:
         return faults + await self.audit_themes(name, pictures=True)
 
     async def audit_themes(self, name: str, *, pictures: bool = False) -> list[str]:
-        """Returns what axe finds in the page at its present size, in light or in dark.
+        """Returns what axe finds in the page at its present size, in light and dark.
 
-        Which of them follows from the seed of the random order; the long run (`WEB_LOOKS=all`) takes both.
+        Of its rules, contrast alone depends on the theme: dark is checked for it alone, except in the long
+        run (`WEB_LOOKS=all`).
         """
         faults: list[str] = []
         turn = "(on) => document.documentElement.classList.toggle('dark', on)"
-        themes: tuple[Theme, ...] = ("light", "dark")
-        is_long = LONG or "SCREENSHOTS" in os.environ
-        for theme in themes if is_long else (random.choice(themes),):
+        for theme in ("light", "dark"):
             await self.page.evaluate(turn, theme == "dark")
-            faults += [f"{name}, {theme}: {fault}" for fault in await self.audit()]
+            rules = ("color-contrast",) if theme == "dark" and not LONG else None
+            faults += [f"{name}, {theme}: {fault}" for fault in await self.audit(rules)]
             if pictures:
                 await self._picture(f"{name}-{theme}")
         await self.page.evaluate(turn, False)

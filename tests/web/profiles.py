@@ -3,9 +3,10 @@
 See docs/decisions/0304-tests-empty-and-reuse-browser-profiles.md.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from playwright.async_api import Browser, BrowserContext, Page, Route
+from playwright.async_api import Browser, BrowserContext, Error, Page, Route
 
 from tests.web.looking import OpenPage, Size, new_profile, sign_in
 from tests.web.site import WebSite
@@ -13,7 +14,9 @@ from tests.web.site import WebSite
 _HAS_OWN_CLOCK = "() => !String(setTimeout).includes('[native code]')"
 _FORGET = """async () => {
     localStorage.clear();
-    for (const { name } of await indexedDB.databases()) indexedDB.deleteDatabase(name);
+    for (const { name } of await indexedDB.databases()) await new Promise((onsuccess, onerror) => {
+        Object.assign(indexedDB.deleteDatabase(name), { onsuccess, onerror, onblocked: onerror });
+    });
     for (const worker of await navigator.serviceWorker?.getRegistrations() ?? []) await worker.unregister();
     for (const name of await globalThis.caches?.keys() ?? []) await caches.delete(name);
 }"""
@@ -21,6 +24,12 @@ _FORGET = """async () => {
 
 async def _answer_with_nothing(route: Route) -> None:
     await route.fulfill(body="", content_type="text/html")
+
+
+async def close(context: BrowserContext) -> None:
+    """Closes a profile, also one whose browser has ended."""
+    with suppress(Error):
+        await context.close()
 
 
 @dataclass
@@ -51,13 +60,25 @@ class Profiles:
         return await sign_in(page, self.web, name, cookie=cookie)
 
     async def empty(self, context: BrowserContext, size: Size) -> None:
-        """Takes a profile back: closes its pages and removes what they have left."""
+        """Takes a profile back: closes its pages and removes what they have left.
+
+        A profile that cannot be emptied is closed.
+        """
+        try:
+            blank = await self._emptied(context)
+        except Error:
+            blank = None
+        if blank is None:
+            await close(context)
+        else:
+            self._blank[size].append(blank)
+
+    async def _emptied(self, context: BrowserContext) -> Page | None:
+        """Returns the blank page that stays of an emptied profile; None if its clock was replaced."""
         await context.set_offline(False)
-        blank = self._used.pop(context, None)
-        if await (blank or context.pages[0]).evaluate(_HAS_OWN_CLOCK):  # which cannot be taken away again
-            await context.close()
-            return
-        blank = blank or await self._open_blank(context)
+        blank = self._used.pop(context, None) or await self._open_blank(context)
+        if await blank.evaluate(_HAS_OWN_CLOCK):  # which cannot be taken away again
+            return None
         for page in context.pages:
             if page != blank:
                 await page.close()
@@ -65,7 +86,7 @@ class Profiles:
         await context.clear_cookies()
         await context.clear_permissions()
         await blank.evaluate(_FORGET)
-        self._blank[size].append(blank)
+        return blank
 
     async def _open_blank(self, context: BrowserContext) -> Page:
         blank = await context.new_page()

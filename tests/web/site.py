@@ -108,6 +108,11 @@ class WebSite:
             # Anyone who is slower, this or the service, the next test's own automations are not these.
             assert answer.status_code in (200, 409), answer.text
 
+    async def allow_unapproved_sends(self) -> None:
+        """Sets what a new organization has: workflows may send without approval."""
+        owner = await self.session_of("owner")
+        await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
+
     async def run(self, automation: str, key: str, mode: str = "live") -> dict[str, Any]:
         """Starts a run by hand and returns it once it waits or has ended."""
         owner = await self.session_of("owner")

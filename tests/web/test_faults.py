@@ -78,17 +78,17 @@ async def _screens(web: WebSite) -> dict[str, str]:
     }
 
 
-# Screens of lists; the words are of what the tests always have. The first three at each commit, all in the
-# long run.
+# Screens of lists; the words are of what the tests always have. The first three with each commit,
+# all in the long run.
 LISTS = {
     "/": "Last 7 days",
-    "/connections": "Last good contact",
-    "/account/notifications": "Quiet hours",
-    "/automations": "Comes back",
     "/runs": "Comes back",
     "/approvals": "Comes back",
+    "/automations": "Comes back",
+    "/connections": "Last good contact",
     "/people": "visitor@shop.example",
     "/organization/closed-times": "Open now.",
+    "/account/notifications": "Quiet hours",
 }
 
 
@@ -112,7 +112,10 @@ async def test_screens_that_failed_fill_once_the_service_is_back(looking: Look, 
 async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
     looking: Look, web: WebSite
 ) -> None:
-    """Each screen asks to sign in again (401), then says how long it waits (429), and loads by itself."""
+    """Screens ask to sign in again (401), then say how long they wait (429), and load by themselves.
+
+    These are the screens of records, and the overview, runs and approvals; in the long run all lists.
+    """
     screens = await _screens(web) | dict(islice(LISTS.items(), None if LONG else 3))
     seen = await looking("approver")
     page = seen.page

@@ -50,8 +50,6 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     """An export is stored, bound and run. See docs/design/web.md#plan-graph."""
     account = await sheet(web, "sheet-prices")
     await sheet(web, "sheet-log")
-    owner = await web.session_of("owner")
-    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
     member = await web.session_of("member")
     imports = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
     seen = await looking("member")

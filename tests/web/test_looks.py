@@ -173,6 +173,27 @@ async def test_main_screens_are_sound_on_a_phone(looking: Look, web: WebSite) ->
     assert faults == []
 
 
+async def test_pale_texts_are_found_in_both_themes(looking: Look) -> None:
+    """An audit that judges contrast by sample finds each of two pale texts, in light and in dark.
+
+    See docs/decisions/0288-contrast-is-judged-by-sample.md.
+    """
+    seen = await looking("member")
+    await seen.page.emulate_media(reduced_motion="reduce")
+    await seen.open("/account")
+    labels = ("Current password", "New password again")
+    for label in labels:
+        # A grey with a contrast of less than 4.5 to the backgrounds of both themes.
+        pale = "(label) => { label.style.color = '#797979'; }"
+        await seen.page.get_by_text(label, exact=True).evaluate(pale)
+    faults = await seen.audit_themes("account")
+    expected = [(theme, label) for theme in ("light", "dark") for label in labels]
+    assert len(faults) == len(expected), faults
+    for fault, (theme, label) in zip(faults, expected, strict=True):
+        assert fault.startswith(f"account, {theme}: color-contrast: ")
+        assert label in fault
+
+
 async def _low_targets(seen: OpenPage, name: str) -> list[str]:
     return [f"{name}: {fault}" for fault in await seen.page.evaluate(_LOW_TARGETS)]
 

@@ -51,7 +51,7 @@ async def _refuse(route: Route) -> None:
 
 
 async def test_a_profile_is_empty_again_for_the_next_test(profiles: Profiles) -> None:
-    """Storage, cookies, permissions, routes, scripts and emulated media of one test do not reach the next."""
+    """Storage, cookies, permissions, routes and emulated media of one test do not reach the next."""
     first = await profiles.open_page("member")
     before = await _state(first)
     await first.page.evaluate(_LEAVE)

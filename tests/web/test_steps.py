@@ -39,8 +39,6 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     Interface statements: 9 plan_version.
     """
     prices, log = await sheet(web, "sheet-prices"), await sheet(web, "sheet-log")
-    owner = await web.session_of("owner")
-    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
     automation = await _create_unbound(web, logged("Rows"), "Rows")
     seen = await looking("member")
     page = seen.page

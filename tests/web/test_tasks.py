@@ -136,8 +136,6 @@ async def test_an_automation_is_set_up_from_a_template_and_tried(
 async def test_a_workflow_is_imported_and_run(looking: Look, web: WebSite, way: type[Hand]) -> None:
     """From an exported file to a finished live run. See docs/design/web.md#imports."""
     account = await sheet(web, "sheet-prices")
-    owner = await web.session_of("owner")
-    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
     name = f"Imported by {way.__name__}"
     seen = await looking("member", size=way.size)
     page, hand = seen.page, way(seen.page)
