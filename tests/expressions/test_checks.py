@@ -30,6 +30,7 @@ TEMPLATES = {
     "={{ $now.setLocale('de').toRelative() }}": [("locale_fallback", "warning", False, 20)],
     "={{ btoa($json.a) + $json.btoa(1) + $json.escape('ä') }}": [("expression_feature", "warning", False, 5)],
     "={{ new URL($json.a).host }}": [("expression_feature", "warning", False, 9)],
+    "={{ ({ double(x) { return Number(x) }, *all(f) { yield f(1) } }).double(2) }}": [],
     "={{ (function twice(f, [g]) { const { h } = $json; return f(g(h(2))) + Number(twice) })(x => x) }}": [],
     "={{ $now.setLocale('de').toFormat('LLLL') + (5).toLocaleString('en-GB') }}": [],
     "={{ x => x / 2 / 3 }}": [],
@@ -68,6 +69,9 @@ SCRIPTS = {
         "error",
         "warning",
     ],
+    "const url = require('url'); return items.map(url => url.parse);": [],
+    "const url = require('url'); return items.map((url) => url.parse);": [],
+    "const url = require('url'); return url.parse($json.url);": ["error", "warning"],
     "return new Function('a', 'return a')(1);": ["error"],
     "return [x instanceof Function, $json.Function(1)];": ["warning"],
     "const cheerio = require('cheerio'); const x = require(name); return [];": ["error", "error"],
@@ -127,6 +131,13 @@ async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
     for (text, expected), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
         assert [problem.level for problem in problems] == expected, text
     assert checked.scripts[-1] == ()
+
+
+async def test_members_of_many_modules_are_found_in_time(evaluator: Evaluator) -> None:
+    """Reads a script once for all modules that it loads."""
+    text = "".join(f"const u{number} = require('util'); u{number}.format();" for number in range(3000))
+    checked = await evaluator.check(CheckRequest(scripts=[Script(f"{text} u7.inspect()", ScriptMode.ALL)]))
+    assert [problem.level for problem in checked.scripts[0]] == ["error"]
 
 
 async def test_nested_calls_are_followed_in_time(evaluator: Evaluator) -> None:

@@ -239,7 +239,16 @@ ERROR_TEXTS = {
     "(1).toFixed(101)": "toFixed() digits argument must be between 0 and 100",
     "new URL('https://1.2.3.256')": "Invalid URL",
     "atob('%')": "Invalid character",
-    "throw new TypeError('not a function at all')": "not a function at all",
+    "const [a] = o.none": "object null is not iterable (cannot read property Symbol(Symbol.iterator))",
+    "o.gone[Symbol.iterator]": ("undefined is not iterable (cannot read property Symbol(Symbol.iterator))"),
+    "o?.a()": "o?.a is not a function",
+    "'x'.repeat(-1)": "Invalid count value: -1",
+    "throw new TypeError('not a function')": "not a function",
+    "const Kind = TypeError; throw Kind(\"'price' is read-only\")": "'price' is read-only",
+    "throw new RangeError('empty array')": "empty array",
+    "throw new ReferenceError('cart is not initialized')": "cart is not initialized",
+    "throw new URIError('bad')": "bad",
+    "throw Object.freeze(new Error('frozen'))": "frozen",
     "JSON.parse('')": "Unexpected end of JSON input",
     "JSON.parse(o.gone)": '"undefined" is not valid JSON',
     "JSON.parse('Here it is: {}')": "Unexpected token 'H', \"Here it is: {}\" is not valid JSON",
@@ -251,6 +260,9 @@ ERROR_TEXTS = {
     ),
     "JSON.parse('{\"a\":1,}')": (
         "Expected double-quoted property name in JSON at position 7 (line 1 column 8)"
+    ),
+    'JSON.parse(\'["a\\\\n\\\\u00e9", 12.5e3 , -0, {"b" : x}]\')': (
+        'Unexpected token \'x\', ..."0, {"b" : x}]" is not valid JSON'
     ),
     "JSON.parse('[1, 2')": (
         "Expected ',' or ']' after array element in JSON at position 5 (line 1 column 6)"
@@ -274,11 +286,65 @@ async def test_caught_errors_have_the_texts_of_node(evaluator: Evaluator, world:
     assert dict(zip(ERROR_TEXTS, texts, strict=True)) == ERROR_TEXTS
 
 
+# What QuickJS says where the code that failed, or what it wrote to, is not certain.
+UNCERTAIN_ERRORS = {
+    "$json.n.a($json.n.toFixed(1))": "not a function",
+    "$json.toString($json.n?.())": "not a function",
+    "(function () { 'use strict'; frozen.x = 2 })()": "'x' is read-only",
+    "Object.assign(frozen, { x: 2 })": "'x' is read-only",
+}
+
+
 async def test_an_error_whose_place_is_not_certain_names_no_code(evaluator: Evaluator, world: World_) -> None:
     """Of several calls that may have failed none is named."""
-    text = "try { $json.n.a($json.n.toFixed(1)) } catch (error) { return { text: error.message } }"
+    pieces = "\n".join(
+        f"try {{ {code} }} catch ({{ message }}) {{ texts.push(message) }}" for code in UNCERTAIN_ERRORS
+    )
+    text = f"const texts = [], frozen = Object.freeze({{ x: 1 }});\n{pieces}\nreturn {{ texts }};"
     result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
-    assert result.items[0].json == {"text": "not a function"}
+    assert result.items[0].json == {"texts": list(UNCERTAIN_ERRORS.values())}
+
+
+async def test_a_catch_clause_may_take_errors_apart(evaluator: Evaluator, world: World_) -> None:
+    """A pattern of a catch clause gets the text of Node.js too, and lines keep their numbers."""
+    text = "try { null.x } catch ({\n message, name = '',\n}) {\n throw new Error(`${name}: ${message}`) }"
+    with pytest.raises(CodeFailed, match=r"^TypeError: Cannot read .* \(reading 'x'\) \[line 4\]$"):
+        await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+
+
+async def test_errors_of_scripts_are_what_they_were(evaluator: Evaluator, world: World_) -> None:
+    """Classes of errors keep names, prototypes and stacks; an error that cannot be changed stays as it is."""
+    text = """
+        const methods = { catch() { return 1 }, other: { catch({ a }, b) { return a + b } } };
+        class Late extends TypeError {
+            constructor(text) { super(text); Error.captureStackTrace(this, Late); }
+        }
+        const late = new Late('empty array'), made = RangeError('x', { cause: 1 });
+        const firstLine = (error) => error.stack.split('\\n')[0].replace(/\\d+\\)/, ')');
+        let kept;
+        try {
+            try { null.x } catch (error) { Object.freeze(error); throw error }
+        } catch (error) { kept = error.message }
+        return {
+            kinds: [Late, TypeError, Error].map((kind) => late instanceof kind),
+            others: [made instanceof RangeError, made instanceof TypeError],
+            names: [late.name, RangeError.name, made.cause, Object.keys(made).length],
+            same: [TypeError.prototype.constructor === TypeError, Object.getPrototypeOf(TypeError) === Error],
+            lines: [late, made].map(firstLine),
+            kept,
+            methods: [methods.catch(), methods.other.catch({ a: 1 }, 2), typeof globalThis.let],
+        };
+    """
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    assert result.items[0].json == {
+        "kinds": [True, True, True],
+        "others": [True, False],
+        "names": ["TypeError", "RangeError", 1, 0],
+        "same": [True, True],
+        "lines": ["    at <anonymous> (<input>:8:)"] * 2,
+        "kept": "Cannot read properties of null (reading 'x')",
+        "methods": [1, 3, "undefined"],
+    }
 
 
 async def test_bytes_are_made_of_what_writes_them(evaluator: Evaluator, world: World_) -> None:
@@ -288,11 +354,21 @@ async def test_bytes_are_made_of_what_writes_them(evaluator: Evaluator, world: W
         const nameOf = (value) => { try { Buffer.from(value) } catch (error) { return error.name } };
         const host = new URL('http://0x7f.1/').host, old = unescape(escape('ä '));
         const odd = JSON.parse('[1]', (key, value) => value);
-        return { made, failed: [5, {}, null].map(nameOf), host, old, odd };
+        const { buffer } = Uint8Array.from([104, 101, 108]);
+        const parts = [Buffer.from(buffer, 1, 2), Buffer.from(buffer, 2), Buffer.from(buffer)].map(String);
+        const plain = ['YQ==', 'YWI=', 'YWJj'].map(atob);
+        return { made, failed: [5, {}, null].map(nameOf), host, old, odd, parts, plain };
     """
     result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
-    expected = {"made": "hé", "failed": ["TypeError"] * 3, "host": "127.0.0.1", "old": "ä ", "odd": [1]}
-    assert result.items[0].json == expected
+    assert result.items[0].json == {
+        "made": "hé",
+        "failed": ["TypeError"] * 3,
+        "host": "127.0.0.1",
+        "old": "ä ",
+        "odd": [1],
+        "parts": ["el", "l", "hel"],
+        "plain": ["a", "ab", "abc"],
+    }
 
 
 async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, world: World_) -> None:

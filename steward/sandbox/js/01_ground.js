@@ -11,7 +11,7 @@ const AsyncFunction = (async () => {}).constructor;
 const { parse, stringify } = JSON;
 const { hasOwn, keys: keysOf, freeze, isFrozen } = Object;
 const { isInteger } = Number;
-const { apply } = Reflect;
+const { apply, construct, getPrototypeOf, set: setMember } = Reflect;
 const isList = Array.isArray;
 
 /** An expression error: it fails the item, where any other error inside comes to undefined. */

@@ -129,8 +129,9 @@ const opened = (tokens, close) => tokens[close].partner ?? -1;
 
 const BEFORE_BRACKET = new Set(['if', 'while', 'for', 'with', 'switch', 'catch']);
 
-/** The token at which the operand of a dot begins: `$json.a` of `!$json.a.isEmpty()`; -1 if it is not known. */
-const operandOf = (tokens, dot) => {
+/** The token at which the operand of a dot begins: `$json.a` of `!$json.a.isEmpty()`; -1 if it is not known, or where
+ * the chain has `?.` and `optional` does not allow it: the rest of such a chain is left out where it finds nothing. */
+const operandOf = (tokens, dot, optional = false) => {
   let index = dot - 1;
   while (index >= 0) {
     const { kind, text } = tokens[index];
@@ -146,8 +147,8 @@ const operandOf = (tokens, dot) => {
     }
     if (kind === 'open' || (kind === 'template' && text[0] === '}')) return -1;
     const before = tokens[index - 1];
-    if (before?.text === '?.') return -1; // the rest of such a chain is left out where it finds nothing
-    if (before?.text !== '.' || before.kind !== 'sign') return before?.text === 'new' ? index - 1 : index;
+    if (before?.text === '?.' && !optional) return -1;
+    if (!isMember(tokens, index)) return before?.text === 'new' ? index - 1 : index;
     index -= 2;
   }
   return -1;

@@ -41,13 +41,17 @@ const toBase64 = (bytes) => {
   return text;
 };
 
+const B64_VALUES = Array.from({ length: 128 }, (_, code) => B64.indexOf(code === 45 ? '+' : code === 95 ? '/' : String.fromCharCode(code)));
+const PADDING = 61; // code of “=”
+
 const fromBase64 = (text) => {
   const bytes = [];
   let held = 0;
   let bits = 0;
-  for (const sign of text) {
-    if (sign === '=') break;
-    const value = B64.indexOf(sign === '-' ? '+' : sign === '_' ? '/' : sign);
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    if (code === PADDING) break;
+    const value = code < 128 ? B64_VALUES[code] : -1;
     if (value < 0) continue;
     held = (held << 6) | value;
     bits += 6;

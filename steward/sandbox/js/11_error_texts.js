@@ -2,12 +2,12 @@
 
 // Texts of the engine, each with the text that Node.js has: a text, or a function of the match and of where it was thrown.
 const ERROR_TEXTS = [
-  [/^cannot read property 'Symbol\.iterator' of (null|undefined)$/, ([, value], place) => `${place.expression() ?? value} is not iterable${place.expression() === null ? NO_ITERATOR : ''}`],
+  [/^cannot read property 'Symbol\.iterator' of (null|undefined)$/, ([, value], place) => notIterable(value, place)],
   [/^cannot read property '(.*)' of (null|undefined)$/s, ([, name, value]) => `Cannot read properties of ${value} (reading '${name}')`],
   [/^cannot set property '(.*)' of (null|undefined)$/s, ([, name, value]) => `Cannot set properties of ${value} (setting '${name}')`],
   [/^not a (?:function|constructor)$/, (match, place) => place.called()],
   [/^value is not iterable$/, (match, place) => withCode(place.expression(), 'is not iterable')],
-  [/^'.*' is read-only$/, 'Assignment to constant variable.'],
+  [/^'.*' is read-only$/, (match, place) => (place.assignsVariable() ? 'Assignment to constant variable.' : null)],
   [/^(\S+) is not initialized$/, ([, name]) => `Cannot access '${name}' before initialization`],
   [/^Date value is NaN$/, 'Invalid time value'],
   [/^empty array$/, 'Reduce of empty array with no initial value'],
@@ -18,9 +18,12 @@ const ERROR_TEXTS = [
   [/^regexp must have the 'g' flag$/, (match, place) => `String.prototype.${place.native} called with a non-global RegExp argument`],
   [/^invalid number of digits$/, (match, { native }) => `${native}() ${native === 'toPrecision' ? 'argument must be between 1' : native === 'toFixed' ? 'digits argument must be between 0' : 'argument must be between 0'} and 100`],
 ];
-const NO_ITERATOR = ' (cannot read property Symbol(Symbol.iterator))';
 const MALFORMED_ADDRESS = 'URI malformed';
 
+const notIterable = (value, place) => {
+  const code = place.expression();
+  return code === null ? `${value === 'null' ? 'object null' : value} is not iterable (cannot read property Symbol(Symbol.iterator))` : `${code} is not iterable`;
+};
 const withCode = (code, rest) => (code === null ? null : `${code} ${rest}`);
 
 /** Where an error was thrown: a token of the script that the engine compiled. */
@@ -55,6 +58,7 @@ class ThrownPlace {
   calls() {
     let end = this.index + 1;
     while (this.tokens[end]?.text === '[' && this.tokens[end].partner > end) end = this.tokens[end].partner + 1;
+    if (this.tokens[end]?.text === '?.') return [];
     const calls = this.tokens[end]?.text === '(' ? [end] : [];
     for (let index = this.index - 1; index >= 0; index -= 1) {
       const { text, partner } = this.tokens[index];
@@ -73,19 +77,24 @@ class ThrownPlace {
   called() {
     const calls = this.calls();
     if (calls.length !== 1) return null;
-    let start = operandOf(this.tokens, calls[0]);
+    let start = operandOf(this.tokens, calls[0], true);
     const made = this.tokens[start]?.text === 'new';
     if (made) start += 1;
     if (this.tokens[start]?.kind !== 'word') return null;
     const code = this.quoted(start, calls[0]);
     return code === null || (made && code.includes('(')) ? null : `${code} is not a ${made ? 'constructor' : 'function'}`;
   }
-  /** The chain of names that is read here, null where the expression is another one. */
+  /** Whether a variable is assigned here, and not a member. */
+  assignsVariable() {
+    return !'.['.includes(this.tokens[this.index + 1]?.text ?? '.');
+  }
+  /** The chain of names that is iterated here, null where the expression is another one. */
   expression() {
     let start = this.index;
     if (this.tokens[start - 1]?.text === '.') start = operandOf(this.tokens, start - 1);
     const [pattern, before] = [this.tokens[start - 2]?.text, this.tokens[start - 1]?.text];
-    if (this.tokens[start]?.kind !== 'word' || (before === 'of' && ']}'.includes(pattern))) return null;
+    const isIterated = before === '...' || (before === 'of' && !']}'.includes(pattern));
+    if (this.tokens[start]?.kind !== 'word' || !isIterated) return null; // the engine names what it read last
     let end = this.index + 1;
     while ('.?.'.includes(this.tokens[end]?.text || 'x') || this.tokens[end - 1].text.endsWith('.') || (this.tokens[end]?.partner > end && '[('.includes(this.tokens[end].text))) {
       end = this.tokens[end].partner > end ? this.tokens[end].partner + 1 : end + 1;
@@ -93,7 +102,7 @@ class ThrownPlace {
     return /^[)\];,]?$/.test(this.tokens[end]?.text ?? '') ? this.quoted(start, end)?.replaceAll('(...)', '') ?? null : null; // Node.js leaves calls out here
   }
 }
-const NO_PLACE = { called: () => null, expression: () => null, native: '' };
+const NO_PLACE = { called: () => null, expression: () => null, assignsVariable: () => false, native: '' };
 
 /** Where in a compiled script an error was thrown, as far as the first lines of its stack say. */
 const placeOf = (script, error) => {
@@ -128,22 +137,50 @@ const placeAt = (script, at) => {
   return script.tokens[low]?.at === at ? new ThrownPlace(script.tokens, low) : NO_PLACE;
 };
 
-const ENGINE_ERRORS = [TypeError, RangeError, ReferenceError, SyntaxError, URIError];
+const ENGINE_ERRORS = [TypeError, RangeError, ReferenceError, SyntaxError, URIError].map((kind) => kind.prototype);
+
+/** Errors that scripts make themselves: they keep their texts. */
+const scriptErrors = new WeakSet();
+const { captureStackTrace } = Error;
+const scriptError = (kind, args, newTarget, trap) => {
+  const error = construct(kind, args, newTarget);
+  captureStackTrace(error, trap); // without the calls here
+  scriptErrors.add(error);
+  return error;
+};
+const ERROR_TRAPS = {
+  construct: (kind, args, newTarget) => scriptError(kind, args, newTarget, ERROR_TRAPS.construct),
+  apply: (kind, self, args) => scriptError(kind, args, kind, ERROR_TRAPS.apply),
+};
+for (const kind of [Error, EvalError, TypeError, RangeError, ReferenceError, SyntaxError, URIError]) {
+  const visible = new Proxy(kind, ERROR_TRAPS);
+  hide(Engine, kind.name, visible);
+  hide(kind.prototype, 'constructor', visible);
+  if (visible !== Error) Object.setPrototypeOf(kind, Error);
+}
+
+const { repeat } = String.prototype;
+hide(String.prototype, 'repeat', function repeatText(count) {
+  if (count < 0 || count === Infinity) throw new RangeError(`Invalid count value: ${count}`);
+  return apply(repeat, this, [count]);
+});
+Object.defineProperty(String.prototype.repeat, 'name', { value: 'repeat' });
 
 /** Gives an error of the engine the text that Node.js has for it, and returns the error. */
 const worded = (script, error) => {
-  if (!(error instanceof Error) || !ENGINE_ERRORS.some((kind) => error.constructor === kind) || !hasOwn(error, 'message')) return error;
-  const { message: text } = error;
-  let found = error instanceof URIError && error.stack?.includes('(native)') ? MALFORMED_ADDRESS : null;
-  for (let index = 0; index < ERROR_TEXTS.length && found === null; index += 1) {
-    const match = ERROR_TEXTS[index][0].exec(text);
-    if (match) found = typeof ERROR_TEXTS[index][1] === 'function' ? ERROR_TEXTS[index][1](match, placeOf(script, error)) : ERROR_TEXTS[index][1];
+  if (!(error instanceof Error) || scriptErrors.has(error) || !ENGINE_ERRORS.includes(getPrototypeOf(error)) || !hasOwn(error, 'message')) return error;
+  const { message: engineText } = error;
+  let nodeText = error instanceof URIError && error.stack?.includes('(native)') ? MALFORMED_ADDRESS : null;
+  for (let index = 0; index < ERROR_TEXTS.length && nodeText === null; index += 1) {
+    const match = ERROR_TEXTS[index][0].exec(engineText);
+    if (match) nodeText = typeof ERROR_TEXTS[index][1] === 'function' ? ERROR_TEXTS[index][1](match, placeOf(script, error)) : ERROR_TEXTS[index][1];
   }
-  if (found !== null) error.message = found;
+  if (nodeText !== null) setMember(error, 'message', nodeText);
   return error;
 };
 
 const WORDED = '$worded$';
+const CAUGHT = '$caught$';
 
 /** A script whose catch clauses word what they catch, with its tokens and where its lines begin; `opening`: how many
  * characters stand before it on its first line. */
@@ -151,9 +188,13 @@ const scriptWording = (text, tokens, opening) => {
   let code = '';
   let from = 0;
   tokens.forEach((token, index) => {
-    const [open, name, close, body] = tokens.slice(index + 1, index + 5);
-    if (token.kind !== 'word' || token.text !== 'catch' || isMember(tokens, index) || open?.text !== '(' || name?.kind !== 'word' || close?.text !== ')' || body?.text !== '{') return;
-    code += `${text.slice(from, body.at + 1)}${WORDED}(${name.text});`;
+    const open = tokens[index + 1];
+    const parts = tokens[index + 2];
+    if (token.kind !== 'word' || token.text !== 'catch' || isMember(tokens, index) || open?.text !== '(' || tokens[open.partner + 1]?.text !== '{') return;
+    const [close, body] = [tokens[open.partner], tokens[open.partner + 1]];
+    if (parts === close || close !== tokens[(parts.partner ?? index + 2) + 1]) return; // a method of that name
+    if (parts.kind === 'word') code += `${text.slice(from, body.at + 1)}${WORDED}(${parts.text});`;
+    else code += `${text.slice(from, open.at + 1)}${CAUGHT}${text.slice(close.at, body.at + 1)}let ${text.slice(open.at + 1, close.at)} = ${WORDED}(${CAUGHT});`;
     from = body.at + 1;
   });
   code += text.slice(from);

@@ -1,6 +1,7 @@
 // What is said of a text that is no JSON, as Node.js words it.
 
 const isDigit = (sign) => sign >= '0' && sign <= '9';
+const [BLANKS, DIGITS, PLAIN_SIGNS] = [/[ \t\n\r]*/y, /[0-9]*/y, /[^"\\\0-\x1f]*/y];
 
 /** Scans JSON text up to its first error; `what` says what kind of error stands at `at`. */
 class JsonScan {
@@ -11,8 +12,13 @@ class JsonScan {
   stop(what) {
     throw new JsonError(what, this.at);
   }
+  skip(pattern) {
+    pattern.lastIndex = this.at;
+    pattern.test(this.text);
+    this.at = pattern.lastIndex;
+  }
   blanks() {
-    while (' \t\n\r'.includes(this.text[this.at] || 'x')) this.at += 1;
+    if (this.text[this.at] <= ' ') this.skip(BLANKS);
   }
   unexpected() {
     const sign = this.text[this.at];
@@ -27,7 +33,7 @@ class JsonScan {
   }
   digits() {
     const from = this.at;
-    while (isDigit(this.text[this.at])) this.at += 1;
+    this.skip(DIGITS);
     return this.at > from;
   }
   number() {
@@ -43,6 +49,7 @@ class JsonScan {
   }
   string() {
     for (this.at += 1; ; this.at += 1) {
+      this.skip(PLAIN_SIGNS);
       const sign = this.text[this.at];
       if (sign === undefined) this.stop('Unterminated string in JSON');
       if (sign < ' ') this.stop('Bad control character in string literal in JSON');

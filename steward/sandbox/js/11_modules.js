@@ -5,7 +5,8 @@ const invalidCharacter = (message) => Object.defineProperty(new Error(message), 
 
 /** The text of a base64 text, which must be one. */
 const decodedStrictly = (text) => {
-  const letters = String(text).replace(/[\t\n\f\r ]/g, '').replace(/^((?:.{4})*.{2})==$|^((?:.{4})*.{3})=$/, '$1$2');
+  let letters = String(text).replace(/[\t\n\f\r ]/g, '');
+  if (letters.length % 4 === 0 && letters.endsWith('=')) letters = letters.slice(0, letters.endsWith('==') ? -2 : -1);
   if (/[^A-Za-z\d+/]/.test(letters)) throw invalidCharacter('Invalid character');
   if (letters.length % 4 === 1) throw invalidCharacter('The string to be decoded is not correctly encoded.');
   return fromLatin1(fromBase64(letters));
@@ -21,7 +22,7 @@ const latin1 = (text, strict = false) => {
 };
 const fromLatin1 = (bytes) => {
   let text = '';
-  for (const byte of bytes) text += String.fromCharCode(byte);
+  for (let from = 0; from < bytes.length; from += 4096) text += apply(String.fromCharCode, null, bytes.slice(from, from + 4096));
   return text;
 };
 
@@ -33,11 +34,12 @@ const receivedText = (value) => {
 
 /** Bytes as scripts know them: texts in UTF-8, base64 and hexadecimal. */
 class Bytes extends Uint8Array {
-  static from(value, form = 'utf8') {
+  static from(value, form = 'utf8', length = undefined) {
+    if (value instanceof ArrayBuffer) return new Bytes(value, form === 'utf8' ? 0 : form, length); // the same memory
     if (value?.type === 'Buffer' && isList(value.data)) return super.from.call(this, value.data); // as toJSON() writes it
     if (typeof value !== 'string') {
-      if (typeof value !== 'object' || value === null || (value.length === undefined && !(value instanceof ArrayBuffer))) throw new TypeError(`${NO_BYTES} Received ${receivedText(value)}`);
-      return super.from.call(this, value instanceof ArrayBuffer ? new Uint8Array(value) : value);
+      if (typeof value !== 'object' || value === null || value.length === undefined) throw new TypeError(`${NO_BYTES} Received ${receivedText(value)}`);
+      return super.from.call(this, value);
     }
     const kind = String(form).toLowerCase().replace('-', '');
     if (kind === 'base64' || kind === 'base64url') return super.from.call(this, fromBase64(value));

@@ -119,7 +119,8 @@ const wordsWithLine = (error) => {
   if (!(error instanceof Error)) return `The script threw ${displayText(error)}.`;
   const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((match) => Number(match[1]));
   const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((candidate) => candidate > 2 && candidate < OWN_LINES);
-  const words = (wording && worded(wording, error), error).message || error.name;
+  if (wording) worded(wording, error);
+  const words = error.message || error.name;
   return line === undefined ? words : `${words} [line ${line - 2}]`;
 };
 

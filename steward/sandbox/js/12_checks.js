@@ -59,16 +59,20 @@ const localesIn = (code, tokens) => {
   });
 };
 
-const declaredNames = new WeakMap(); // those of a script, found once for its list of tokens
+const nameCounts = new WeakMap(); // how often a script declares each name, found once for its list of tokens
 
-/** Whether a script declares a name of its own, which then means that. */
-const declares = (tokens, name) => {
-  if (!declaredNames.has(tokens)) {
-    const isDeclared = (token, index) => token.kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>');
-    declaredNames.set(tokens, new Set(tokens.filter(isDeclared).map((token) => token.text)));
+const declarationCount = (tokens, name) => {
+  if (!nameCounts.has(tokens)) {
+    const counts = new Map();
+    tokens.forEach(({ kind, text }, index) => {
+      if (kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>')) counts.set(text, (counts.get(text) ?? 0) + 1);
+    });
+    nameCounts.set(tokens, counts);
   }
-  return declaredNames.get(tokens).has(name);
+  return nameCounts.get(tokens).get(name) ?? 0;
 };
+/** Whether a script declares a name of its own, which then means that. */
+const declares = (tokens, name) => declarationCount(tokens, name) > 0;
 
 const absentIn = (code, tokens, table) =>
   tokens.flatMap((token, index) => {
@@ -101,7 +105,10 @@ const intlMissing = (code, tokens) =>
     return index < 0 ? [] : [missing('error', `“Intl.${member}” is not there.`, 'Write the words yourself; for times use toRelative() of a date.', columnOf(code, tokens[index]))];
   });
 
-const deduped = (problems) => problems.filter((problem, index) => problems.findIndex((other) => other.message === problem.message) === index);
+const deduped = (problems) => {
+  const messages = new Set();
+  return problems.filter(({ message: text }) => !messages.has(text) && messages.add(text));
+};
 
 /** Problems of one chunk. */
 const checkChunk = (code) => {
@@ -113,13 +120,16 @@ const checkChunk = (code) => {
 
 const KEYWORDS = new Set(['if', 'while', 'for', 'switch', 'catch', 'function', 'return', 'typeof', 'await', 'void', 'delete', 'in', 'of', 'new', 'throw', 'super', 'import', 'case', 'yield', 'do', 'else', 'async', 'with', 'instanceof']);
 
+/** Whether a word names a method where it is written: `foo(x) { … }`. */
+const isMethod = (tokens, index) => tokens[index]?.kind === 'word' && !KEYWORDS.has(tokens[index].text) && tokens[index + 1]?.text === '(' && tokens[tokens[index + 1].partner + 1]?.text === '{';
+
 /** The words between the brackets of parameters and of what is destructured: names that a chunk gives itself. */
 const boundWords = (tokens) => {
   const bound = new Set();
   tokens.forEach((token, index) => {
     if (!(token.partner > index)) return;
     const before = tokens[index - 1]?.text;
-    const parameters = token.text === '(' && (tokens[token.partner + 1]?.text === '=>' || before === 'function' || tokens[index - 2]?.text === 'function' || before === 'catch');
+    const parameters = token.text === '(' && (tokens[token.partner + 1]?.text === '=>' || before === 'function' || tokens[index - 2]?.text === 'function' || before === 'catch' || isMethod(tokens, index - 1));
     if (!parameters && !DECLARING.has(before)) return;
     for (const { kind, text } of tokens.slice(index, token.partner)) if (kind === 'word') bound.add(text);
   });
@@ -130,9 +140,9 @@ const boundWords = (tokens) => {
 const unknownCalls = (code, tokens) => {
   let bound = null;
   return tokens.flatMap((token, index) => {
-    if (token.kind !== 'word' || (tokens[index + 1]?.text !== '(' && tokens[index - 1]?.text !== 'new') || isMember(tokens, index) || KEYWORDS.has(token.text)) return [];
+    if (token.kind !== 'word' || (tokens[index + 1]?.text !== '(' && tokens[index - 1]?.text !== 'new') || isMember(tokens, index) || isMethod(tokens, index) || KEYWORDS.has(token.text)) return [];
     const known = Object.hasOwn(ABSENT, token.text) || (expressionNames.has(token.text) && !EMPTY_THINGS.includes(token.text)) || token.text in Engine || declares(tokens, token.text) || (bound ??= boundWords(tokens)).has(token.text);
-    return known ? [] : [missing('warning', `“${token.text}” is no function that expressions have here, so this gives nothing.`, 'Use a method of the value, or a Code step before this one.', columnOf(code, token))];
+    return known ? [] : [missing('warning', `Expressions have no function “${token.text}”, so this value is empty.`, 'Use a method of the value, or a Code step before this one.', columnOf(code, token))];
   });
 };
 
@@ -146,19 +156,38 @@ const modulesIn = (code, tokens) =>
     const words = name === undefined ? 'It loads a module whose name is not fixed.' : `It loads the module “${name}”, which scripts do not have here.`;
     return [missing('error', words, `Use plain JavaScript, or one of ${Object.keys(MODULES).join(', ')}.`, columnOf(code, token))];
   });
-/** Members of modules that are asked for where they are loaded, or of the name they get, and that are not there. */
-const moduleMembers = (code, tokens) =>
-  tokens.flatMap((token, index) => {
+/** The members that a script reads of each name: {name: tokens}. */
+const membersByName = (tokens) => {
+  const members = new Map();
+  tokens.forEach((token, index) => {
+    if (token.kind !== 'word' || !isMember(tokens, index) || tokens[index - 2]?.kind !== 'word' || isMember(tokens, index - 2)) return;
+    const owner = tokens[index - 2].text;
+    if (!members.has(owner)) members.set(owner, []);
+    members.get(owner).push(token);
+  });
+  return members;
+};
+/** Members of modules that are read where they are loaded, or of the name they get, and that are not there. */
+const moduleMembers = (code, tokens) => {
+  let [members, bound] = [null, null];
+  const readOf = (name) => {
+    if (declarationCount(tokens, name) > 1 || (bound ??= boundWords(tokens)).has(name)) return []; // may be another value
+    return (members ??= membersByName(tokens)).get(name) ?? [];
+  };
+  return tokens.flatMap((token, index) => {
     const name = token.text === 'require' && token.kind === 'word' && tokens[index + 1]?.text === '(' ? tokens[index + 2]?.text.slice(1, -1).replace(/^node:/, '') : '';
     if (name === 'crypto' || !Object.hasOwn(MODULES, name)) return [];
     const view = MODULES[name]();
     const { text: before, partner: open } = tokens[index - 2] ?? {};
     const after = tokens.slice(index + 4, index + 6);
-    let asked = after[0]?.text === '.' ? [after[1]] : [];
-    if (!asked.length && tokens[index - 1]?.text === '=' && before === '}') asked = tokens.slice(open, index - 2).filter((part, place, parts) => part.kind === 'word' && '{,'.includes(parts[place - 1]?.text ?? 'x'));
-    else if (!asked.length && tokens[index - 1]?.text === '=') asked = tokens.filter((part, place) => part.kind === 'word' && isMember(tokens, place) && tokens[place - 2]?.text === before && !isMember(tokens, place - 2));
-    return asked.filter((part) => part && !(part.text in view)).map((part) => missing('error', `“${part.text}” of the module ${name} is not there.`, `Use plain JavaScript, or what is there: ${Object.keys(view).join(', ')}.`, columnOf(code, part)));
+    const isAssigned = tokens[index - 1]?.text === '=';
+    let parts = [];
+    if (after[0]?.text === '.') parts = [after[1]];
+    else if (isAssigned && before === '}') parts = tokens.slice(open, index - 2).filter((part, place, list) => part.kind === 'word' && '{,'.includes(list[place - 1]?.text ?? 'x'));
+    else if (isAssigned) parts = readOf(before);
+    return parts.filter((part) => part && !(part.text in view)).map((part) => missing('error', `“${part.text}” of the module ${name} is not there.`, `Use plain JavaScript, or what is there: ${Object.keys(view).join(', ')}.`, columnOf(code, part)));
   });
+};
 const makesFunctions = (code, tokens) =>
   tokens.flatMap((token, index) => (token.text === 'Function' && token.kind === 'word' && tokens[index + 1]?.text === '(' && !isMember(tokens, index)
     ? [missing('error', `“Function”: ${ABSENT_IN_SCRIPTS.eval[1]}`, ABSENT_IN_SCRIPTS.eval[2], columnOf(code, token))]

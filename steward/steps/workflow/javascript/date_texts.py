@@ -48,7 +48,7 @@ class _Reading:
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
-        self._at = 0
+        self._position = 0
         self._days: list[int] = []
         self._times: list[int] = []
         self._month: int | None = None
@@ -61,7 +61,7 @@ class _Reading:
     def read(self) -> None:
         """Reads all tokens. Raises _NoDate."""
         while (token := self._peek()) is not None:
-            self._at += 1
+            self._position += 1
             if token.isdecimal() and token.isascii():
                 self._read_number(token)
             elif token >= "A":
@@ -75,11 +75,11 @@ class _Reading:
         return self._hour == 0 and self._minute == 0
 
     def _peek(self) -> str | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
+        return self._tokens[self._position] if self._position < len(self._tokens) else None
 
     def _skip(self, sign: str) -> bool:
         skips = self._peek() == sign
-        self._at += skips
+        self._position += skips
         return skips
 
     def _number_ahead(self) -> str | None:
@@ -113,18 +113,18 @@ class _Reading:
             self._skip("-")
 
     def _add_time(self, number: int) -> None:
-        twice = self._skip(":")
-        if len(self._times) > 3 or (twice and self._times):
+        has_two_colons = self._skip(":")
+        if len(self._times) > 3 or (has_two_colons and self._times):
             raise _NoDate
-        self._times += [number, 0] if twice else [number]
-        if not twice:
+        self._times += [number, 0] if has_two_colons else [number]
+        if not has_two_colons:
             self._skip(".")
 
     def _end_with_part(self) -> None:
         part = self._number_ahead()
         if part is None:
             raise _NoDate
-        self._at += 1
+        self._position += 1
         self._end_time(int(part[:3].ljust(3, "0")))
 
     def _check_end(self) -> None:
@@ -147,7 +147,7 @@ class _Reading:
     def _read_offset(self, sign: str) -> None:
         self._sign, self._hour, self._minute = 1 if sign == "+" else -1, None, None
         digits = self._number_ahead() or ""
-        self._at += bool(digits)
+        self._position += bool(digits)
         self._has_number = True
         number = _number(digits or "0")
         if self._peek() == ":":
