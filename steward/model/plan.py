@@ -124,7 +124,7 @@ class StartField:
     """A value that a run is started with: its path in the payload, and its type.
 
     The path of a file is its name among the uploaded files; `label` is its field in a form's values.
-    `default` is the text of a form's field that is left empty.
+    `default` is the value handed on if the payload leaves the field out.
     """
 
     path: tuple[str, ...]
@@ -132,7 +132,7 @@ class StartField:
     type: StartFieldType = StartFieldType.TEXT
     required: bool = False
     options: tuple[str, ...] = ()
-    default: str = ""
+    default: str | float | None = None
 
     @property
     def name(self) -> str:

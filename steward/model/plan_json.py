@@ -67,7 +67,7 @@ def _field(field: StartField) -> JsonObject:
         "type": str(field.type),
         "required": field.required,
         "options": list(field.options),
-        **({"default": field.default} if field.default else {}),
+        **({"default": field.default} if field.default is not None else {}),
     }
 
 
@@ -78,7 +78,7 @@ def _read_field(stored: Mapping[str, Any]) -> StartField:
         type=StartFieldType(stored["type"]),
         required=stored["required"],
         options=tuple(stored["options"]),
-        default=stored.get("default", ""),
+        default=stored.get("default"),
     )
 
 

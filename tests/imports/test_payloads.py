@@ -147,6 +147,24 @@ async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
     assert not (await started(shop, automation, filled)).replayed
 
 
+async def test_a_field_that_the_payload_leaves_out_has_its_default(shop: Shop) -> None:
+    """Hands on the defaults of fields that are left out; refuses a required field that is sent empty."""
+    export = shown_by("formTrigger")
+    rows: list[dict[str, Any]] = [
+        {"fieldLabel": "City", "requiredField": True, "defaultValue": "Pune"},
+        {"fieldLabel": "count", "fieldType": "number", "defaultValue": "0"},
+        {"fieldLabel": "Note", "defaultValue": "none"},
+    ]
+    export["nodes"][0]["parameters"] = {"formFields": {"values": rows}}
+    automation = await automated(shop, export)
+    for empty in ("", None):
+        with pytest.raises(ValidationFailed) as refused:
+            await started(shop, automation, {"City": empty})
+        assert set(refused.value.errors or ()) == {"payload.City"}
+    run = (await started(shop, automation, {"Note": ""})).run
+    assert '{"City":"Pune","count":0,"Note":"",' in await message_of(shop, run)
+
+
 def with_page(**page: Any) -> dict[str, Any]:
     """Returns a form with a second page, and a step that fails with what that page hands on."""
     rows = [{"fieldLabel": "Size", "fieldType": "dropdown", "fieldOptions": {"values": [{"option": "S"}]}}]

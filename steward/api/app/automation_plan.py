@@ -23,7 +23,10 @@ _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
 
 
 class StartFieldRecord(msgspec.Struct):
-    """A value that a run can be started with; `path` is its place in the payload, of a file its name."""
+    """A value that a run can be started with; `path` is its place in the payload, of a file its name.
+
+    `default` is the text of the value that is handed on if the payload leaves it out, or empty for none.
+    """
 
     name: str
     path: list[str]
@@ -33,6 +36,7 @@ class StartFieldRecord(msgspec.Struct):
     ]
     required: bool
     options: list[str]
+    default: str
 
 
 class AutomationPlanAnswer(msgspec.Struct):
@@ -80,6 +84,7 @@ def _start_field(field: StartField) -> StartFieldRecord:
         type=field.type.value,
         required=field.required,
         options=list(field.options),
+        default="" if field.default is None else str(field.default),
     )
 
 

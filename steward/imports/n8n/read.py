@@ -215,9 +215,8 @@ class _WorkflowReader:
             words = "It is a part of an AI step, and those cannot run here. Remove both."
             self.find(source, FindingLevel.ERROR, "ai_node", words)
             return
-        words = (
-            f"Its connections under “{kind[:40]}” are none of n8n's and were left out. Connect its outputs."
-        )
+        words = f"Its connections of the kind “{kind[:40]}” are not known and were left out. "
+        words += "Check what follows it in n8n."
         self.find(source, FindingLevel.WARNING, "parameter", words)
 
     def _with_one_output(self, edges: list[PlanEdge], starts: set[str]) -> list[PlanEdge]:
@@ -242,7 +241,10 @@ class _WorkflowReader:
         edges: list[PlanEdge] = []
         for number, target in _targets(outputs):
             name = self.workflow.targets.get(str(target.get("node")))
-            port = _port(source, number, starts, steps_)
+            if source in starts:
+                port = f"out:{number}" if number < triggers.output_count(self.nodes[source]) else None
+            else:
+                port = _port(steps_.get(source), number)
             if name is None or port is None:
                 leads_on = "leads to no step" if name is None else "is left out, since it has no such output"
                 words = f"The connection from its output {number + 1} {leads_on}. Check what follows it."
@@ -258,7 +260,8 @@ class _WorkflowReader:
         """Adds a finding if a connection leads to an input that the step does not have."""
         if step.origin is None or not step.origin.supported or input_index < step.origin.inputs:
             return
-        words = f"A connection leads to its input {input_index + 1}, and it has {step.origin.inputs}. "
+        inputs = "1 input" if step.origin.inputs == 1 else f"{step.origin.inputs} inputs"
+        words = f"A connection leads to input {input_index + 1}, but this step has only {inputs}. "
         words += "Connect it to another input, or set the number of inputs, in n8n."
         self.find(step.name, FindingLevel.WARNING, "parameter", words)
 
@@ -346,10 +349,7 @@ _SETTINGS = {
 }
 
 
-def _port(source: str, number: int, starts: set[str], steps_: dict[str, PlanStep]) -> str | None:
-    if source in starts:
-        return f"out:{number}"
-    step = steps_.get(source)
+def _port(step: PlanStep | None, number: int) -> str | None:
     if step is None or step.origin is None:
         return None
     ports = step.origin.ports

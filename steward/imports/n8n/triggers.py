@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from steward.connectors.shopify.topics import TOPICS
 from steward.imports.n8n import schedules
 from steward.imports.n8n.field_labels import words_of
-from steward.imports.n8n.form_fields import form_fields
+from steward.imports.n8n.form_fields import default_problems, form_fields
 from steward.imports.n8n.schedules import ScheduleReading
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
@@ -79,6 +79,11 @@ def proposed(node: Node) -> ProposedTrigger:
         trigger = replace(trigger, fields=fields, submitted_in_utc=_is_submitted_in_utc(node))
     proposal = ProposedTrigger(trigger)
     proposal.findings.append(_foreign(node, _started_in_n8n(node.type)))
+    if node.type == "formTrigger":
+        proposal.findings += [
+            Finding(node.name, FindingLevel.WARNING, "parameter", words)
+            for words in default_problems(node.parameters)
+        ]
     return proposal
 
 
@@ -139,13 +144,25 @@ def _foreign(node: Node, reason: str) -> Finding:
     return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{reason} {todo}")
 
 
-def several_outputs(node: Node, output: int) -> Finding:
-    """Returns the finding on a trigger of which several outputs are connected; a run begins at one."""
+def output_count(node: Node) -> int:
+    """Returns how many outputs a trigger has: one, or one for each method of a webhook with several."""
+    return len(_methods(node)) or 1
+
+
+def _methods(node: Node) -> list[str]:
+    """Returns the methods for which a webhook has outputs of their own."""
+    if node.type != "webhook" or node.parameters.get("multipleMethods") is not True:
+        return []
     methods = node.parameters.get("httpMethod", ["GET", "POST"])
-    method = methods[output] if isinstance(methods, list) and output < len(methods) else f"no. {output + 1}"
+    return [str(method) for method in methods] if isinstance(methods, list) else []
+
+
+def several_outputs(node: Node, output: int) -> Finding:
+    """Returns the warning that a run begins at only one of a webhook's connected outputs."""
     message = (
-        f"In n8n it has an output for each kind of call. A run here begins at the output {str(method)[:20]}, "
-        "which leads to most steps; what only its other outputs lead to does not run."
+        "In n8n it has an output for each kind of call. "
+        f"A run here begins at the output {_methods(node)[output][:20]}, which leads to most steps; "
+        "what only its other outputs lead to does not run. Import it again with the other output connected."
     )
     return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", message)
 

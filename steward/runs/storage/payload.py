@@ -90,7 +90,7 @@ def _form_errors(entry: PlanTrigger, payload: JsonObject, files: Sequence[str]) 
     errors: dict[str, list[str]] = {}
     for start_field in entry.fields:
         if not start_field.is_file:
-            parent, message = _FIELD, _value_error(start_field, payload.get(start_field.name))
+            parent, message = _FIELD, _value_error(start_field, payload)
         else:
             is_missing = start_field.required and not _files_of(start_field, files)
             parent, message = _FILES, "The form requires this file. Give it." if is_missing else None
@@ -115,9 +115,11 @@ def _files_of(start_field: StartField, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _value_error(start_field: StartField, value: JsonValue) -> str | None:
+def _value_error(start_field: StartField, payload: JsonObject) -> str | None:
+    value = payload.get(start_field.name)
     if value is None or value in ("", []):
-        is_missing = start_field.required and not start_field.default
+        has_default = start_field.name not in payload and start_field.default is not None
+        is_missing = start_field.required and not has_default
         return "The form requires this field. Give a value." if is_missing else None
     if start_field.type is StartFieldType.NUMBER and not (
         isinstance(value, int | float) and not isinstance(value, bool)
@@ -185,19 +187,20 @@ def _start_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) 
 def _submitted_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) -> JsonObject:
     """Returns what a form hands on: its fields in their order, then when and how it was submitted.
 
-    A text field that was left empty has its default, or is an empty text.
+    A field that the payload leaves out has its default; a text field without one is an empty text.
     """
-    empty = {
-        start_field.name: start_field.default
+    defaults: JsonObject = {
+        start_field.name: "" if start_field.default is None else start_field.default
         for start_field in entry.fields
-        if start_field.type in _LEFT_EMPTY or start_field.default
+        if start_field.type in _LEFT_EMPTY or start_field.default is not None
     }
-    given = {**empty, **values.payload, **_file_values(entry, values.files)}
+    field_values = {**defaults, **values.payload, **_file_values(entry, values.files)}
     names = [start_field.label if start_field.is_file else start_field.name for start_field in entry.fields]
-    ordered = {name: given[name] for name in names if name in given}
+    item = {name: field_values[name] for name in names if name in field_values} | field_values
     submitted_at = start_times.local_iso(run.queued_at, "UTC" if entry.submitted_in_utc else zone)
-    submitted: JsonObject = {"submittedAt": submitted_at, "formMode": execution_mode(run)}
-    return {**ordered, **given} | {**submitted, **given}
+    item.setdefault("submittedAt", submitted_at)
+    item.setdefault("formMode", execution_mode(run))
+    return item
 
 
 def execution_mode(run: Run) -> str:

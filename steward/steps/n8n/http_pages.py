@@ -97,7 +97,7 @@ def _change_problems(pagination: JsonObject) -> Iterable[StepProblem]:
         message = "It changes the body from page to page, which a read does not send. Change the query."
         yield StepProblem("error", "parameter", message)
     if any(_OTHER_REQUEST.search(text) for text in _texts(pagination)):
-        message = "Its pages read more of “$request” than the URL and the headers, which is not there here."
+        message = "Only the URL and headers of $request are available."
         yield StepProblem("error", "parameter", f"{message} Count the pages with “$pageCount”.")
 
 

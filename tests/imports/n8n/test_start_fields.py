@@ -76,6 +76,37 @@ def test_a_form_asks_for_its_own_fields() -> None:
 
 
 @pytest.mark.parametrize(
+    ("row", "default", "reason"),
+    [
+        ({"fieldType": "hiddenField", "fieldValue": "3"}, "3", None),
+        ({"fieldType": "hiddenField", "fieldValue": 7}, "7", None),
+        ({"fieldType": "hiddenField", "fieldValue": "={{ $now }}"}, None, "is computed"),
+        ({"defaultValue": "x" * 501}, "x" * 501, None),
+        ({"defaultValue": "x" * 10_001}, None, "more than 10,000 characters"),
+        ({"fieldType": "number", "defaultValue": "7"}, 7, None),
+        ({"fieldType": "number", "defaultValue": 0}, 0, None),
+        ({"fieldType": "number", "defaultValue": "many"}, None, "can have"),
+        ({"fieldType": "dropdown", "defaultValue": "A"}, "A", None),
+        ({"fieldType": "dropdown", "defaultValue": "B"}, None, "can have"),
+        ({"defaultValue": ""}, None, None),
+    ],
+)
+def test_a_default_that_cannot_be_handed_on_is_told(
+    row: dict[str, Any], default: str | float | None, reason: str | None
+) -> None:
+    """Keeps the default of a form's field, or names the field whose default was left out."""
+    options = {"values": [{"option": "A"}]}
+    form = {"formFields": {"values": [{"fieldLabel": "Note", "fieldOptions": options, **row}]}}
+    export = chain(set_to("See", a="fixed"))
+    export["nodes"][0] |= {"type": "n8n-nodes-base.formTrigger", "parameters": form}
+    reading = read_value(export)
+    [field] = plan_json.from_json(plan_json.to_json(reading.plan)).triggers[0].fields
+    assert field.default == default
+    messages = [finding.message for finding in reading.findings if "into the field “Note”" in finding.message]
+    assert [reason is not None and reason in message for message in messages] == [True] * (reason is not None)
+
+
+@pytest.mark.parametrize(
     ("version", "options", "in_utc"),
     [
         (2, {}, True),

@@ -76,6 +76,36 @@ def test_a_run_begins_at_the_output_of_a_webhook_that_leads_to_most_steps() -> N
         messages = [finding.message for finding in reading.findings if "output for each" in finding.message]
         assert len(messages) == len(phrases)
         assert all(phrase in message for phrase, message in zip(phrases, messages, strict=True))
+        assert all(
+            message.endswith("Import it again with the other output connected.") for message in messages
+        )
+
+
+@pytest.mark.parametrize(
+    ("trigger", "parameters"),
+    [
+        ("manualTrigger", {}),
+        ("webhook", {"httpMethod": "POST"}),
+        ("webhook", {"httpMethod": ["GET", "POST"]}),
+        ("webhook", {"multipleMethods": True, "httpMethod": "POST"}),
+    ],
+)
+def test_a_connection_from_an_output_that_a_trigger_does_not_have_is_left_out(
+    trigger: str, parameters: Mapping[str, Any]
+) -> None:
+    """Begins at the only output of a trigger, and warns of connections from others.
+
+    See docs/design/imports-verdict.md#start.
+    """
+    nodes = [node("Start", trigger, 2, parameters), *(node(name, "noOp", 1, {}) for name in "ABC")]
+    to_a, to_b, to_c = ([{"node": name, "type": "main", "index": 0}] for name in "ABC")
+    for outputs, running in (([to_a, to_b], ["A"]), ([[], to_b], [])):
+        connections = {"Start": {"main": outputs}, "B": {"main": [to_c]}}
+        reading = read_value({"name": "Two", "nodes": nodes, "connections": connections, "settings": {}})
+        assert [step.name for step in reading.plan.running()] == running
+        messages = [finding.message for finding in reading.findings if finding.step == "Start"]
+        assert any("output 2 is left out" in message for message in messages)
+        assert not any("output for each" in message for message in messages)
 
 
 def test_a_start_that_answers_with_the_last_step_is_told() -> None:

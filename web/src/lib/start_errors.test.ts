@@ -3,7 +3,7 @@ import type { StartFieldRecord } from "../api/schema";
 import { placedErrors } from "./start_errors";
 
 function field(name: string, type: StartFieldRecord["type"]): StartFieldRecord {
-  return { name, path: [name], label: name, type, required: true, options: [] };
+  return { name, path: [name], label: name, type, required: true, options: [], default: "" };
 }
 
 const valueFields = [field("No. of items", "number"), field("constructor", "text")];

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { StartFieldRecord } from "../api/schema";
 import { areTooLarge, FILE_UNREADABLE, fileFaults, MAX_FILES_BYTES, readFiles } from "./start_files";
 
-const field: StartFieldRecord = { name: "list", path: ["list"], label: "List", type: "files", required: true, options: [] };
+const field: StartFieldRecord = { name: "list", path: ["list"], label: "List", type: "files", required: true, options: [], default: "" };
 
 test("files of one field are numbered when there are several", async () => {
   const list = new File(["a,b\n"], "a.csv", { type: "text/csv" });

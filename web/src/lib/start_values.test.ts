@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { StartFieldRecord } from "../api/schema";
 import { faultsOf, isTooLarge, MAX_BYTES, payloadOf, readJson, typedOf } from "./start_values";
 
-function field(name: string, type: StartFieldRecord["type"] = "text", required = false): StartFieldRecord {
-  return { name, path: name.split("."), label: name, type, required, options: [] };
+function field(name: string, type: StartFieldRecord["type"] = "text", required = false, standard = ""): StartFieldRecord {
+  return { name, path: name.split("."), label: name, type, required, options: [], default: standard };
 }
 
 describe("the payload of a run by hand", () => {
@@ -20,6 +20,16 @@ describe("the payload of a run by hand", () => {
     expect(typed["order.number"]).toBe("7");
     expect(payloadOf(fields, typed, before)).toEqual(before);
     expect(payloadOf(fields, { ...typed, "order.number": "" }, before)).toEqual({ order: { paid: true }, beside: [1] });
+  });
+
+  test("leaves a default that was not changed to the service, and has a value where it was removed", () => {
+    const withDefault = [field("city", "text", true, "Pune"), field("note", "text", false, "none"), field("count", "number", false, "0")];
+    const typed = typedOf(withDefault, {});
+    expect(typed).toEqual({ city: "Pune", note: "none", count: "0" });
+    expect(faultsOf(withDefault, typed)).toEqual({});
+    expect(payloadOf(withDefault, typed, {})).toEqual({});
+    expect(payloadOf(withDefault, { ...typed, note: "", count: "" }, {})).toEqual({ note: "", count: null });
+    expect(Object.keys(faultsOf(withDefault, { ...typed, city: "" }))).toEqual(["city"]);
   });
 
   test("takes no name from the prototypes of objects", () => {

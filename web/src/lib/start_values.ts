@@ -30,7 +30,8 @@ function withValue(payload: Payload, path: readonly string[], value: unknown): P
 
 function textOf(field: StartFieldRecord, value: unknown): string | string[] {
   if (field.type === "choices") return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
-  if (value === undefined || value === null) return "";
+  if (value === undefined) return field.default;
+  if (value === null) return "";
   return typeof value === "string" && field.type !== "json" ? value : JSON.stringify(value);
 }
 
@@ -39,10 +40,10 @@ export function typedOf(fields: readonly StartFieldRecord[], payload: Payload): 
   return Object.fromEntries(fields.map((field) => [field.name, textOf(field, valueAt(payload, field.path))]));
 }
 
-/** The value of what is in a field; undefined for nothing. Throws SyntaxError where JSON is asked for. */
+/** The value of what is in a field; undefined for nothing, but empty where a default was removed. Throws SyntaxError where JSON is asked for. */
 function valueOf(field: StartFieldRecord, typed: string | string[]): unknown {
   if (Array.isArray(typed)) return typed.length ? typed : undefined;
-  if (!typed.trim()) return undefined;
+  if (!typed.trim()) return field.default ? (field.type === "number" ? null : "") : undefined;
   if (field.type === "json") return JSON.parse(typed) as unknown;
   return field.type === "number" ? Number(typed) : typed;
 }

@@ -242,8 +242,9 @@ def _timeout_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProb
     timeout_ms = js.number(node.literal("options.timeout", 0))
     limit_s = TIMEOUTS.read_s if reads else TIMEOUTS.write_s
     if timeout_ms > limit_s * 1000:
-        message = f"It waits up to {timeout_ms / 1000:g} s for an answer; here a request has {limit_s:g} s."
-        yield StepProblem("warning", "parameter", f"{message} Check that the address answers in time.")
+        message = f"It waits up to {timeout_ms / 1000:g} s for an answer; here a request is stopped after "
+        message += f"{limit_s:g} s. Check that the address answers in time."
+        yield StepProblem("warning", "parameter", message)
 
 
 def _redirect_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
