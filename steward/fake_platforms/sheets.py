@@ -119,13 +119,31 @@ def _entered(value: Any, option: str) -> Any:
     return int(number) if number == int(number) and "." not in value else number
 
 
+class FormattedNumber(float):
+    """A number in a cell whose format shows it as another text, such as a share in percent."""
+
+    text: str
+
+    def __new__(cls, value: float, text: str = "") -> "FormattedNumber":
+        """Returns the number that a cell shows as `text`."""
+        number = super().__new__(cls, value)
+        number.text = text
+        return number
+
+
 def _rendered(value: Any, option: str, dates: str) -> Any:
     """Returns a cell as read: formatted values as text, others as stored; dates as the options say."""
     if isinstance(value, date):
         is_number = option != "FORMATTED_VALUE" and dates == "SERIAL_NUMBER"
         return (value - _DAY_ZERO).days if is_number else value.strftime("%d/%m/%Y")
-    if option != "FORMATTED_VALUE" or isinstance(value, str):
-        return value
+    if option != "FORMATTED_VALUE":
+        return float(value) if isinstance(value, FormattedNumber) else value
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str | FormattedNumber):
+        return value if isinstance(value, str) else value.text
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     return str(int(value)) if value == int(value) else repr(value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from steward.fake_platforms.sheets import FormattedNumber
 from steward.imports.n8n.read import read_value
 from steward.model.run import RunStatus
 from tests.imports.exports import automated, chain, code, node
@@ -137,6 +138,30 @@ async def test_rows_are_matched_below_the_header_row_that_the_step_names(shop: S
     items = "return [{json: {Code: 'A2', Price: 7}}, {json: {Code: 'A3', Colour: 'red'}}]"
     await approved(shop, items, sheet("appendOrUpdate", columns=columns, **location))
     assert rows_of(shop) == [["List"], ["Code", "Price", "Colour"], ["A1", 1], ["A2", 7], ["A3", "", "red"]]
+
+
+@on_one_engine
+@pytest.mark.parametrize("operation", ["update", "appendOrUpdate"])
+async def test_a_row_is_matched_by_what_the_tab_shows(shop: Shop, operation: str) -> None:
+    """Matches dates and formatted numbers as a read gives them, and values before what is shown.
+
+    See docs/decisions/0296-imported-steps-read-dates-as-shown-and-write-texts.md.
+    """
+    days = date(2026, 11, 29), date(2026, 11, 30)
+    halves = FormattedNumber(0.496, "50%"), FormattedNumber(0.5, "50%")
+    rows = [["Day", "Share", "Price"], *([day, share, 1] for day, share in zip(days, halves, strict=True))]
+    for column, key, priced in (
+        (["Day"], "Day: '30/11/2026'", 2),
+        (["Day"], "Day: 46356", 2),
+        (["Share"], "Share: '50%'", 1),
+        (["Share"], "Share: 0.5", 2),
+        (["Day", "Share"], "Day: 46356, Share: '50%'", 2),
+    ):
+        holds(shop, rows)
+        columns = {"mappingMode": "defineBelow", "matchingColumns": column, "value": {"Price": 9}}
+        await approved(shop, f"return [{{json: {{{key}}}}}]", sheet(operation, columns=columns))
+        prices = [row[2] for row in rows_of(shop)[1:]]
+        assert prices == [9 if position == priced else 1 for position in (1, 2)], key
 
 
 @on_one_engine

@@ -120,6 +120,33 @@ async def test_the_row_is_the_one_that_the_step_names(
     assert rows_of(shop)[1] == ["A1", 1]
 
 
+NUMBERED = {"matchingColumns": ["row_number"], "value": MAPPED | {"Code": "B1"}}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_an_item_without_a_row_number_is_appended(shop: Shop) -> None:
+    """Appends items whose `row_number` is empty or missing, and changes the row of another."""
+    filled(shop)
+    items = "return [{json: {line: ''}}, {json: {row_number: 3}}, {json: {line: 4}}]"
+    await approved(shop, items, sheet("appendOrUpdate", columns=NUMBERED))
+    assert rows_of(shop)[2:5] == [["A2", 2], ["B1", 9], ["A4", 4]]
+    assert rows_of(shop)[10:] == [["B1", 9], ["B1", 9]]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("operation", ["update", "appendOrUpdate"])
+async def test_the_header_is_no_row_to_update(shop: Shop, operation: str) -> None:
+    """Fails an item whose `row_number` is the header's, and proposes nothing."""
+    filled(shop)
+    bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
+    steps = chain(code("Items", "return [{json: {line: 1}}]"), sheet(operation, columns=NUMBERED))
+    bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
+    run = await shop.run_and_drain(await automated(shop, steps, bindings=bindings))
+    assert run.status is RunStatus.FAILED
+    assert "“row_number” of this step is not a whole number from 2 on." in str(run.message)
+    assert rows_of(shop)[0] == ["Code", "Price"]
+
+
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(("version", "row"), [(4.6, ["B2", 1]), (4.7, ["B2"])])
 async def test_an_empty_value_clears_a_cell_from_version_4_7_on(
@@ -143,6 +170,16 @@ async def test_an_empty_value_clears_a_cell_from_version_4_7_on(
         ),
         (sheet("append", options={"cellFormat": "RAW"}, columns={"value": {"Price": "==A2"}}), None),
         (sheet("append") | {"typeVersion": 2}, None),
+        (
+            sheet("append", columns={"value": {"Price": "={{ '=A' + $json.p }}"}}),
+            ("error", "a formula into “Price”"),
+        ),
+        (
+            sheet("append", fieldsUi={"fieldValues": [{"fieldId": "Price", "fieldValue": "==A2"}]})
+            | {"typeVersion": 3},
+            ("error", "a formula into “Price”"),
+        ),
+        (sheet("read", options={"usePathForKeyRow": False, "continue": True}) | {"typeVersion": 2}, None),
         (sheet("read", options={"usePathForKeyRow": True}), ("error", "“Use Path For Key Row” does not run")),
         (sheet("read", options={"outputFormatting": {"values": {"date": "LONG"}}}), ("error", "not known")),
     ],

@@ -342,12 +342,14 @@ def test_a_list_is_narrowed_as_the_step_says() -> None:
         "in_channel": "c",
         "not_in_team": "t",
     }
-    channels = BOT | {"resource": "channel", "operation": "getAll", "options": {"filter": [0]}}
+    all_channels = BOT | {"resource": "channel", "operation": "getAll"}
+    assert items_of("discord", 2, all_channels, [None, {"type": 2}]) == [{"type": 2}]
+    channels = all_channels | {"options": {"filter": [0]}}
     assert items_of("discord", 2, channels, [{"type": 0}, {"type": 2}]) == [{"type": 0}]
     bases = {"resource": "base", "options": {"permissionLevel": ["create"]}}
-    answer = {"bases": [{"permissionLevel": "read"}, {"permissionLevel": "create"}]}
+    answer = {"bases": [{"permissionLevel": "read"}, {"permissionLevel": "create"}, None]}
     assert items_of("airtable", 2.1, bases, answer) == [{"permissionLevel": "create"}]
-    assert items_of("airtable", 2.1, {"resource": "base"}, answer) == answer["bases"]
+    assert items_of("airtable", 2.1, {"resource": "base"}, answer) == answer["bases"][:2]
 
 
 def test_a_parameter_that_is_part_of_a_path_stays_one_segment() -> None:

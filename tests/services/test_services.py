@@ -1,5 +1,6 @@
 """Every service connected by a key: connecting, one message and its answer, and refusals in words."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -267,11 +268,19 @@ async def test_a_list_in_one_answer_ends_at_the_limit(
         run = await shop.run_and_drain(automation)
         assert run.status is RunStatus.SUCCEEDED, run
         assert await handed_on(shop, run, "Channels") == [{"id": "1"}, {"id": "2"}]
+        for limit in (-1, "all"):
+            parameters = lists["parameters"] | {"limit": limit}
+            automation = await automated(shop, chain(lists | {"parameters": parameters}), **named)
+            api.answers.append((200, [{"id": "1"}, {"id": "2"}]))
+            run = await shop.run_and_drain(automation)
+            assert run.status is RunStatus.FAILED
+            assert "“limit” of this step is not a number from 1 on." in str(run.message)
 
 
 @on_one_engine
+@pytest.mark.parametrize(("name", "file_name"), [("stock.csv", "stock.csv"), ("", "list")])
 async def test_a_message_goes_to_discord_with_its_file(
-    database_url: str, clock: FakeClock, tmp_path: Path
+    database_url: str, clock: FakeClock, tmp_path: Path, name: str, file_name: str
 ) -> None:
     """Sends a message to a webhook together with the item's file, and to a channel without one."""
     api = fake("discord")
@@ -279,7 +288,7 @@ async def test_a_message_goes_to_discord_with_its_file(
         "authentication": "webhook", "content": "Stock", "options": {"wait": True},
         "files": {"values": [{"inputFieldName": "list"}]},
     })  # fmt: skip
-    file = "{data: 'c2t1CnRlYQo=', mimeType: 'text/csv', fileName: 'stock.csv'}"
+    file = f"{{data: 'c2t1CnRlYQo=', mimeType: 'text/csv', fileName: '{name}'}}"
     steps = code("Files", f"return [{{json: {{}}, binary: {{list: {file}}}}}]"), say
     async with shop_beside(database_url, clock, tmp_path, api) as shop:
         account = await shop.connect("discord", {"webhook_url": WEBHOOK})
@@ -290,11 +299,13 @@ async def test_a_message_goes_to_discord_with_its_file(
         await shop.approve(run)
         ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
-    assert (displayed["Text"], displayed["File"]) == ("Stock", "File “stock.csv” (8 B)")
+    assert (displayed["Text"], displayed["File"]) == ("Stock", f"File “{file_name}” (8 B)")
+    assert json.loads(str(displayed["Body"])) == {"payload_json": {"content": "Stock"}}
     [sent] = api.sent()
     assert sent.query == {"wait": "true"}
-    assert 'name="payload_json"\r\n\r\n{"content": "Stock"}\r\n' in sent.body
-    assert 'name="files[0]"; filename="stock.csv"\r\nContent-Type: text/csv\r\n\r\nsku\ntea\n' in sent.body
+    assert 'name="payload_json"\r\n\r\n{"content":"Stock"}\r\n' in sent.body
+    head = f'name="files[0]"; filename="{file_name}"\r\nContent-Type: text/csv'
+    assert f"{head}\r\n\r\nsku\ntea\n" in sent.body
 
 
 @on_one_engine

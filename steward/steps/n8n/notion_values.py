@@ -146,7 +146,7 @@ def property_problems(node: NodeDefinition) -> Iterable[StepProblem]:
             continue
         name, _, kind = key.rpartition("|")
         if not name or kind not in _PROPERTY_VALUES:
-            message = f"Its property “{(name or kind)[:60]}” is of no kind that is written here."
+            message = f"Properties of this kind cannot be written here: “{(name or kind)[:60]}”."
             yield StepProblem("error", "parameter", f"{message} Choose the property again in n8n.")
         else:
             yield from text_problems(row)

@@ -3,6 +3,7 @@
 See docs/design/messages.md.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -306,10 +307,13 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
 
 
 def _limit(fields: ServiceFields, operation: ServiceOperation) -> int | None:
-    """Returns the most objects that a step reads, or None for all."""
+    """Returns the most objects that a step reads, or None for all. Raises ItemFailed."""
     if fields.flag("returnAll", operation.returns_all):
         return None
-    return int(js.number(fields.value("limit") or operation.limit))
+    limit = js.number(fields.value("limit") or operation.limit)
+    if not 1 <= limit < math.inf:  # not a number either
+        raise ItemFailed("“limit” of this step is not a number from 1 on.")
+    return int(limit)
 
 
 def parsed_answer(text: str) -> AnyJson:

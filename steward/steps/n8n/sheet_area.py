@@ -133,7 +133,7 @@ def formats_of(params: Params, version: float) -> dict[str, str]:
 
 def _one_of(name: str, names: tuple[str, ...]) -> str:
     if name not in names:
-        raise ItemFailed(f"“{name[:40]}” is no format to read cells in. Choose another.")
+        raise ItemFailed(f"“{name[:40]}” is not a known cell format. Choose another.")
     return name
 
 

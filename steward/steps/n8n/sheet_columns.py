@@ -1,5 +1,6 @@
 """Columns that a spreadsheet step adds for fields that have none, as n8n's automatic mapping does."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,8 @@ from steward.steps.rows import column_letters
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem, is_expression
 
 INSERT, IGNORE, ERROR = "insertInNewColumn", "ignoreIt", "error"
+# Matches a formula, or an expression that begins with one as text, as in {{ '=A' + $json.row }}.
+_FORMULA = re.compile(r"\s*(=|\{\{\s*['\"`]\s*=)")
 # Reading adds this column to items; writing never adds it to the sheet.
 _ROW_NUMBER = "row_number"
 
@@ -51,11 +54,10 @@ def text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     older, newer = node.get("options.valueInputMode", "RAW"), node.get("options.cellFormat", "USER_ENTERED")
     if (older if node.version < 3 else newer) == "RAW":
         return
-    mapped = node.get("columns.value")
     formulas = [
         str(name)[:60]
-        for name, value in (mapped.items() if isinstance(mapped, Mapping) else ())
-        if isinstance(value, str) and value.removeprefix("=").lstrip().startswith("=")
+        for name, value in _written_values(node)
+        if isinstance(value, str) and _FORMULA.match(value.removeprefix("="))
     ]
     if formulas:
         message = f"It writes a formula into “{formulas[0]}”. Here a text that begins with = stays a text."
@@ -63,6 +65,17 @@ def text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         return
     message = "In n8n Google Sheets turns texts into dates, numbers and formulas. Here a text stays a text."
     yield StepProblem("warning", "parameter", f"{message} Hand on numbers as numbers where it matters.")
+
+
+def _written_values(node: NodeDefinition) -> Iterable[tuple[object, object]]:
+    """Yields the columns that a step maps, each with its value or expression."""
+    mapped = node.get("columns.value")
+    yield from mapped.items() if isinstance(mapped, Mapping) else ()
+    for path in ("fieldsUi.fieldValues", "fieldsUi.values"):
+        rows = node.get(path)
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, Mapping):
+                yield row.get("fieldId", row.get("column", "")), row.get("fieldValue")
 
 
 def _without(row: JsonObject, names: Collection[str]) -> JsonObject:

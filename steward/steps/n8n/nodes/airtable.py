@@ -151,30 +151,28 @@ def _flat(record: JsonValue) -> dict[str, JsonValue]:
     return {**plain, **(inner if isinstance(inner, Mapping) else {})}
 
 
-def _records(answer: JsonValue) -> list[AnyJson]:
-    records = answer.get("records") if isinstance(answer, Mapping) else None
-    return records if isinstance(records, list) else []
+def _objects(answer: JsonValue, name: str) -> list[JsonObject]:
+    """Returns the objects in a list of the response."""
+    members = answer.get(name) if isinstance(answer, Mapping) else None
+    return [
+        member for member in (members if isinstance(members, list) else ()) if isinstance(member, Mapping)
+    ]
 
 
 def _listed(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
-    records = _records(answer)
-    return [_flat(record) if fields.version >= 2 else record for record in records]
+    return [_flat(record) if fields.version >= 2 else record for record in _objects(answer, "records")]
 
 
 def _bases(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the bases, with the rights that the step asks for if it names any."""
-    bases = answer.get("bases") if isinstance(answer, Mapping) else None
     levels = fields.value("options.permissionLevel")
     names = levels if isinstance(levels, list) else []
-    return [
-        base
-        for base in (bases if isinstance(bases, list) else [])
-        if not names or base.get("permissionLevel") in names
-    ]
+    return [base for base in _objects(answer, "bases") if not names or base.get("permissionLevel") in names]
 
 
 def _got(answer: AnyJson, fields: ServiceFields) -> Sequence[JsonObject]:
-    return [_flat(answer) if fields.version >= 2 else answer]
+    record = answer if isinstance(answer, Mapping) else {}
+    return [_flat(record) if fields.version >= 2 else record]
 
 
 def _matches_columns(fields: ServiceFields) -> bool:
@@ -209,7 +207,7 @@ async def _found_ids(port: ServicePort, path: str, formula: str) -> list[str]:
     except CallError as error:
         raise as_item_failure(error) from error
     answer = parsed_answer(response.body.decode("utf-8", "replace"))
-    return [str(record.get("id")) for record in _records(answer) if isinstance(record, Mapping)]
+    return [str(record.get("id")) for record in _objects(answer, "records")]
 
 
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
@@ -294,6 +292,6 @@ class AirtableNode(ServiceNode):
             ids = ids[:1]
         if len(ids) > _MAX_UPDATES:
             raise ItemFailed(f"More than {_MAX_UPDATES} records have these values. Match more columns.")
-        own = {name: value for name, value in row.items() if name != "id"}
-        records: list[AnyJson] = [{"id": identity, "fields": own} for identity in ids]
+        columns = {name: value for name, value in row.items() if name != "id"}
+        records: list[AnyJson] = [{"id": identity, "fields": columns} for identity in ids]
         return replace(prepared, body={**prepared.body, "records": records})

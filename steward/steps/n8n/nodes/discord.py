@@ -1,6 +1,5 @@
 """The node discord: messages through a webhook or a bot, and a bot's channels and members."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields, fields_of_node
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
+from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
 
 _FLAGS = {"SUPPRESS_EMBEDS": 1 << 2, "SUPPRESS_NOTIFICATIONS": 1 << 12}
@@ -111,7 +111,7 @@ def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
 
 def _message_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("options.attachments"):
-        message = "It sends files in the way of an old version. Add the step again in n8n."
+        message = "It sends files with a setting of an older version. Add the step again in n8n."
         yield StepProblem("error", "binary", message)
     if len(_file_names(fields_of_node(node))) > 1:
         message = "It sends several files in one message. Make a step for each of them."
@@ -137,25 +137,35 @@ def _channels(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     kinds = fields.value("options.filter")
     names = {str(kind) for kind in kinds} if isinstance(kinds, list) else set()
     channels = answer if isinstance(answer, list) else []
-    return [channel for channel in channels if not names or str(channel.get("type")) in names]
+    return [
+        channel
+        for channel in channels
+        if isinstance(channel, Mapping) and (not names or str(channel.get("type")) in names)
+    ]
 
 
 def _shortened_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("options.simplify") or node.get("simplify"):
-        message = "n8n hands on a part of each object that it reads; here it is the whole. Nothing to do."
+        message = "n8n hands on a part of each object that it reads. Here the whole object is passed on."
         yield StepProblem("note", "parameter", message)
 
 
 def _next_messages(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    if not isinstance(answer, list) or len(answer) < _PAGE:
-        return None
-    return {**query, "before": str(answer[-1].get("id", ""))}
+    last_id = _last_id(answer, "id")
+    return {**query, "before": last_id} if last_id else None
 
 
 def _next_members(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    last_id = _last_id(answer, "user.id")
+    return {**query, "after": last_id} if last_id else None
+
+
+def _last_id(answer: JsonValue, path: str) -> str:
+    """Returns the id of the last object of a full page, or an empty text."""
     if not isinstance(answer, list) or len(answer) < _PAGE:
-        return None
-    return {**query, "after": str(answer[-1].get("user", {}).get("id", ""))}
+        return ""
+    last_id = js.get_path(answer[-1], path)
+    return "" if js.is_missing(last_id) else js.text(last_id)
 
 
 _WITH_FILES = frozenset(("webhook.sendLegacy", "message.send"))
@@ -236,7 +246,6 @@ class DiscordNode(ServiceNode):
         if len(names) > 1:
             raise ItemFailed("This step sends several files in one message. Make a step for each of them.")
         name, content, kind = await file_of_run(call, index, fields, names[0])
-        file = replace(call_file(name, content, kind), field="files[0]", name=name or names[0])
-        # Discord takes the message beside a file as one text.
-        payload = json.dumps(prepared.body, ensure_ascii=False)
-        return replace(prepared, body={"payload_json": payload}, file=file)
+        file_name = name or names[0]
+        file = replace(call_file(file_name, content, kind), field="files[0]", name=file_name)
+        return replace(prepared, body={"payload_json": prepared.body}, file=file)

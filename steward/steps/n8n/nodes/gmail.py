@@ -294,10 +294,10 @@ async def _reply(fields: ServiceFields, account: AccountAccess) -> SendMail:
 
 
 def _receivers(fields: ServiceFields, headers: Mapping[str, str], own_address: str) -> list[Mailbox]:
-    """Returns the recipients of a reply, as the options choose them.
+    """Returns the recipients of a reply, as the options of the step choose them.
 
-    These are those to whom the sender wants replies sent, or the other recipients or both without the mailbox
-    itself; the former if nobody is left.
+    They are the addresses that the sender wants replies at, the other recipients of the message, or both. The
+    step's own mailbox is left out of the last two; if nobody is left then, the reply goes to the sender.
     """
     senders = _header_mailboxes(headers.get("reply-to", "")) or _header_mailboxes(headers.get("from", ""))
     others = _header_mailboxes(headers.get("to", ""))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from steward.connectors.base.commands import AppendRows, WriteCells
 from steward.connectors.base.connector import ItemProblem as Fault
@@ -67,9 +67,9 @@ class GoogleSheetsNode(StepType):
         re.findall(
             r"\w+",
             """
-            cellFormat dataLocationOnSheet handlingExtraData hidden index locationDefine outputFormatting
-            returnAllMatches returnFirstMatch rightToLeft sheetId tabColor useAppend valueInputMode
-            valueRenderMode
+            cellFormat continue dataLocationOnSheet handlingExtraData hidden index locationDefine
+            outputFormatting returnAllMatches returnFirstMatch rightToLeft sheetId tabColor useAppend
+            usePathForKeyRow valueInputMode valueRenderMode
             """,
         )
     )
@@ -120,6 +120,7 @@ class GoogleSheetsNode(StepType):
         if _operation(node) in ("append", "appendOrUpdate", "update"):
             yield from extra_field_problems(node, _operation(node))
             yield from text_problems(node)
+        yield from _older_option_problems(node)
         yield from area_problems(node)
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -143,6 +144,16 @@ def _operation(node: NodeDefinition) -> str:
     return str(node.literal("operation", "read"))
 
 
+def _older_option_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields options of versions 1 and 2 that are not carried out."""
+    if node.get("options.usePathForKeyRow"):
+        message = "Its option “Use Path For Key Row” does not run here. Remove the option or the step."
+        yield StepProblem("error", "parameter", message)
+    if node.get("options.continue"):
+        message = "Its option “Continue If Empty” has no effect here."
+        yield StepProblem("note", "parameter", f"{message} Check what later steps do if it reads no row.")
+
+
 def _heads(table: SheetTable, area: SheetArea) -> list[str]:
     header = area.header(table)
     return [js.text(plain(cell)) for cell in header.cells] if header else []
@@ -164,7 +175,7 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     for number in range(len(call.items)):
         params = call.params(number)
         filters = _filters(params)
-        matching_rows = _found(rows, filters, params, call.version) if filters else rows
+        matching_rows = _looked_up_rows(rows, filters, params, call.version) if filters else rows
         call.budget.add(*matching_rows)
         out += [Item(_unnumbered(row, call.version), paired_with(number)) for row in matching_rows]
         if not filters:
@@ -172,18 +183,18 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     return NodeResult([out], counts=Counts(read=len(rows)))
 
 
-def _found(
+def _looked_up_rows(
     rows: Sequence[dict[str, JsonValue]],
     filters: Sequence[tuple[str, AnyJson]],
     params: Params,
     version: float,
 ) -> Sequence[dict[str, JsonValue]]:
     """Returns the rows that an item looks up."""
-    any_ = params.text("combineFilters", default_combination(version)) == "OR"
-    found = [row for row in rows if _fits(row, filters, one_is_enough=any_)]
-    if version < 3 and not found:
+    one_is_enough = params.text("combineFilters", default_combination(version)) == "OR"
+    matching_rows = [row for row in rows if _fits(row, filters, one_is_enough=one_is_enough)]
+    if version < 3 and not matching_rows:
         return [{}]  # these versions output an item for every lookup
-    return found[:1] if _takes_first(params, version) else found
+    return matching_rows[:1] if _takes_first(params, version) else matching_rows
 
 
 def _takes_first(params: Params, version: float) -> bool:
@@ -218,6 +229,15 @@ def _fits(row: JsonObject, filters: Sequence[tuple[str, JsonValue]], *, one_is_e
     return any(fits) if one_is_enough else all(fits)
 
 
+def _may_show_another(row: JsonObject, wanted: Iterable[tuple[str, JsonValue]]) -> bool:
+    """Returns whether a text is to match a number, which the tab may show as a date or in a format."""
+    return any(isinstance(value, str) and isinstance(row.get(name), int | float) for name, value in wanted)
+
+
+def _fits_one_of(rows: Iterable[JsonObject], name: str, value: JsonValue) -> bool:
+    return any(_fits(row, [(name, value)], one_is_enough=True) for row in rows)
+
+
 def _mapped(call: StepCall, number: int) -> JsonObject:
     """Returns the values that one item writes, by column."""
     params, item = call.params(number), call.items[number]
@@ -242,7 +262,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
     for number in range(len(call.items)):
         try:
             fields = _mapped(call, number)
-            row_number = None if operation == "append" else writing.match(number, fields, operation)
+            row_number = None if operation == "append" else await writing.match(number, fields, operation)
             cells = columns.admit(call, number, fields, operation)
             if _keeps_cells(call, number, operation):
                 cells = {name: value for name, value in cells.items() if not _is_empty(value)}
@@ -250,7 +270,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
             writing.effects.fail_item(number, failure.message)
             continue
         if row_number is not None or operation != "update":
-            written.append(_Row(number, fields, cells, row_number))
+            written.append(_Row(number, js.to_json(fields), cells, row_number))
     # Only now are the columns that all items add together known.
     for row in written:
         if row.row_number is not None:
@@ -260,7 +280,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
 
 
 def _keeps_cells(call: StepCall, number: int, operation: str) -> bool:
-    """Returns whether an empty value leaves a row's cell as it is, as in mappings before version 4.7."""
+    """Returns whether an empty value leaves a row's cell as it is, as in mappings of versions 4 to 4.6."""
     mode = call.params(number).text("columns.mappingMode", "defineBelow")
     return 4 <= call.version < 4.7 and mode == "defineBelow" and operation != "append"
 
@@ -303,31 +323,56 @@ class _Writing:
     area: SheetArea
     columns: SheetColumns
     effects: Effects
+    data_rows: dict[int, dict[str, JsonValue]] = field(init=False)
+    shown_rows: dict[int, dict[str, JsonValue]] | None = None
+
+    def __post_init__(self) -> None:
+        self.data_rows = self._rows_of(self.table)
 
     @property
     def integration_id(self) -> IntegrationId:
         """The connection that the writes go to."""
         return self.location.account.connection.integration_id
 
-    def match(self, number: int, row: JsonObject, operation: str) -> int | None:
+    async def match(self, number: int, row: JsonObject, operation: str) -> int | None:
         """Returns the number of the sheet row that matches an item, or None. Raises ItemFailed."""
         params = self.call.params(number)
         names = _columns_to_match(params)
-        known = {**self.call.items[number].json, **row, **_key_of(params, self.call.version)}
+        fields = {**self.call.items[number].json, **row, **_key_of(params, self.call.version)}
         if "row_number" in names:
-            return whole_number(Params(known), "row_number", 0)
+            if operation == "appendOrUpdate" and _is_empty(fields.get("row_number")):
+                return None
+            return whole_number(Params(fields), "row_number", 0, self.area.first_data_row)
         heads = self.columns.present
         if self.columns.is_empty_tab and operation == "appendOrUpdate":
             return None
         if not all(name in heads for name in names):
             raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
-        wanted = [(name, known.get(name)) for name in names]
-        for sheet_row in self.table.rows:
-            if sheet_row.number >= self.area.first_data_row:
-                present = _row(heads, sheet_row.cells)
-                if _fits(present, wanted, one_is_enough=False):
-                    return sheet_row.number
+        return await self._matching_row([(name, fields.get(name)) for name in names])
+
+    async def _matching_row(self, wanted: Sequence[tuple[str, AnyJson]]) -> int | None:
+        """Returns the number of the first row with these values, or else of the first that shows them.
+
+        A step that read the tab may have got its dates and numbers as the tab shows them.
+        """
+        for row_number, row in self.data_rows.items():
+            if _fits(row, wanted, one_is_enough=False):
+                return row_number
+        if not any(_may_show_another(row, wanted) for row in self.data_rows.values()):
+            return None
+        if self.shown_rows is None:
+            _, table = await self.location.table(values="FORMATTED_VALUE")
+            self.shown_rows = self._rows_of(table)
+        for row_number, row in self.data_rows.items():
+            shown = self.shown_rows.get(row_number, {})
+            if all(_fits_one_of((row, shown), name, value) for name, value in wanted):
+                return row_number
         return None
+
+    def _rows_of(self, table: SheetTable) -> dict[int, dict[str, JsonValue]]:
+        """Returns the fields of each row below the header, by number."""
+        heads, first_row = self.columns.present, self.area.first_data_row
+        return {row.number: _row(heads, row.cells) for row in table.rows if row.number >= first_row}
 
     def change(self, row: _Row, row_number: int) -> None:
         """Proposes changes to the cells of an existing row, with headers for added columns."""

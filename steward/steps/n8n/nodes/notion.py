@@ -232,14 +232,14 @@ def _condition_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields conditions on properties of kinds that are not compared here, and files to download."""
     yield from _file_problems(node)
     if node.get("options.filter"):
-        message = "It filters in the way of an old version. Add the step again in n8n."
+        message = "It filters with a setting of an older version. Add the step again in n8n."
         yield StepProblem("error", "parameter", message)
     rows = fields_of_node(node).rows("filters.conditions") if node.get("filterType") == "manual" else []
     for row in rows:
         key = row.text("key")
         name, _, kind = key.rpartition("|")
         if not is_expression(key) and not (name and _is_compared(row, kind)):
-            message = f"Its condition on “{(name or kind)[:60]}” is of no kind that is compared here."
+            message = f"Properties of this kind cannot be compared here: “{(name or kind)[:60]}”."
             yield StepProblem("error", "parameter", f"{message} Choose the property again, or remove it.")
 
 

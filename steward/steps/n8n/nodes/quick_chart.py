@@ -89,7 +89,7 @@ def _chart(fields: ServiceFields) -> JsonObject:
 def _list_of(fields: ServiceFields, name: str, label: str) -> list[AnyJson]:
     value = fields.json(name, label)
     if not isinstance(value, list):
-        raise ItemFailed(f"“{label}” of this step is no list. Write it as [1, 2, 3].")
+        raise ItemFailed(f"“{label}” of this step must be a list. Write it as [1, 2, 3].")
     return value
 
 
