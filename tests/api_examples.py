@@ -20,7 +20,7 @@ from tests.people import Caller
 from tests.service import LOGIN
 from tests.source import ROOT
 from tests.test_docs import PAGE, Example, Reader, examples, opened_as_shown
-from tests.whole import Whole
+from tests.whole import FurnishedService
 
 FILE = ROOT / "steward/api/examples.json"
 PREFIX = "/v1/automations"
@@ -28,7 +28,7 @@ HIDDEN = "<ACCESS_TOKEN>"
 Examples = dict[str, dict[str, Any]]
 
 
-async def recorded(whole: Whole, owner: Caller) -> Examples:
+async def recorded(whole: FurnishedService, owner: Caller) -> Examples:
     """By operation, the first example of the page that succeeded: `path`, `request` or null, and `answer`."""
     routes: Routes[Operation] = Routes(OPERATIONS)
     results: Examples = {}

@@ -215,7 +215,7 @@ def _count(outcome: Outcome, path: Path, *, code: int | None) -> None:
 
     Of a round that was cut what it had found counts; the test it was cut in is among its tests.
     """
-    ran, wrong = 0, []
+    run, wrong = 0, []
     try:
         cases = list(ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError):
@@ -225,11 +225,11 @@ def _count(outcome: Outcome, path: Path, *, code: int | None) -> None:
         if case.find("skipped") is not None:
             outcome.skipped += 1
             continue
-        ran += 1
+        run += 1
         if case.find("failure") is not None or case.find("error") is not None:
             wrong.append(f"{case.get('classname')}::{case.get('name')}")
-    if code is not None and not wrong and (code or not ran):
-        wrong.append(f"pytest ended with {code} and ran {ran} tests: see the log")
+    if code is not None and not wrong and (code or not run):
+        wrong.append(f"pytest ended with {code} and ran {run} tests: see the log")
     outcome.violations += len(wrong)
     outcome.failed += wrong
 

@@ -20,7 +20,7 @@ from tests.service import LOGIN
 from tests.source import ROOT, name_of
 from tests.web import test_looks, test_setup_looks
 from tests.web.looking import PICTURES
-from tests.whole import Whole, open_whole
+from tests.whole import FurnishedService, open_whole
 
 PAGE = ROOT / "docs/guides/api-clients.md"
 GLOSSARY = ROOT / "docs/glossary.md"
@@ -74,7 +74,7 @@ def examples(text: str) -> Iterator[Example]:
 class Reader:
     """Follows the page: knows what the page's own ids and times stand for in this run."""
 
-    def __init__(self, whole: Whole, token: Caller) -> None:
+    def __init__(self, whole: FurnishedService, token: Caller) -> None:
         self._whole, self._token = whole, token
         body = whole.service.login_body("member")
         self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
@@ -140,7 +140,9 @@ class Reader:
             assert (type(documented), documented) == (type(real), real), where
 
 
-async def opened_as_shown(database_url: str, clock: FakeClock, folder: Path) -> tuple[Whole, Caller]:
+async def opened_as_shown(
+    database_url: str, clock: FakeClock, folder: Path
+) -> tuple[FurnishedService, Caller]:
     """The whole service with the page's names of what is connected, and its owner."""
     whole = await open_whole(database_url, clock, folder)
     owner = await whole.service.web("owner")

@@ -16,7 +16,7 @@ from tests.service import Service, settle
 
 
 @dataclass
-class Whole:
+class FurnishedService:
     """A service with its cast, and the cast's organization with everything connected."""
 
     service: Service
@@ -38,7 +38,7 @@ async def open_whole(
     folder: Path,
     *,
     around: Callable[[FakePlatforms], None] | None = None,
-) -> Whole:
+) -> FurnishedService:
     """A fresh one over a fresh database; the stranger's organization has nothing connected.
 
     `around` puts more beside the fake platforms.
@@ -52,11 +52,11 @@ async def open_whole(
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, role=Role.OWNER)
     shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
     await connect_all(shop)
-    return Whole(service, shop)
+    return FurnishedService(service, shop)
 
 
 @pytest.fixture
-async def whole(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Whole]:
+async def whole(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[FurnishedService]:
     """The service beside the fake platforms, once on each engine."""
     opened = await open_whole(database_url, clock, tmp_path)
     yield opened

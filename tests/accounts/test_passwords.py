@@ -13,7 +13,7 @@ from steward.security.passwords import Cost, hash_password
 CHEAP = Cost(memory=64, passes=1)
 
 
-class Gated(PasswordHasher):
+class GatedHashing(PasswordHasher):
     """Hashing whose verifications wait until the test opens the gate."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ async def test_a_hash_made_at_a_lower_cost_is_outdated(hashing: PasswordHasher) 
 
 async def test_two_run_twenty_wait_and_the_next_must_retry_later() -> None:
     """Runs two verifications at once, queues twenty, raises Unavailable for the next and then goes on."""
-    hashing = Gated()
+    hashing = GatedHashing()
     waiting = [asyncio.create_task(hashing.verify("x", None)) for _ in range(22)]
     await asyncio.gather(asyncio.create_task(_turn()))
     with pytest.raises(Unavailable):

@@ -10,7 +10,7 @@ from steward.accounts.audit_check import Anchor
 from steward.runs.tasks import maintenance
 from tests.people import Caller
 from tests.service import Service
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 
@@ -88,7 +88,7 @@ async def test_an_export_is_written_into_the_log_and_can_be_verified(service: Se
     assert "format" in (await owner.get(EXPORT, format="pdf")).errors
 
 
-async def test_the_page_shows_what_the_worker_found(whole: Whole) -> None:
+async def test_the_page_shows_what_the_worker_found(whole: FurnishedService) -> None:
     """Shows the sequence number up to which the worker verified the chain, which is the head of the log."""
     owner = await whole.service.web("owner")
     ctx = whole.shop.service.worker_context
@@ -99,7 +99,7 @@ async def test_the_page_shows_what_the_worker_found(whole: Whole) -> None:
     assert page["check"]["at"] is not None
 
 
-async def test_acts_on_runs_and_connections_are_logged(whole: Whole) -> None:
+async def test_acts_on_runs_and_connections_are_logged(whole: FurnishedService) -> None:
     """Describes connecting, approving, rejecting, undoing and disconnecting in sentences."""
     owner = await whole.service.web("owner")
     store = whole.number("woocommerce")

@@ -22,7 +22,7 @@ DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
 @dataclass
-class Desk:
+class AutomationsApi:
     """Holds the service, a member's and a stranger's callers, and connected stores of both organizations."""
 
     service: Service
@@ -77,13 +77,15 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[Desk]:
+async def desk(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[AutomationsApi]:
     """Yields a desk on a service with the templates of these tests."""
     service = await make_service(engine, clock, cast=cast, automation_rules=RULES)
     in_table = {(row.method, row.path) for row in OPERATIONS}
     service.restart(extra=[row for row in AUTOMATION_OPERATIONS if (row.method, row.path) not in in_table])
     none = IntegrationId(0)
-    new_desk = Desk(service, await service.token("member"), await service.token("stranger"), none, none, none)
+    new_desk = AutomationsApi(
+        service, await service.token("member"), await service.token("stranger"), none, none, none
+    )
     new_desk.store = await new_desk.connect(service.own.organization.id, "Corner", "Europe/Berlin")
     new_desk.other_store = await new_desk.connect(service.own.organization.id, "Second")
     new_desk.foreign_store = await new_desk.connect(service.other.organization.id, "Theirs")
@@ -91,7 +93,7 @@ async def desk(engine: Engine, clock: FakeClock, cast: Cast) -> AsyncIterator[De
     await service.close()
 
 
-async def test_a_created_automation_has_every_field(desk: Desk) -> None:
+async def test_a_created_automation_has_every_field(desk: AutomationsApi) -> None:
     """Answers every field of an automation made from a template, on create and on read.
 
     See docs/design/api/automations.md#record.
@@ -141,7 +143,7 @@ async def test_a_created_automation_has_every_field(desk: Desk) -> None:
     assert (response.status, response.data) == (200, {"automation": automation})
 
 
-async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> None:
+async def test_an_event_trigger_is_answered_with_seven_fields(desk: AutomationsApi) -> None:
     """Answers an event trigger with all of its seven fields; it is `off` until the automation is active.
 
     See docs/design/api/automations.md#trigger.
@@ -162,7 +164,7 @@ async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> Non
     assert response.data["automation"]["trigger"]["listening"] == "not_yet"
 
 
-async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
+async def test_the_web_app_creates_as_a_person(desk: AutomationsApi) -> None:
     """Records that a person in the web app created the automation, and no API client.
 
     Interface statements: 2.3 created_via.
@@ -210,7 +212,7 @@ FAULTS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-async def test_every_fault_is_on_its_path(desk: Desk) -> None:
+async def test_every_fault_is_on_its_path(desk: AutomationsApi) -> None:
     """Reports every invalid or missing field of a create request under its own path.
 
     See docs/design/api/conventions.md#envelope and docs/design/api/conventions.md#operations.
@@ -223,7 +225,7 @@ async def test_every_fault_is_on_its_path(desk: Desk) -> None:
         assert sorted(response.errors) == paths, fields
 
 
-async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
+async def test_names_are_trimmed_and_normalised(desk: AutomationsApi) -> None:
     """Trims names, normalises them to NFC and counts their length after that.
 
     See docs/design/api/conventions.md#requests.
@@ -234,7 +236,7 @@ async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
     assert automation["name"] == "Caf\u00e9 " + "x" * 115
 
 
-async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
+async def test_a_repeated_create_is_a_replay(desk: AutomationsApi) -> None:
     """Answers the first result for the same key and body, and `key_reused` for the key with another body."""
     body = desk.body(idempotency_key="a-key")
     first = await desk.member.post(PATH, body)
@@ -246,7 +248,7 @@ async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
     assert (third.status, third.code, list(third.errors)) == (422, "key_reused", ["idempotency_key"])
 
 
-async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
+async def test_an_unconnected_store_has_its_own_code(desk: AutomationsApi) -> None:
     """Refuses an automation on a store that needs reconnecting with `not_connected`.
 
     See docs/design/api/conventions.md#codes.
@@ -270,7 +272,7 @@ async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
     )
 
 
-async def test_an_update_replaces_given_fields(desk: Desk) -> None:
+async def test_an_update_replaces_given_fields(desk: AutomationsApi) -> None:
     """Replaces each field that an update names as a whole and leaves the others unchanged."""
     automation = await desk.create(inputs={"note": "x"})
     desk.service.clock.tick(1)
@@ -299,7 +301,7 @@ UPDATE_FAULTS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-async def test_faults_of_an_update(desk: Desk) -> None:
+async def test_faults_of_an_update(desk: AutomationsApi) -> None:
     """Refuses an update without a version, with null in a required field or with a fixed field."""
     for body, paths in UPDATE_FAULTS:
         automation = await desk.create()
@@ -307,7 +309,7 @@ async def test_faults_of_an_update(desk: Desk) -> None:
         assert (response.status, sorted(response.errors)) == (422, paths), body
 
 
-async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
+async def test_a_stale_update_answers_what_is_current(desk: AutomationsApi) -> None:
     """Answers 409 with the current automation when an update names an outdated version.
 
     See docs/design/api/conventions.md#envelope.
@@ -321,7 +323,7 @@ async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
     assert response.data == {"occurrence": None, **changed.data}
 
 
-async def test_a_life_over_http(desk: Desk) -> None:
+async def test_a_life_over_http(desk: AutomationsApi) -> None:
     """Pauses, resumes, archives and restores an automation; refuses a wrong state and an outdated version."""
     automation = await desk.create()
     path = f"{PATH}/{automation['id']}"
@@ -363,7 +365,7 @@ STATE_FAULTS: list[tuple[str, dict[str, Any], list[str]]] = [
 ]
 
 
-async def test_faults_of_a_change_of_state(desk: Desk) -> None:
+async def test_faults_of_a_change_of_state(desk: AutomationsApi) -> None:
     """Refuses invalid fields in the bodies of pause, resume and archive under their names."""
     for verb, body, paths in STATE_FAULTS:
         automation = await desk.create()
@@ -371,7 +373,7 @@ async def test_faults_of_a_change_of_state(desk: Desk) -> None:
         assert (response.status, list(response.errors)) == (422, paths), verb
 
 
-async def test_a_stranger_finds_nothing(desk: Desk) -> None:
+async def test_a_stranger_finds_nothing(desk: AutomationsApi) -> None:
     """Answers 404 for another organization's automation, byte for byte as for one that does not exist.
 
     See docs/design/api/conventions.md#scope.
@@ -400,7 +402,7 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
     assert foreign.data["automations"] == []
 
 
-async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
+async def test_lists_are_sorted_and_paged(desk: AutomationsApi) -> None:
     """Sorts lists by each key in both directions and pages through them with any limit."""
     later = {"cadence": "daily", "run_at": "23:00"}
     for name, schedule in (("beta", later), ("Alpha", DAILY), ("gamma", {"cadence": "manual"})):
@@ -417,7 +419,7 @@ async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
     assert await desk.names() == expected["-created_at"]
 
 
-async def test_equal_keys_are_distinguished_by_id(desk: Desk) -> None:
+async def test_equal_keys_are_distinguished_by_id(desk: AutomationsApi) -> None:
     """Orders rows with equal sort keys by id, so that no row repeats or is missing across pages."""
     for number in range(5):
         await desk.create(name="same", schedule={"cadence": "manual"}, inputs={"threshold": number})
@@ -425,7 +427,7 @@ async def test_equal_keys_are_distinguished_by_id(desk: Desk) -> None:
         assert await desk.names(sort=sort, limit=2) == ["same"] * 5
 
 
-async def test_lists_are_filtered(desk: Desk) -> None:
+async def test_lists_are_filtered(desk: AutomationsApi) -> None:
     """Narrows the list by each filter and by their combinations.
 
     See docs/design/api/automations.md#requests.
@@ -479,14 +481,14 @@ LIST_FAULTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_faults_of_a_list(desk: Desk) -> None:
+async def test_faults_of_a_list(desk: AutomationsApi) -> None:
     """Refuses each invalid query parameter of a list under its name."""
     for query, field in LIST_FAULTS:
         response = await desk.member.get(PATH, **query)
         assert (response.status, list(response.errors)) == (422, [field]), query
 
 
-async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
+async def test_a_cursor_belongs_to_its_filters(desk: AutomationsApi) -> None:
     """Refuses a cursor with other filters or from another organization and takes it with another limit."""
     for _ in range(3):
         await desk.create()
@@ -498,7 +500,7 @@ async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
     assert (await desk.stranger.get(PATH, cursor=cursor)).status == 422
 
 
-async def test_the_web_app_shows_the_history(desk: Desk) -> None:
+async def test_the_web_app_shows_the_history(desk: AutomationsApi) -> None:
     """Answers the history of an automation newest first with who changed what; an unknown id is 404."""
     automation = await desk.create()
     desk.service.clock.tick(1)

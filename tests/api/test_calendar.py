@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.api.test_automations import Desk, desk
+from tests.api.test_automations import AutomationsApi, desk
 from tests.people import ApiResponse, altered
 
 __all__ = ["desk"]
@@ -14,7 +14,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-async def rows(desk: Desk, **query: Any) -> list[dict[str, Any]]:
+async def rows(desk: AutomationsApi, **query: Any) -> list[dict[str, Any]]:
     """Returns the rows of one page."""
     response = await desk.member.get(PATH, **query)
     assert response.status == 200, response.body
@@ -22,14 +22,14 @@ async def rows(desk: Desk, **query: Any) -> list[dict[str, Any]]:
     return occurrences
 
 
-async def refused(desk: Desk, **query: Any) -> list[str]:
+async def refused(desk: AutomationsApi, **query: Any) -> list[str]:
     """Returns the names of the parameters that a 422 refuses."""
     response: ApiResponse = await desk.member.get(PATH, **query)
     assert (response.status, response.code) == (422, "validation_failed"), response.body
     return sorted(response.errors)
 
 
-async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
+async def test_a_row_has_all_thirteen_fields(desk: AutomationsApi) -> None:
     """Answers each occurrence with all thirteen fields and timestamps in milliseconds.
 
     See docs/design/api/calendar.md#occurrence and docs/design/api/conventions.md#requests.
@@ -49,7 +49,7 @@ async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
     assert (first["state"], first["version"], first["projected"]) == ("pending", 0, False)
 
 
-async def test_the_range_and_the_filters_are_accepted(desk: Desk) -> None:
+async def test_the_range_and_the_filters_are_accepted(desk: AutomationsApi) -> None:
     """Narrows the calendar by from, to, automation_id, integration_id, state and limit."""
     record = await desk.create()
     two = await desk.create(integration_id=desk.other_store)
@@ -82,13 +82,13 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
 ]
 
 
-async def test_wrong_parameters_are_refused_by_name(desk: Desk) -> None:
+async def test_wrong_parameters_are_refused_by_name(desk: AutomationsApi) -> None:
     """Refuses each invalid parameter under its name."""
     for query, wrong in WRONG:
         assert [name.split(".")[0] for name in await refused(desk, **query)] == wrong, query
 
 
-async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None:
+async def test_foreign_filters_are_refused_like_unknown_ones(desk: AutomationsApi) -> None:
     """Answers 422 for another organization's automation or store as a filter.
 
     See docs/design/api/conventions.md#codes.
@@ -102,7 +102,7 @@ async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None
     assert (await desk.stranger.get(PATH)).data == {"occurrences": [], "next_cursor": None}
 
 
-async def test_a_limit_above_the_maximum_is_lowered(desk: Desk) -> None:
+async def test_a_limit_above_the_maximum_is_lowered(desk: AutomationsApi) -> None:
     """Lowers a limit above 500 to 500; the default is 200."""
     await desk.create(schedule={"cadence": "hourly"})
     query = {"to": "2026-06-30T00:00:00Z"}
@@ -111,7 +111,7 @@ async def test_a_limit_above_the_maximum_is_lowered(desk: Desk) -> None:
     assert len(await rows(desk, **query, limit=501)) == 500
 
 
-async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None:
+async def test_pages_follow_each_other_without_gap_or_double(desk: AutomationsApi) -> None:
     """Continues in the range of the first page even when time passes between pages."""
     for number in range(3):
         await desk.create(name=f"Watch {number}", timezone="UTC")
@@ -129,7 +129,7 @@ async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None
     assert len(occurrences) == 42
 
 
-async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> None:
+async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: AutomationsApi) -> None:
     """Refuses a cursor that was altered, has another filter or comes from another organization."""
     await desk.create()
     cursor = (await desk.member.get(PATH, limit=2)).data["next_cursor"]
@@ -140,7 +140,7 @@ async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> Non
     assert (await desk.member.get(PATH, cursor=cursor, limit=3)).status == 200
 
 
-async def test_the_calendar_needs_the_read_scope_and_a_token(desk: Desk) -> None:
+async def test_the_calendar_needs_the_read_scope_and_a_token(desk: AutomationsApi) -> None:
     """Answers 401 with WWW-Authenticate without a token.
 
     See docs/design/api/sign-in.md#scopes and docs/design/api/conventions.md#codes.
@@ -150,7 +150,7 @@ async def test_the_calendar_needs_the_read_scope_and_a_token(desk: Desk) -> None
     assert response.headers["www-authenticate"].startswith("Bearer")
 
 
-async def test_a_web_caller_reads_the_same_calendar(desk: Desk) -> None:
+async def test_a_web_caller_reads_the_same_calendar(desk: AutomationsApi) -> None:
     """Answers a signed-in web session with the same rows as a token."""
     await desk.create()
     web = await desk.service.web("member")

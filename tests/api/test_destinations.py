@@ -11,7 +11,7 @@ from steward.api.operations import OPERATIONS
 from steward.connectors.base.connector import Destination
 from steward.model.connection import ConnectionState
 from tests.people import Caller
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 
@@ -19,18 +19,18 @@ PATH = "/v1/automations/destinations"
 
 
 @pytest.fixture
-async def token(whole: Whole) -> Caller:
+async def token(whole: FurnishedService) -> Caller:
     """Returns the member's token caller."""
     return await whole.service.token("member")
 
 
-def reads(whole: Whole) -> int:
+def reads(whole: FurnishedService) -> int:
     """Returns how many read requests the fake platforms have received."""
     total: int = whole.shop.world.state.ledger.reads_total
     return total
 
 
-class Many:
+class ChosenDestinations:
     """A connector whose destinations the test chooses and that delegates everything else to the real one."""
 
     def __init__(self, real: Any, names: list[str]) -> None:
@@ -44,17 +44,17 @@ class Many:
         return [Destination(f"id {name}", "tab", name, parent) for name in self.names]
 
 
-def offering(whole: Whole, names: list[str]) -> Many:
+def offering(whole: FurnishedService, names: list[str]) -> ChosenDestinations:
     """Replaces the spreadsheet connector of the service by one with these destinations."""
     connectors = dict(whole.service.context.vault.connectors)
-    many = Many(connectors["spreadsheet"], names)
+    many = ChosenDestinations(connectors["spreadsheet"], names)
     vault = replace(whole.service.context.vault, connectors={**connectors, "spreadsheet": many})
     whole.service.context = replace(whole.service.context, vault=vault)
     whole.service.restart()
     return many
 
 
-async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Caller) -> None:
+async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: FurnishedService, token: Caller) -> None:
     """Lists a spreadsheet with the target that names it, and its tabs under it.
 
     See docs/design/api/connections.md#records and docs/design/api/automations.md#bindings-and-readiness.
@@ -87,7 +87,9 @@ async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Call
     }
 
 
-async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, token: Caller) -> None:
+async def test_a_channel_has_no_target_and_a_shop_no_destination(
+    whole: FurnishedService, token: Caller
+) -> None:
     """Lists a Teams channel without a target, and nothing for a shop.
 
     See docs/design/api/connections.md#lists and docs/design/api/automations.md#bindings-and-readiness.
@@ -98,7 +100,9 @@ async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, t
     assert shop.data == {"destinations": [], "next_cursor": None}
 
 
-async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, token: Caller) -> None:
+async def test_a_foreign_or_unknown_connection_matches_nothing(
+    whole: FurnishedService, token: Caller
+) -> None:
     """Answers an empty list for a foreign or unknown connection without calling any account.
 
     See docs/design/api/connections.md#lists and docs/design/api/conventions.md#codes.
@@ -116,7 +120,7 @@ async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, tok
     assert reads(whole) == seen
 
 
-async def test_reads_are_cached_for_five_minutes(whole: Whole, token: Caller) -> None:
+async def test_reads_are_cached_for_five_minutes(whole: FurnishedService, token: Caller) -> None:
     """Answers from its cache for 299 seconds and reads the account again after 300."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
@@ -129,7 +133,7 @@ async def test_reads_are_cached_for_five_minutes(whole: Whole, token: Caller) ->
     assert reads(whole) > seen
 
 
-async def test_a_changed_connection_is_read_again(whole: Whole, token: Caller) -> None:
+async def test_a_changed_connection_is_read_again(whole: FurnishedService, token: Caller) -> None:
     """Drops the cached destinations when the connection changes, and refuses one that needs reconnecting."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
@@ -153,7 +157,7 @@ async def test_a_changed_connection_is_read_again(whole: Whole, token: Caller) -
     ],
 )
 async def test_the_accounts_own_error_is_shown(
-    whole: Whole, token: Caller, fault: dict[str, Any], status: int, code: str
+    whole: FurnishedService, token: Caller, fault: dict[str, Any], status: int, code: str
 ) -> None:
     """Answers 503 when the account fails or throttles and 422 `not_connected` when it refuses access."""
     whole.shop.fault(method="GET", path="/sheets/**", count=-1, **fault)
@@ -173,7 +177,7 @@ async def test_the_accounts_own_error_is_shown(
     assert (await token.get(PATH, integration_id=whole.number("spreadsheet"))).status == 200
 
 
-async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -> None:
+async def test_a_silent_account_is_not_waited_for(whole: FurnishedService, token: Caller) -> None:
     """Answers 503 after `silent_s`, 10 s by default, when the account does not answer."""
     assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
     destination_cache = whole.service.context.destinations
@@ -191,7 +195,7 @@ async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -
     assert int(response.headers["retry-after"]) >= 1
 
 
-async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> None:
+async def test_the_operation_itself_is_bounded(whole: FurnishedService, token: Caller) -> None:
     """Answers 503 when the operation exceeds its own limit, even within `silent_s`."""
     rows = [replace(row, seconds=0.01) if row.path == PATH else row for row in OPERATIONS]
     many = offering(whole, [])
@@ -206,7 +210,7 @@ async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> N
     assert (response.status, response.code) == (503, "unavailable")
 
 
-async def test_destinations_are_searched_and_paged_by_name(whole: Whole, token: Caller) -> None:
+async def test_destinations_are_searched_and_paged_by_name(whole: FurnishedService, token: Caller) -> None:
     """Searches without regard to case and pages by name without repeating or losing long names."""
     names = [*(f"Straße {number:03}" for number in range(7)), "x" * 200, "\U0001f375" * 150]
     offering(whole, names)
@@ -238,7 +242,9 @@ WRONG: list[tuple[dict[str, Any], set[str]]] = [
 ]
 
 
-async def test_a_wrong_query_is_named_before_the_account_is_asked(whole: Whole, token: Caller) -> None:
+async def test_a_wrong_query_is_named_before_the_account_is_asked(
+    whole: FurnishedService, token: Caller
+) -> None:
     """Refuses invalid parameters before it calls the account."""
     for query, wrong in WRONG:
         seen = reads(whole)

@@ -11,7 +11,7 @@ import pytest
 
 from steward.database.engine.base import Tx
 from tests.people import Caller
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]  # the fixture
 
@@ -20,21 +20,21 @@ AUTHORIZE_PATH = "/app/connections/woocommerce/authorize"
 
 
 @pytest.fixture
-async def owner(whole: Whole) -> Caller:
+async def owner(whole: FurnishedService) -> Caller:
     """Returns an owner at a public address whose shop can reach the service; only the cast is connected."""
     whole.service.restart(base_url=PUBLIC, web_origin=PUBLIC)
     whole.shop.world.set_webhook_transport(httpx.ASGITransport(app=whole.service.app))
     return await whole.service.web("owner")
 
 
-async def disconnected(whole: Whole, owner: Caller) -> tuple[int, str]:
+async def disconnected(whole: FurnishedService, owner: Caller) -> tuple[int, str]:
     """Disconnects the shop of the cast and returns its number and address."""
     number = whole.number("woocommerce")
     assert (await owner.post(f"/app/connections/{number}/disconnect", {})).status == 200
     return number, whole.shop.world.described()["woocommerce"]["url"]
 
 
-async def at_the_shop(whole: Whole, page: str) -> httpx.Response:
+async def at_the_shop(whole: FurnishedService, page: str) -> httpx.Response:
     """Allows the access on the shop's page and returns what the browser ends with."""
     async with httpx.AsyncClient(transport=whole.shop.world.transport()) as browser:
         return await browser.get(page)
@@ -51,7 +51,7 @@ def begun(number: int, url: str) -> dict[str, Any]:
     return {"url": url, "name": "Northwind Tea", "integration_id": number}
 
 
-async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Caller) -> None:
+async def test_a_shop_is_connected_without_copying_a_key(whole: FurnishedService, owner: Caller) -> None:
     """Connects the shop with the keys that it sends, returns the browser, and accepts a state once."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
@@ -65,7 +65,7 @@ async def test_a_shop_is_connected_without_copying_a_key(whole: Whole, owner: Ca
     assert again.status_code == 401, "a state serves once, and the shop deletes the keys nobody took"
 
 
-async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: Whole, owner: Caller) -> None:
+async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: FurnishedService, owner: Caller) -> None:
     """Connects nothing with keys that the shop refuses; a wrong or used state is 404 and a long body 413."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
@@ -83,7 +83,9 @@ async def test_keys_that_do_not_open_the_shop_connect_nothing(whole: Whole, owne
 
 
 @pytest.mark.parametrize("what", ["late", "no owner"])
-async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owner: Caller, what: str) -> None:
+async def test_the_one_who_began_must_be_in_time_and_an_owner(
+    whole: FurnishedService, owner: Caller, what: str
+) -> None:
     """Refuses the keys after ten minutes, or when the person is no longer an owner; the shop deletes them."""
     number, url = await disconnected(whole, owner)
     page = (await owner.post(AUTHORIZE_PATH, begun(number, url))).data["authorize_url"]
@@ -104,7 +106,7 @@ async def test_the_one_who_began_must_be_in_time_and_an_owner(whole: Whole, owne
     assert set(whole.shop.world.state.shop.keys) == keys
 
 
-async def test_a_private_address_is_asked_for_keys_instead(whole: Whole) -> None:
+async def test_a_private_address_is_asked_for_keys_instead(whole: FurnishedService) -> None:
     """Tells an owner at a private address to enter keys, on the attempt and in the list of kinds."""
     owner = await whole.service.web("owner")
     refused = await owner.post(AUTHORIZE_PATH, {"url": "https://shop.example", "name": "Shop"})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.test_automations import Desk, desk
+from tests.api.test_automations import AutomationsApi, desk
 from tests.people import ApiResponse, Caller
 
 __all__ = ["desk"]
@@ -13,7 +13,7 @@ PATH = "/v1/automations"
 DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
-async def planned(desk: Desk, automation: dict[str, Any], index: int = 0) -> dict[str, Any]:
+async def planned(desk: AutomationsApi, automation: dict[str, Any], index: int = 0) -> dict[str, Any]:
     """Returns a coming run of the automation as the calendar answers it."""
     response = await desk.member.get(f"{PATH}/occurrences", automation_id=automation["id"])
     row: dict[str, Any] = response.data["occurrences"][index]
@@ -31,18 +31,18 @@ def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 async def edit(
-    desk: Desk, verb: str, automation: dict[str, Any], body: object, caller: Caller | None = None
+    desk: AutomationsApi, verb: str, automation: dict[str, Any], body: object, caller: Caller | None = None
 ) -> ApiResponse:
     """Posts move, skip or unskip and returns the answer."""
     return await (caller or desk.member).post(f"{PATH}/{automation['id']}/occurrences/{verb}", body)
 
 
-async def utc_daily(desk: Desk) -> dict[str, Any]:
+async def utc_daily(desk: AutomationsApi) -> dict[str, Any]:
     """Creates a daily automation in UTC whose first run is on 1 May about 08:00."""
     return await desk.create(schedule=DAILY, timezone="UTC")
 
 
-async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
+async def test_a_move_answers_the_run_and_the_automation(desk: AutomationsApi) -> None:
     """Answers 200 with the moved run and the automation with its new `next_run_at`.
 
     See docs/design/api/calendar.md#move.
@@ -60,7 +60,7 @@ async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
     assert await planned(desk, automation) == response.data["occurrence"]
 
 
-async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
+async def test_this_and_later_changes_the_schedule(desk: AutomationsApi) -> None:
     """Changes the schedule by `this_and_later`, so that every later run follows.
 
     See docs/design/api/calendar.md#move.
@@ -78,7 +78,7 @@ async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
     assert got.data["automation"] == automation
 
 
-async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
+async def test_a_far_run_is_moved_with_version_0(desk: AutomationsApi) -> None:
     """Moves a projected run with version 0 and stores it; skipping one that is not stored is refused.
 
     See docs/design/api/calendar.md#occurrence.
@@ -95,7 +95,7 @@ async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
     assert (await edit(desk, "skip", automation, sent(response.data["occurrence"]))).status == 200
 
 
-async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> None:
+async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: AutomationsApi) -> None:
     """Answers the run and the automation after skip and unskip, and un-skipping restores both."""
     automation = await utc_daily(desk)
     row = await planned(desk, automation)
@@ -108,7 +108,7 @@ async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> 
     assert response.data["automation"] == automation
 
 
-async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
+async def test_a_stale_refusal_carries_what_is_current(desk: AutomationsApi) -> None:
     """Answers 409 with the current run and automation to an outdated version, whatever else is wrong.
 
     See docs/design/api/conventions.md#envelope.
@@ -128,7 +128,7 @@ async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
     assert response.data == {"occurrence": None, "automation": current["automation"]}
 
 
-async def test_refusals_come_in_their_order(desk: Desk) -> None:
+async def test_refusals_come_in_their_order(desk: AutomationsApi) -> None:
     """Refuses in this order: 422 shape, 409 stale, 422 slot_at, 409 state, 422 scope, 422 run_at."""
     automation = await desk.create(schedule={"cadence": "hourly"}, timezone="UTC")
     row = await planned(desk, automation)
@@ -159,7 +159,7 @@ async def test_refusals_come_in_their_order(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("verb", ["move", "skip", "unskip"])
-async def test_another_organizations_automation_is_not_found(desk: Desk, verb: str) -> None:
+async def test_another_organizations_automation_is_not_found(desk: AutomationsApi, verb: str) -> None:
     """Answers the same 404 for another organization's automation as for an unknown one, and changes nothing.
 
     See docs/design/api/conventions.md#scope.
@@ -176,7 +176,7 @@ async def test_another_organizations_automation_is_not_found(desk: Desk, verb: s
     assert (await planned(desk, automation))["version"] == 0
 
 
-async def test_paused_automations_refuse_every_edit(desk: Desk) -> None:
+async def test_paused_automations_refuse_every_edit(desk: AutomationsApi) -> None:
     """Refuses move, skip and unskip on a paused automation with 409 `wrong_state`."""
     automation = await utc_daily(desk)
     row = await planned(desk, automation)

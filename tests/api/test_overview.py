@@ -14,7 +14,7 @@ from steward.database.engine.base import PerEngine, Tx, from_ms, ms
 from steward.database.runs import totals
 from steward.model.ids import OrgId, new_id
 from steward.run_queue import totals as keeping
-from tests.api.test_automations import Desk, desk
+from tests.api.test_automations import AutomationsApi, desk
 from tests.people import Caller
 from tests.service import Service
 
@@ -53,7 +53,7 @@ def summary(applied: int, conflicts: int = 0, unknown: int = 0) -> str:
     return json.dumps({"counts": {"applied": applied, "conflicts": conflicts, "unknown": unknown}})
 
 
-async def automation(desk: Desk, name: str) -> str:
+async def automation(desk: AutomationsApi, name: str) -> str:
     """Creates an automation that runs by hand and returns its id."""
     automation_id: str = (await desk.create(name=name, schedule={"cadence": "manual"}))["id"]
     return automation_id
@@ -135,7 +135,7 @@ async def listed_days(web: Caller, zone: str) -> list[dict[str, int]]:
     ]
 
 
-async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> None:
+async def test_numbers_are_those_of_the_runs_in_random_histories(desk: AutomationsApi) -> None:
     """Answers the counts of random histories in three zones while runs end, writes settle and time passes."""
     service, owner = desk.service, await desk.service.web("owner")
     org = service.members["owner"].org
@@ -167,7 +167,7 @@ async def test_numbers_are_those_of_the_runs_in_random_histories(desk: Desk) -> 
         assert [run["at"] for run in strip["runs"]] == sorted(run["at"] for run in strip["runs"])
 
 
-async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> None:
+async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: AutomationsApi) -> None:
     """Adds a week of runs up in bounded passes and reads the sums in at most 10 ms of CPU.
 
     See docs/design/web.md#overview.
@@ -202,7 +202,7 @@ async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Desk) -> 
     assert (len(strip["runs"]), strip["changes_made"]) == (30, 2 * MANY)
 
 
-async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> None:
+async def test_a_failure_goes_with_a_newer_success_or_approval(desk: AutomationsApi) -> None:
     """Shows one open failure for each automation until a newer run succeeds or waits for approval."""
     service, owner = desk.service, await desk.service.web("owner")
     org = service.members["owner"].org
@@ -226,7 +226,7 @@ async def test_a_failure_goes_with_a_newer_success_or_approval(desk: Desk) -> No
     assert all(each_failure["run"]["status"] == "failed" for each_failure in failures)
 
 
-async def test_many_expired_runs_of_one_automation_hide_no_failure_of_another(desk: Desk) -> None:
+async def test_many_expired_runs_of_one_automation_hide_no_failure_of_another(desk: AutomationsApi) -> None:
     """Shows an old open failure although 201 newer runs of another automation have expired."""
     service, owner = desk.service, await desk.service.web("owner")
     org, now = service.members["owner"].org, service.clock.now()
@@ -238,7 +238,7 @@ async def test_many_expired_runs_of_one_automation_hide_no_failure_of_another(de
     assert [failure["run"]["automation_id"] for failure in failures] == [hourly, weekly]
 
 
-async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
+async def test_other_organizations_count_nothing_of_it(desk: AutomationsApi) -> None:
     """Leaves another organization's runs out of numbers and strips."""
     service, owner = desk.service, await desk.service.web("owner")
     stranger = await service.web("stranger")
@@ -249,7 +249,7 @@ async def test_other_organizations_count_nothing_of_it(desk: Desk) -> None:
     assert (await stranger.get(STRIPS, automation_ids=automation_id)).data["strips"] == []
 
 
-async def test_a_zone_and_ids_are_checked(desk: Desk) -> None:
+async def test_a_zone_and_ids_are_checked(desk: AutomationsApi) -> None:
     """Refuses an unknown zone, no automations, and 51 of them; answers 50."""
     service, owner = desk.service, await desk.service.web("owner")
     assert (await owner.get(OVERVIEW, timezone="Mars/Base")).status == 422

@@ -11,7 +11,7 @@ from steward.model.run import Mode
 from tests.people import Caller
 from tests.templates.full_store import BY_ID, INPUTS
 from tests.templates.stage import SHEET, TEAMS
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]  # a fixture
 
@@ -21,12 +21,12 @@ ELSEWHERE = ("sync-stock-between-stores", "sale-end", "supplier-feed-import")
 
 
 @pytest.fixture
-async def member(whole: Whole) -> Caller:
+async def member(whole: FurnishedService) -> Caller:
     """Returns a member's web session."""
     return await whole.service.web("member")
 
 
-def hiding(whole: Whole, **changes: Any) -> dict[str, Any]:
+def hiding(whole: FurnishedService, **changes: Any) -> dict[str, Any]:
     """Returns the body of an automation that hides sold-out products."""
     return {
         "template_id": "hide-out-of-stock-products",
@@ -38,7 +38,9 @@ def hiding(whole: Whole, **changes: Any) -> dict[str, Any]:
     }
 
 
-async def test_it_shows_what_a_test_run_would_and_writes_nothing(whole: Whole, member: Caller) -> None:
+async def test_it_shows_what_a_test_run_would_and_writes_nothing(
+    whole: FurnishedService, member: Caller
+) -> None:
     """Answers the same numbers as a test run with examples, and creates and writes nothing."""
     writes = whole.shop.world.state.ledger.writes()
     answer = await member.post(SAMPLE, hiding(whole))
@@ -58,7 +60,7 @@ async def test_it_shows_what_a_test_run_would_and_writes_nothing(whole: Whole, m
     assert 0 < len(answer.data["objects"]) <= 5
 
 
-async def test_a_large_shop_is_looked_at_in_part(whole: Whole, member: Caller) -> None:
+async def test_a_large_shop_is_looked_at_in_part(whole: FurnishedService, member: Caller) -> None:
     """Reads at most 500 objects of a large shop and marks the sample as incomplete."""
     whole.shop.world.load_products(700)
     data = (await member.post(SAMPLE, hiding(whole))).data
@@ -71,7 +73,7 @@ async def test_a_large_shop_is_looked_at_in_part(whole: Whole, member: Caller) -
     assert len(pages) <= 6
 
 
-async def test_wrong_inputs_stand_at_their_fields(whole: Whole, member: Caller) -> None:
+async def test_wrong_inputs_stand_at_their_fields(whole: FurnishedService, member: Caller) -> None:
     """Refuses invalid inputs under their fields, as a create does."""
     body = hiding(whole, template_id="tag-products-by-rule", inputs={"tag": "sale", "when": "new"})
     refused = await member.post(SAMPLE, body)
@@ -79,14 +81,18 @@ async def test_wrong_inputs_stand_at_their_fields(whole: Whole, member: Caller) 
     assert any(path.startswith("inputs") for path in refused.errors)
 
 
-async def test_a_shop_that_refuses_or_fails_is_reported_in_plain_words(whole: Whole, member: Caller) -> None:
+async def test_a_shop_that_refuses_or_fails_is_reported_in_plain_words(
+    whole: FurnishedService, member: Caller
+) -> None:
     """Answers `not_connected` when the shop refuses the keys."""
     whole.shop.world.state.shop.keys.clear()
     refused = await member.post(SAMPLE, hiding(whole))
     assert (refused.status, refused.code) == (422, "not_connected")
 
 
-async def test_every_template_on_a_shop_is_sampled_without_a_write(whole: Whole, member: Caller) -> None:
+async def test_every_template_on_a_shop_is_sampled_without_a_write(
+    whole: FurnishedService, member: Caller
+) -> None:
     """Samples every template on a shop without a write; answers steps, or words on why there are none."""
     numbers = {int(TEAMS): whole.number("teams"), int(SHEET): whole.number("spreadsheet")}
 

@@ -11,7 +11,7 @@ from steward.model.change import Action, Change, ObjectRef, Outcome, Proposal
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RisingIds, RunId
 from steward.runs.checkpoint import change_wire
 from steward.search.words import terms, terms_of
-from tests.api.test_automations import Desk, desk
+from tests.api.test_automations import AutomationsApi, desk
 from tests.api.test_overview import automation, put
 from tests.people import Caller
 
@@ -20,7 +20,7 @@ __all__ = ["desk"]
 SEARCH, RUNS = "/app/search", "/app/runs"
 
 
-async def propose(desk: Desk, org: OrgId, labels_by_run: Mapping[str, Sequence[str]]) -> None:
+async def propose(desk: AutomationsApi, org: OrgId, labels_by_run: Mapping[str, Sequence[str]]) -> None:
     """Stores a proposed change for each label with its search terms."""
     now, ids = desk.service.clock.now(), RisingIds()
 
@@ -65,7 +65,7 @@ async def listed(web: Caller, **query: str) -> list[str]:
         cursor = {"cursor": response.data["next_cursor"]}
 
 
-async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
+async def test_each_kind_is_searched_by_beginnings_of_words(desk: AutomationsApi) -> None:
     """Matches prefixes of words in names, SKUs, order numbers and ids, whatever case and signs are typed."""
     service, web = desk.service, await desk.service.web("member")
     org = service.members["member"].org
@@ -104,7 +104,7 @@ async def test_each_kind_is_searched_by_beginnings_of_words(desk: Desk) -> None:
     }
 
 
-async def test_a_search_matches_only_the_callers_organization(desk: Desk) -> None:
+async def test_a_search_matches_only_the_callers_organization(desk: AutomationsApi) -> None:
     """Matches nothing of another organization."""
     service = desk.service
     org = service.members["member"].org
@@ -119,7 +119,7 @@ async def test_a_search_matches_only_the_callers_organization(desk: Desk) -> Non
     assert await listed(stranger, integration_id=str(desk.store)) == []
 
 
-async def test_pages_of_a_search_hold_every_run_once_in_order(desk: Desk) -> None:
+async def test_pages_of_a_search_hold_every_run_once_in_order(desk: AutomationsApi) -> None:
     """Pages hits in order, each run once, by one or two words and with status, days and limits."""
     service, web = desk.service, await desk.service.web("member")
     org, chance = service.members["member"].org, random.Random(7)
@@ -154,7 +154,7 @@ async def test_pages_of_a_search_hold_every_run_once_in_order(desk: Desk) -> Non
     assert await listed(web, q="comm", **days) == newest[121:181]
 
 
-async def test_pages_are_right_however_words_that_begin_alike_share_runs(desk: Desk) -> None:
+async def test_pages_are_right_however_words_that_begin_alike_share_runs(desk: AutomationsApi) -> None:
     """Pages right when many words of the same prefix share runs, for several limits."""
     service, web = desk.service, await desk.service.web("member")
     org, chance = service.members["member"].org, random.Random(11)
@@ -177,7 +177,7 @@ async def test_pages_are_right_however_words_that_begin_alike_share_runs(desk: D
     assert len(page.data["runs"]) == 100
 
 
-async def test_runs_are_listed_by_the_store_they_ran_on(desk: Desk) -> None:
+async def test_runs_are_listed_by_the_store_they_ran_on(desk: AutomationsApi) -> None:
     """Lists runs by the store they ran on, and refuses a store together with an automation."""
     web = await desk.service.web("member")
     automation = await desk.create(schedule={"cadence": "manual"})

@@ -6,14 +6,14 @@ from typing import Any
 from steward.model.json import JsonObject
 from tests.notifications.telling import rows_of
 from tests.people import Caller
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 
 PREFIX = "/v1/automations"
 
 
-async def _hiding(whole: Whole, owner: Caller) -> JsonObject:
+async def _hiding(whole: FurnishedService, owner: Caller) -> JsonObject:
     """Starts a run of an automation that hides products."""
     answer = await owner.post(
         PREFIX,
@@ -32,12 +32,12 @@ async def _hiding(whole: Whole, owner: Caller) -> JsonObject:
     return run
 
 
-async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
+async def _hidden(whole: FurnishedService, owner: Caller) -> JsonObject:
     """Runs an automation that hides products, approved and ended; returns the run."""
     return await _approved(whole, owner, await _hiding(whole, owner))
 
 
-async def _approved(whole: Whole, owner: Caller, run: Any) -> JsonObject:
+async def _approved(whole: FurnishedService, owner: Caller, run: Any) -> JsonObject:
     await whole.shop.drain()
     waiting = (await owner.get(f"{PREFIX}/runs/{run['id']}")).data["run"]
     await owner.post(f"{PREFIX}/approvals/{waiting['approval_id']}/approve", {"version": 1})
@@ -46,7 +46,7 @@ async def _approved(whole: Whole, owner: Caller, run: Any) -> JsonObject:
     return ended
 
 
-async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole) -> None:
+async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: FurnishedService) -> None:
     """Starts an undo by token, requires a person's approval, and links both runs and their changes."""
     owner, token = await whole.service.web("owner"), await whole.service.token("member")
     run = await _hidden(whole, owner)
@@ -87,7 +87,7 @@ async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole
     assert [entry["id"] for entry in listed] == [undo_run["id"]]
 
 
-async def test_faults_of_an_undo_name_their_fields(whole: Whole) -> None:
+async def test_faults_of_an_undo_name_their_fields(whole: FurnishedService) -> None:
     """Refuses a missing key and empty, repeated, foreign or too many changes under their field.
 
     A stranger gets 404.
@@ -110,7 +110,7 @@ async def test_faults_of_an_undo_name_their_fields(whole: Whole) -> None:
     assert (await viewer.post(path, {"idempotency_key": "some-undo"})).status == 404
 
 
-async def test_changes_made_in_part_are_listed_beside_those_made(whole: Whole) -> None:
+async def test_changes_made_in_part_are_listed_beside_those_made(whole: FurnishedService) -> None:
     """Lists the failed changes of which a part was written; an undo puts them back as well."""
     owner = await whole.service.web("owner")
     run = await _hiding(whole, owner)

@@ -39,7 +39,7 @@ class Answer:
 
 
 @dataclass
-class Line:
+class WireConnection:
     """A connection and the token of one of the cast."""
 
     reader: asyncio.StreamReader
@@ -83,23 +83,25 @@ async def port(service: Service) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def opened(service: Service, port: int) -> AsyncIterator[Line]:
+async def opened(service: Service, port: int) -> AsyncIterator[WireConnection]:
     """Opens a connection of its own and closes it afterwards."""
     token = (await service.token("member")).headers["Authorization"]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    yield Line(reader, writer, token.encode())
+    yield WireConnection(reader, writer, token.encode())
     writer.close()
     await writer.wait_closed()
 
 
 @pytest.fixture
-async def line(service: Service, port: int) -> AsyncIterator[Line]:
+async def line(service: Service, port: int) -> AsyncIterator[WireConnection]:
     """Yields an open connection."""
     async with opened(service, port) as new_line:
         yield new_line
 
 
-async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Service, line: Line) -> None:
+async def test_an_answer_is_the_same_over_a_connection_and_in_order(
+    service: Service, line: WireConnection
+) -> None:
     """Answers the same headers and body over a connection as in process, and pipelined requests in order."""
     header = b"X-Request-Id: mine-1\r\n"
     response = await line.send(line.request_head(b"GET", b"/v1/automations", header))
@@ -125,7 +127,7 @@ async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Ser
     assert (last.status, last.headers["connection"], await line.ends()) == (200, "close", True)
 
 
-async def test_a_body_may_use_every_transfer_encoding_of_http(line: Line) -> None:
+async def test_a_body_may_use_every_transfer_encoding_of_http(line: WireConnection) -> None:
     """Reads bodies with a length, in chunks, after `100 Continue` and beside an offer to upgrade."""
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
     for headers, body in ((LENGTH, BODY), (CHUNKED, CHUNKS)):
@@ -144,7 +146,7 @@ async def test_a_body_may_use_every_transfer_encoding_of_http(line: Line) -> Non
     assert (await line.send(away)).code == "unauthenticated"  # the refusal precedes `100 Continue`
 
 
-def unread(line: Line) -> list[bytes]:
+def unread(line: WireConnection) -> list[bytes]:
     """Returns byte sequences that are no valid request or have no certain end."""
     return [
         b"\x16\x03\x01\x02\x00\x01",
@@ -158,7 +160,7 @@ def unread(line: Line) -> list[bytes]:
 
 
 async def test_malformed_requests_are_answered_and_end_the_connection(
-    service: Service, port: int, line: Line
+    service: Service, port: int, line: WireConnection
 ) -> None:
     """Answers 400 as JSON to bytes that are no request and closes; an earlier request is answered first."""
     for sent in unread(line):

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from steward.database.engine.base import Engine
-from tests.authz.two import Two, make_two
+from tests.authz.two import TwoOrganizations, make_two
 from tests.fake_clock import FakeClock
 
 
 @pytest.fixture
-async def two(engine: Engine, clock: FakeClock) -> AsyncIterator[Two]:
+async def two(engine: Engine, clock: FakeClock) -> AsyncIterator[TwoOrganizations]:
     """Provides the service with both organizations."""
     pair = await make_two(engine, clock)
     yield pair

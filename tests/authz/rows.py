@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steward.api.http.operation import Operation
-from tests.authz.two import PREFIX, Ids
+from tests.authz.two import PREFIX, OrganizationIds
 
 Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Spelled:
+class RequestShape:
     """Describes a valid body of an operation, and where it takes ids beside the path.
 
     `bodies` makes a body from the caller's ids and one id of the given name, for every place of a body
@@ -19,13 +19,13 @@ class Spelled:
     query that a list requires.
     """
 
-    body: Callable[[Ids], Body] = lambda ids: {}
-    bodies: Mapping[str, tuple[str, Callable[[Ids, Any], Body]]] = field(default_factory=dict)
+    body: Callable[[OrganizationIds], Body] = lambda ids: {}
+    bodies: Mapping[str, tuple[str, Callable[[OrganizationIds, Any], Body]]] = field(default_factory=dict)
     filters: Mapping[str, str] = field(default_factory=dict)
-    needed: Callable[[Ids], Mapping[str, Any]] = lambda ids: {}
+    needed: Callable[[OrganizationIds], Mapping[str, Any]] = lambda ids: {}
 
 
-def _create(ids: Ids, **changes: Any) -> Body:
+def _create(ids: OrganizationIds, **changes: Any) -> Body:
     return {
         "template_id": "hide-out-of-stock-products",
         "name": "one more",
@@ -36,32 +36,32 @@ def _create(ids: Ids, **changes: Any) -> Body:
     }
 
 
-def _alert(ids: Ids, teams: int) -> Body:
+def _alert(ids: OrganizationIds, teams: int) -> Body:
     inputs = {"threshold": 5, "teams": {"integration_id": teams}}
     return _create(ids, template_id="low-stock-alert", inputs=inputs)
 
 
-def _prices(ids: Ids, sheet: int) -> Body:
+def _prices(ids: OrganizationIds, sheet: int) -> Body:
     prices_tab = {"integration_id": sheet, "tab": "Prices"}
     inputs = {"sheet": prices_tab, "sku_column": "SKU", "price_column": "Price"}
     return _create(ids, template_id="price-update-from-spreadsheet", inputs=inputs)
 
 
-def _report(ids: Ids, store: int) -> Body:
+def _report(ids: OrganizationIds, store: int) -> Body:
     read = [{"integration_id": store, "kind": "woocommerce"}]
     return _create(ids, template_id="stores-report", integration_id=None, connections=read)
 
 
-def _route(ids: Ids) -> Body:
+def _route(ids: OrganizationIds) -> Body:
     chosen = {"channel": "teams", "integration_id": ids.teams_id}
     return {"name": "one more", "topics": ["run_failed"], **chosen}
 
 
-def _slot(ids: Ids, **more: Any) -> Body:
+def _slot(ids: OrganizationIds, **more: Any) -> Body:
     return {"slot_at": ids.slot_at, "occurrence_version": 0, "automation_version": 2, **more}
 
 
-def _period(ids: Ids, **scope: Any) -> Body:
+def _period(ids: OrganizationIds, **scope: Any) -> Body:
     when = {"kind": "weekly", "days": [7]}
     scope = scope or {"kind": "automation", "automation_id": ids.automation_id}
     return {"name": "Sundays", "stops": "changes", "when": when, "scope": scope}
@@ -71,7 +71,7 @@ def _holidays(scope: Body) -> Body:
     return {"country": "DE", "days": ["2026-12-25"], "stops": "changes", "scope": scope}
 
 
-_PERIOD = Spelled(
+_PERIOD = RequestShape(
     body=_period,
     bodies={
         "scope": (
@@ -104,16 +104,16 @@ _CONNECTION = "/app/connections/{integration_id}"
 _PERSON = "/app/people/{user_id}"
 _ROUTES = "/app/notification-routes"
 _ROUTE = f"{_ROUTES}/{{route_id}}"
-_PLAIN = Spelled()
+_PLAIN = RequestShape()
 _BOTH = {"automation_id": "automation_id", "integration_id": "integration_id"}
 # Refused before any id is checked, because the automation runs on a store.
 NOT_LOOKED_AT = {(f"PATCH {PREFIX}/{{automation_id}}", "connections")}
-_STATE = Spelled(body=lambda ids: {"version": 1})
+_STATE = RequestShape(body=lambda ids: {"version": 1})
 
-SPELLED: dict[str, Spelled] = {
+SPELLED: dict[str, RequestShape] = {
     f"GET {PREFIX}/status": _PLAIN,
-    f"GET {PREFIX}": Spelled(filters={"integration_id": "integration_id"}),
-    f"POST {PREFIX}": Spelled(
+    f"GET {PREFIX}": RequestShape(filters={"integration_id": "integration_id"}),
+    f"POST {PREFIX}": RequestShape(
         body=_create,
         bodies={
             "integration_id": ("integration_id", lambda ids, it: _create(ids, integration_id=it)),
@@ -122,7 +122,7 @@ SPELLED: dict[str, Spelled] = {
             "connections": ("integration_id", _report),
         },
     ),
-    "POST /app/automations/sample": Spelled(
+    "POST /app/automations/sample": RequestShape(
         body=_create,
         bodies={
             "integration_id": ("integration_id", lambda ids, it: _create(ids, integration_id=it)),
@@ -132,7 +132,7 @@ SPELLED: dict[str, Spelled] = {
         },
     ),
     f"GET {_AUTOMATION_PATH}": _PLAIN,
-    f"PATCH {_AUTOMATION_PATH}": Spelled(
+    f"PATCH {_AUTOMATION_PATH}": RequestShape(
         body=lambda ids: {"version": 2, "name": "another"},
         bodies={
             "integration_id": ("integration_id", lambda ids, it: {"version": 2, "integration_id": it}),
@@ -149,36 +149,36 @@ SPELLED: dict[str, Spelled] = {
     "GET /app/automations/{automation_id}/history": _PLAIN,
     "GET /app/automations/{automation_id}/plan": _PLAIN,
     "GET /app/overview": _PLAIN,
-    "GET /app/automations/strips": Spelled(
+    "GET /app/automations/strips": RequestShape(
         needed=lambda ids: {"automation_ids": ids.automation_id},
     ),
-    f"GET {PREFIX}/occurrences": Spelled(filters=_BOTH),
-    f"POST {_OCCURRENCES}/move": Spelled(
+    f"GET {PREFIX}/occurrences": RequestShape(filters=_BOTH),
+    f"POST {_OCCURRENCES}/move": RequestShape(
         body=lambda ids: _slot(ids, run_at="2026-05-02T12:00:00Z", scope="this")
     ),
-    f"POST {_OCCURRENCES}/skip": Spelled(body=_slot),
-    f"POST {_OCCURRENCES}/unskip": Spelled(body=_slot),
-    f"POST {PREFIX}/schedule/preview": Spelled(
+    f"POST {_OCCURRENCES}/skip": RequestShape(body=_slot),
+    f"POST {_OCCURRENCES}/unskip": RequestShape(body=_slot),
+    f"POST {PREFIX}/schedule/preview": RequestShape(
         body=lambda ids: _PREVIEW,
         bodies={
             "integration_id": ("integration_id", lambda ids, it: {**_PREVIEW, "integration_id": it}),
             "automation_id": ("automation_id", lambda ids, it: {**_PREVIEW, "automation_id": it}),
         },
     ),
-    "GET /app/audit": Spelled(filters={"object_id": "period_id"}),
+    "GET /app/audit": RequestShape(filters={"object_id": "period_id"}),
     "GET /app/audit/export": _PLAIN,
     "GET /app/credentials": _PLAIN,
     "GET /app/closed-periods": _PLAIN,
     "POST /app/closed-periods": _PERIOD,
     "POST /app/closed-periods/preview": _PERIOD,
-    "PATCH /app/closed-periods/{period_id}": Spelled(body=lambda ids: {"version": 1, "name": "Sunday"}),
-    "POST /app/closed-periods/{period_id}/end": Spelled(body=lambda ids: {"version": 1}),
-    "POST /app/closed-periods/{period_id}/holiday": Spelled(
+    "PATCH /app/closed-periods/{period_id}": RequestShape(body=lambda ids: {"version": 1, "name": "Sunday"}),
+    "POST /app/closed-periods/{period_id}/end": RequestShape(body=lambda ids: {"version": 1}),
+    "POST /app/closed-periods/{period_id}/holiday": RequestShape(
         body=lambda ids: {"version": 1, "take_over": True}
     ),
-    "GET /app/holidays": Spelled(needed=lambda ids: {"country": "DE", "year": 2026}),
+    "GET /app/holidays": RequestShape(needed=lambda ids: {"country": "DE", "year": 2026}),
     "GET /app/holidays/countries": _PLAIN,
-    "POST /app/holidays/accept": Spelled(
+    "POST /app/holidays/accept": RequestShape(
         body=lambda ids: _holidays({"kind": "organization"}),
         bodies={
             "scope.integration_id": (
@@ -191,10 +191,10 @@ SPELLED: dict[str, Spelled] = {
             ),
         },
     ),
-    "GET /app/closings": Spelled(
+    "GET /app/closings": RequestShape(
         needed=lambda ids: {"from": "2026-05-01T00:00:00Z", "to": "2026-05-08T00:00:00Z"}
     ),
-    "POST /app/freeze": Spelled(
+    "POST /app/freeze": RequestShape(
         body=lambda ids: {"scope": {"kind": "store", "integration_id": ids.integration_id}},
         bodies={
             "scope": (
@@ -203,46 +203,48 @@ SPELLED: dict[str, Spelled] = {
             )
         },
     ),
-    f"POST {_AUTOMATION_PATH}/runs": Spelled(body=lambda ids: {"idempotency_key": "matrix", "mode": "test"}),
-    f"GET {PREFIX}/runs": Spelled(filters={"automation_id": "automation_id"}),
+    f"POST {_AUTOMATION_PATH}/runs": RequestShape(
+        body=lambda ids: {"idempotency_key": "matrix", "mode": "test"}
+    ),
+    f"GET {PREFIX}/runs": RequestShape(filters={"automation_id": "automation_id"}),
     f"GET {PREFIX}/runs/{{run_id}}": _PLAIN,
     f"GET {PREFIX}/runs/{{run_id}}/changes": _PLAIN,
     f"POST {PREFIX}/runs/{{run_id}}/cancel": _PLAIN,
-    f"POST {PREFIX}/runs/{{run_id}}/undo": Spelled(body=lambda ids: {"idempotency_key": "undo-matrix"}),
-    f"GET {PREFIX}/approvals": Spelled(filters=_BOTH),
+    f"POST {PREFIX}/runs/{{run_id}}/undo": RequestShape(body=lambda ids: {"idempotency_key": "undo-matrix"}),
+    f"GET {PREFIX}/approvals": RequestShape(filters=_BOTH),
     f"GET {_APPROVAL}": _PLAIN,
-    f"POST {_APPROVAL}/approve": Spelled(
+    f"POST {_APPROVAL}/approve": RequestShape(
         body=lambda ids: {"version": 1},
         bodies={"except": ("change_id", lambda ids, it: {"version": 1, "except": [it]})},
     ),
-    f"POST {_APPROVAL}/reject": Spelled(body=lambda ids: {"version": 1}),
+    f"POST {_APPROVAL}/reject": RequestShape(body=lambda ids: {"version": 1}),
     f"GET {PREFIX}/templates": _PLAIN,
     f"GET {PREFIX}/templates/{{template_id}}": _PLAIN,
     f"GET {PREFIX}/stores": _PLAIN,
     f"GET {PREFIX}/connections": _PLAIN,
-    f"GET {PREFIX}/destinations": Spelled(
+    f"GET {PREFIX}/destinations": RequestShape(
         filters={"integration_id": "sheet_id"},
         needed=lambda ids: {"integration_id": ids.sheet_id, "parent": "sheet-prices"},
     ),
-    f"POST {PREFIX}/imports": Spelled(body=lambda ids: {"name": "more", **_EXPORT}),
+    f"POST {PREFIX}/imports": RequestShape(body=lambda ids: {"name": "more", **_EXPORT}),
     f"GET {PREFIX}/imports": _PLAIN,
-    f"POST {PREFIX}/imports/preview": Spelled(
+    f"POST {PREFIX}/imports/preview": RequestShape(
         body=lambda ids: dict(_EXPORT),
         bodies={"integration_id": ("integration_id", lambda ids, it: {**_EXPORT, "integration_id": it})},
     ),
     f"GET {_IMPORT}": _PLAIN,
     f"DELETE {_IMPORT}": _PLAIN,
-    f"POST {_IMPORT}/preview": Spelled(
+    f"POST {_IMPORT}/preview": RequestShape(
         bodies={"integration_id": ("integration_id", lambda ids, it: {"integration_id": it})}
     ),
-    f"POST {_IMPORT}/automations": Spelled(
+    f"POST {_IMPORT}/automations": RequestShape(
         body=lambda ids: {**_RUN_AS, "integration_id": ids.integration_id},
         bodies={"integration_id": ("integration_id", lambda ids, it: {**_RUN_AS, "integration_id": it})},
     ),
     "GET /app/connections/kinds": _PLAIN,
     "GET /app/connections": _PLAIN,
-    "POST /app/connections": Spelled(body=lambda ids: {"kind": "teams", "name": "more", "settings": {}}),
-    "POST /app/connections/sign-in": Spelled(
+    "POST /app/connections": RequestShape(body=lambda ids: {"kind": "teams", "name": "more", "settings": {}}),
+    "POST /app/connections/sign-in": RequestShape(
         body=lambda ids: {"kind": "spreadsheet", "name": "more"},
         bodies={
             "integration_id": (
@@ -252,7 +254,7 @@ SPELLED: dict[str, Spelled] = {
         },
     ),
     "GET /app/connections/sign-in/callback": _PLAIN,
-    "POST /app/connections/woocommerce/authorize": Spelled(
+    "POST /app/connections/woocommerce/authorize": RequestShape(
         body=lambda ids: {"url": "https://shop.example", "name": "more"},
         bodies={
             "integration_id": (
@@ -262,33 +264,33 @@ SPELLED: dict[str, Spelled] = {
         },
     ),
     f"POST {_CONNECTION}/check": _PLAIN,
-    f"PATCH {_CONNECTION}": Spelled(body=lambda ids: {"name": "Another"}),
-    f"POST {_CONNECTION}/reconnect": Spelled(body=lambda ids: {"settings": {}}),
+    f"PATCH {_CONNECTION}": RequestShape(body=lambda ids: {"name": "Another"}),
+    f"POST {_CONNECTION}/reconnect": RequestShape(body=lambda ids: {"settings": {}}),
     f"POST {_CONNECTION}/disconnect": _PLAIN,
-    "POST /app/session": Spelled(body=lambda ids: {"email": "nobody@example.com", "password": "wrong"}),
+    "POST /app/session": RequestShape(body=lambda ids: {"email": "nobody@example.com", "password": "wrong"}),
     "GET /app/session": _PLAIN,
     "DELETE /app/session": _PLAIN,
-    "POST /app/session/organization": Spelled(
+    "POST /app/session/organization": RequestShape(
         body=lambda ids: {"organization_id": ids.organization_id},
         bodies={"organization_id": ("organization_id", lambda ids, it: {"organization_id": it})},
     ),
     "GET /app/people": _PLAIN,
-    "POST /app/people": Spelled(body=lambda ids: {"email": "more@example.com", "role": "member"}),
-    f"PATCH {_PERSON}": Spelled(body=lambda ids: {"role": "approver"}),
+    "POST /app/people": RequestShape(body=lambda ids: {"email": "more@example.com", "role": "member"}),
+    f"PATCH {_PERSON}": RequestShape(body=lambda ids: {"role": "approver"}),
     f"POST {_PERSON}/invite-again": _PLAIN,
     f"POST {_PERSON}/mail-again": _PLAIN,
     f"POST {_PERSON}/deactivate": _PLAIN,
     f"POST {_PERSON}/activate": _PLAIN,
-    "POST /app/password": Spelled(
+    "POST /app/password": RequestShape(
         body=lambda ids: {"current_password": "wrong", "new_password": "plum orbit canvas nine"}
     ),
-    "POST /app/password/forgot": Spelled(body=lambda ids: {"email": "nobody@example.com"}),
-    "POST /app/password/reset": Spelled(
+    "POST /app/password/forgot": RequestShape(body=lambda ids: {"email": "nobody@example.com"}),
+    "POST /app/password/reset": RequestShape(
         body=lambda ids: {"token": "none", "new_password": "plum orbit canvas nine"}
     ),
-    "POST /app/invitations/accept": Spelled(body=lambda ids: {"token": "none", "password": "wrong"}),
+    "POST /app/invitations/accept": RequestShape(body=lambda ids: {"token": "none", "password": "wrong"}),
     f"GET {_ROUTES}": _PLAIN,
-    f"POST {_ROUTES}": Spelled(
+    f"POST {_ROUTES}": RequestShape(
         body=_route,
         bodies={
             "integration_id": ("teams_id", lambda ids, it: {**_route(ids), "integration_id": it}),
@@ -296,7 +298,7 @@ SPELLED: dict[str, Spelled] = {
             "integration_ids": ("integration_id", lambda ids, it: {**_route(ids), "integration_ids": [it]}),
         },
     ),
-    f"PATCH {_ROUTE}": Spelled(
+    f"PATCH {_ROUTE}": RequestShape(
         body=lambda ids: {"name": "another"},
         bodies={
             "integration_id": ("teams_id", lambda ids, it: {"integration_id": it}),
@@ -311,24 +313,24 @@ SPELLED: dict[str, Spelled] = {
     f"POST {_ROUTE}/deliveries/{{message_id}}/again": _PLAIN,
     f"DELETE {_ROUTE}": _PLAIN,
     "GET /app/organization": _PLAIN,
-    "PATCH /app/organization": Spelled(body=lambda ids: {"send_without_approval": True}),
+    "PATCH /app/organization": RequestShape(body=lambda ids: {"send_without_approval": True}),
     "GET /app/options": _PLAIN,
     "GET /app/inbox": _PLAIN,
-    "POST /app/inbox/read": Spelled(body=lambda ids: {"ids": [ids.run_id]}),
+    "POST /app/inbox/read": RequestShape(body=lambda ids: {"ids": [ids.run_id]}),
     "GET /app/notification-preferences": _PLAIN,
-    "PATCH /app/notification-preferences": Spelled(
+    "PATCH /app/notification-preferences": RequestShape(
         body=lambda ids: {"wake_for_expiry": False},
         bodies={"muted": ("automation_id", lambda ids, it: {"muted": [it]})},
     ),
     "POST /app/notification-preferences/test": _PLAIN,
     "GET /app/approvals/{approval_id}/notices": _PLAIN,
-    "GET /app/approvals/decided": Spelled(filters=_BOTH),
-    "GET /app/runs": Spelled(filters=_BOTH),
-    "GET /app/search": Spelled(needed=lambda ids: {"q": ids.run_id}),
+    "GET /app/approvals/decided": RequestShape(filters=_BOTH),
+    "GET /app/runs": RequestShape(filters=_BOTH),
+    "GET /app/search": RequestShape(needed=lambda ids: {"q": ids.run_id}),
     "GET /app/runs/{run_id}/decisions": _PLAIN,
     "GET /app/runs/{run_id}/partly-made": _PLAIN,
     "GET /app/automations/{automation_id}/alerts": _PLAIN,
-    "PATCH /app/automations/{automation_id}/alerts": Spelled(body=lambda ids: {"quiet_after": 3}),
+    "PATCH /app/automations/{automation_id}/alerts": RequestShape(body=lambda ids: {"quiet_after": 3}),
 }
 
 
@@ -337,12 +339,12 @@ def named(row: Operation) -> str:
     return f"{row.method} {row.path}"
 
 
-def spelled(row: Operation) -> Spelled:
+def spelled(row: Operation) -> RequestShape:
     """Returns how the operation takes ids."""
     return SPELLED[named(row)]
 
 
-def at(row: Operation, ids: Ids) -> str:
+def at(row: Operation, ids: OrganizationIds) -> str:
     """Returns the path with the ids of one organization."""
     path = row.path
     for name in parameters(row):

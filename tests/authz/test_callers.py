@@ -14,7 +14,7 @@ from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Role
 from steward.model.ids import OrgId
 from steward.model.refusals import ValidationFailed
 from tests.authz.rows import at
-from tests.authz.two import Two
+from tests.authz.two import TwoOrganizations
 from tests.people import Caller
 from tests.service import Service
 
@@ -27,7 +27,9 @@ NEEDS_ORGANIZATION = (Access.API, Access.APP)
 RANKS = (Role.MEMBER, Role.APPROVER, Role.OWNER)
 
 
-async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Expected]) -> list[str]:
+async def refusals(
+    two: TwoOrganizations, caller: Caller, expected: Callable[[Operation], Expected]
+) -> list[str]:
     """Returns the routes that answer otherwise than expected; None expects not to be refused.
 
     The body is broken, so that nothing is changed and a refusal is one of steps 1 to 6.
@@ -59,7 +61,7 @@ def by_role(role: Role) -> Callable[[Operation], Expected]:
     return expected
 
 
-async def issued(two: Two) -> tuple[IssuedCredential, Caller]:
+async def issued(two: TwoOrganizations) -> tuple[IssuedCredential, Caller]:
     """Issues a new credential of ours and returns it with a token."""
     service = two.service
     ring, org = service.context.keys, service.members["owner"].org
@@ -99,21 +101,21 @@ async def test_an_organization_has_a_bounded_number_of_credentials(service: Serv
     assert last.credential.client_id in [credential["client_id"] for credential in listed]
 
 
-async def garbage(two: Two) -> Caller:
+async def garbage(two: TwoOrganizations) -> Caller:
     """Returns a caller whose token is random text."""
     caller = two.service.nobody()
     caller.headers["Authorization"] = "Bearer " + "a" * 40
     return caller
 
 
-async def expired(two: Two) -> Caller:
+async def expired(two: TwoOrganizations) -> Caller:
     """Returns a caller whose token is an hour old."""
     caller = await two.service.token("owner")
     two.service.clock.tick(3600)
     return caller
 
 
-async def rotated(two: Two) -> Caller:
+async def rotated(two: TwoOrganizations) -> Caller:
     """Returns a caller whose credential has a new secret since."""
     credential, caller = await issued(two)
     ring, client = two.service.context.keys, credential.credential.client_id
@@ -121,14 +123,14 @@ async def rotated(two: Two) -> Caller:
     return caller
 
 
-async def disabled(two: Two) -> Caller:
+async def disabled(two: TwoOrganizations) -> Caller:
     """Returns a caller whose credential was disabled."""
     credential, caller = await issued(two)
     await two.service.write(lambda tx: credentials.set_enabled(tx, credential.credential.client_id, False))
     return caller
 
 
-async def disabled_and_enabled(two: Two) -> Caller:
+async def disabled_and_enabled(two: TwoOrganizations) -> Caller:
     """Returns a caller with a token from before its credential was disabled and enabled again."""
     credential, caller = await issued(two)
     for enabled in (False, True):
@@ -138,21 +140,21 @@ async def disabled_and_enabled(two: Two) -> Caller:
     return caller
 
 
-async def of_a_closed_account(two: Two) -> Caller:
+async def of_a_closed_account(two: TwoOrganizations) -> Caller:
     """Returns a caller whose account was deactivated."""
     caller = await two.service.token("approver")
     await deactivate(two.service, "approver")
     return caller
 
 
-async def of_nobody_here(two: Two) -> Caller:
+async def of_nobody_here(two: TwoOrganizations) -> Caller:
     """Returns a caller whose membership has ended."""
     caller = await two.service.token("member")
     await end_membership(two.service, "member")
     return caller
 
 
-async def of_a_stranger(two: Two) -> Caller:
+async def of_a_stranger(two: TwoOrganizations) -> Caller:
     """Returns a caller with our credential for a person of the other organization."""
     service = two.service
     service.members["ghost"] = service.members["owner"]
@@ -162,7 +164,7 @@ async def of_a_stranger(two: Two) -> Caller:
     return await service.token("ghost")
 
 
-async def with_a_session_too(two: Two) -> Caller:
+async def with_a_session_too(two: TwoOrganizations) -> Caller:
     """Returns a caller with a valid token and a valid session cookie."""
     caller = await two.service.web("owner")
     caller.headers |= (await two.service.token("owner")).headers
@@ -182,7 +184,7 @@ async def end_membership(service: Service, name: str) -> None:
     assert api_response.status == 200, api_response.body
 
 
-BAD_TOKENS: list[Callable[[Two], Awaitable[Caller]]] = [
+BAD_TOKENS: list[Callable[[TwoOrganizations], Awaitable[Caller]]] = [
     garbage,
     expired,
     rotated,
@@ -195,7 +197,7 @@ BAD_TOKENS: list[Callable[[Two], Awaitable[Caller]]] = [
 ]
 
 
-async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
+async def test_no_token_that_is_not_good_is_let_in_anywhere(two: TwoOrganizations) -> None:
     """Answers 401 to bad tokens on every route, those of the web app included."""
     for make in BAD_TOKENS:
         caller = await make(two)
@@ -204,14 +206,16 @@ async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
         assert (await issued_anew[1].get("/v1/automations/status")).status == 200, make.__name__
 
 
-async def test_without_token_and_session_only_the_open_routes_answer(two: Two) -> None:
+async def test_without_token_and_session_only_the_open_routes_answer(two: TwoOrganizations) -> None:
     """Answers 401 on every route that is not public and does not have an optional session."""
     public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
     expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa: E731
     assert await refusals(two, two.service.nobody(), expected) == []
 
 
-async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(two: Two) -> None:
+async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(
+    two: TwoOrganizations,
+) -> None:
     """Answers 403 to a token on every route outside its scopes, such as approvals and the web app.
 
     See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#scope.
@@ -223,13 +227,13 @@ async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(
 
 
 @pytest.mark.parametrize("role", RANKS)
-async def test_a_session_reaches_what_its_role_allows(two: Two, role: Role) -> None:
+async def test_a_session_reaches_what_its_role_allows(two: TwoOrganizations, role: Role) -> None:
     """Answers 403 where the role lacks the scope or rank, and refuses no other route."""
     name = {Role.MEMBER: "member", Role.APPROVER: "approver", Role.OWNER: "owner"}[role]
     assert await refusals(two, await two.service.web(name), by_role(role)) == []
 
 
-async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> None:
+async def test_a_session_without_its_csrf_token_changes_nothing(two: TwoOrganizations) -> None:
     """Refuses changes with a missing, wrong or foreign CSRF token, and changes from another site."""
 
     def expected(row: Operation) -> Expected:
@@ -249,7 +253,7 @@ async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> Non
         assert await refusals(two, caller, from_elsewhere) == [], name
 
 
-async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
+async def test_switched_off_nothing_answers_but_the_session(two: TwoOrganizations) -> None:
     """Answers 403 to tokens and to sessions, except on the session itself.
 
     Another organization is not affected.
@@ -268,7 +272,7 @@ async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
     assert (await theirs.get("/v1/automations/status")).status == 200
 
 
-async def test_a_session_without_an_organization_reaches_only_itself(two: Two) -> None:
+async def test_a_session_without_an_organization_reaches_only_itself(two: TwoOrganizations) -> None:
     """Answers 403 to a person of two organizations who has chosen none yet, except on the session."""
     service = two.service
     owner, org = service.members["owner"].person, service.members["stranger"].org
@@ -279,7 +283,7 @@ async def test_a_session_without_an_organization_reaches_only_itself(two: Two) -
     assert await refusals(two, await service.web("owner"), expected) == []
 
 
-async def test_a_session_ends(two: Two) -> None:
+async def test_a_session_ends(two: TwoOrganizations) -> None:
     """Answers 401 after the account, the membership or the session ends, by sign-out or by its lifetime."""
     service = two.service
 
@@ -304,7 +308,7 @@ async def test_a_session_ends(two: Two) -> None:
     assert await refusals(two, busy, ended) == []
 
 
-async def test_endpoints_outside_the_envelope_ignore_tokens(two: Two) -> None:
+async def test_endpoints_outside_the_envelope_ignore_tokens(two: TwoOrganizations) -> None:
     """Answers the same with and without a bad token on login, keys, health and the OpenAPI document."""
     nobody, bad = two.service.nobody(), await garbage(two)
     for row in RAW_OPERATIONS:

@@ -12,7 +12,7 @@ from steward.api.http.operation import Access, Operation
 from steward.api.operations import OPERATIONS
 from steward.model.account import TOKEN_SCOPES
 from tests.authz.rows import NOT_LOOKED_AT, SPELLED, at, is_list, named, parameters, spelled
-from tests.authz.two import ABSENT, Ids, Two
+from tests.authz.two import ABSENT, OrganizationIds, TwoOrganizations
 from tests.authz.unwalled import without_the_first_wall
 from tests.people import Caller
 
@@ -23,7 +23,9 @@ LISTS = [row for row in OPERATIONS if is_list(row)]
 
 
 @pytest.fixture(params=["both walls", "the second wall alone"])
-def two_walled(request: pytest.FixtureRequest, two: Two, monkeypatch: pytest.MonkeyPatch) -> Two:
+def two_walled(
+    request: pytest.FixtureRequest, two: TwoOrganizations, monkeypatch: pytest.MonkeyPatch
+) -> TwoOrganizations:
     """Provides the service; on PostgreSQL once more with `org_id = :org` removed from every statement."""
     if request.param == "the second wall alone":
         if two.service.context.engine.dialect == "sqlite":
@@ -32,7 +34,7 @@ def two_walled(request: pytest.FixtureRequest, two: Two, monkeypatch: pytest.Mon
     return two
 
 
-async def callers(two: Two, row: Operation, *, name: str = "owner") -> list[Caller]:
+async def callers(two: TwoOrganizations, row: Operation, *, name: str = "owner") -> list[Caller]:
     """Returns who may call the operation: a session, and a token where its scope allows."""
     if name not in two.sessions:
         two.sessions[name] = await two.service.web(name)
@@ -98,7 +100,7 @@ def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
     assert field_names <= set(spelled(row).bodies), field_names
 
 
-async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
+async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: TwoOrganizations) -> None:
     """Answers the same bytes, 404, to a foreign and to an absent id, whatever the body."""
     two = two_walled
     for row in WITH_IDS:
@@ -110,7 +112,7 @@ async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) ->
     await unharmed(two)
 
 
-async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
+async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: TwoOrganizations) -> None:
     """Answers the same bytes to a foreign and to an absent id, and others to the caller's own."""
     two = two_walled
     for row in OPERATIONS:
@@ -131,7 +133,7 @@ async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> N
     await unharmed(two)
 
 
-async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
+async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: TwoOrganizations) -> None:
     """Answers the same bytes to a foreign and to an absent id as a filter."""
     two = two_walled
     for row in OPERATIONS:
@@ -147,7 +149,7 @@ async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) ->
                 assert two.told(foreign[2]) == [], named(row)
 
 
-async def test_a_cursor_of_another_organization_is_refused(two_walled: Two) -> None:
+async def test_a_cursor_of_another_organization_is_refused(two_walled: TwoOrganizations) -> None:
     """Answers 422 to a cursor of another organization, with either organization's ids in the query."""
     two = two_walled
     for row in LISTS:
@@ -165,7 +167,7 @@ async def test_a_cursor_of_another_organization_is_refused(two_walled: Two) -> N
                 assert (status, b'"cursor"' in raw, two.told(raw)) == (422, True, []), named(row)
 
 
-async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
+async def test_no_character_of_a_cursor_can_be_altered(two: TwoOrganizations) -> None:
     """Answers 422 on `cursor` whatever character is replaced or removed."""
     owner = await two.service.token("owner")
     cursor = (await owner.get("/v1/automations", limit=1)).data["next_cursor"]
@@ -177,7 +179,7 @@ async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
             assert list(response.errors) == ["cursor"]
 
 
-async def test_nothing_of_another_organization_is_ever_answered(two_walled: Two) -> None:
+async def test_nothing_of_another_organization_is_ever_answered(two_walled: TwoOrganizations) -> None:
     """No list or record contains the other organization's ids or names, for an owner or a token."""
     two = two_walled
     for row in OPERATIONS:
@@ -191,7 +193,7 @@ async def test_nothing_of_another_organization_is_ever_answered(two_walled: Two)
             assert (status, two.told(raw)) == (row.status, []), named(row)
 
 
-async def unharmed(two: Two) -> None:
+async def unharmed(two: TwoOrganizations) -> None:
     """Checks that the other organization's data are as they were."""
     stranger, ids = await two.service.web("stranger"), two.theirs
     automation = (await stranger.get(f"/v1/automations/{ids.automation_id}")).data["automation"]
@@ -201,7 +203,7 @@ async def unharmed(two: Two) -> None:
     assert await _states(stranger, ids) == {"waiting_approval", "connected"}
 
 
-async def _states(stranger: Caller, ids: Ids) -> set[str]:
+async def _states(stranger: Caller, ids: OrganizationIds) -> set[str]:
     run = (await stranger.get(f"/v1/automations/runs/{ids.run_id}")).data["run"]
     connections = (await stranger.get("/app/connections")).data["connections"]
     return {run["status"], *(item["state"] for item in connections)}

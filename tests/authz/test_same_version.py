@@ -8,14 +8,14 @@ import pytest
 from steward.api.application import create
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.database.engine import postgres
-from tests.authz.two import PREFIX, Two
+from tests.authz.two import PREFIX, TwoOrganizations
 
 MANY = 1_000
 PATIENCE = 300.0
 
 
 async def test_of_a_thousand_updates_with_one_version_one_wins(
-    two: Two, monkeypatch: pytest.MonkeyPatch
+    two: TwoOrganizations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One update is stored; 999 are stale and answer the current automation.
 

@@ -13,7 +13,7 @@ from steward.database.engine.base import Tx
 from steward.database.engine.postgres import PostgresEngine, PostgresTx
 from steward.database.runs import run_lists
 from steward.model.ids import OrgId
-from tests.authz.two import Two, make_two
+from tests.authz.two import TwoOrganizations, make_two
 from tests.authz.unwalled import open_wall, without_the_first_wall
 from tests.fake_clock import FakeClock
 from tests.source import owned_tables
@@ -64,10 +64,10 @@ FILLED = {
 
 
 @dataclass
-class Walled:
+class TwoRoleDatabase:
     """Holds both organizations, and the database as its owner and as the serving role see it."""
 
-    two: Two
+    two: TwoOrganizations
     superuser: Any
     app: Any
 
@@ -77,20 +77,22 @@ class Walled:
 
 
 @pytest.fixture
-async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[Walled]:
+async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[TwoRoleDatabase]:
     """Provides two furnished organizations on PostgreSQL."""
     engine = await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True)
     two = await make_two(engine, clock)
     superuser, app = [await asyncpg.connect(postgresql_url) for _ in range(2)]
     await app.execute("SET ROLE steward_app")
-    yield Walled(two, superuser, app)
+    yield TwoRoleDatabase(two, superuser, app)
     await superuser.close()
     await app.close()
     await two.service.close()
     await engine.close()
 
 
-async def test_every_table_stands_behind_row_level_security_or_in_the_directory(walled: Walled) -> None:
+async def test_every_table_stands_behind_row_level_security_or_in_the_directory(
+    walled: TwoRoleDatabase,
+) -> None:
     """Every table with an `org_id` has row-level security enabled and forced."""
     rows = await walled.superuser.fetch(
         "SELECT relname, relrowsecurity AND relforcerowsecurity AS walled FROM pg_class"
@@ -102,7 +104,9 @@ async def test_every_table_stands_behind_row_level_security_or_in_the_directory(
     assert results.keys() - walled_tables - DIRECTORY == set()
 
 
-async def test_each_organization_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:
+async def test_each_organization_sees_its_own_rows_and_without_one_there_are_none(
+    walled: TwoRoleDatabase,
+) -> None:
     """Without a tenant context reads are refused or empty; with one they see its rows only."""
     ours = walled.two.ours.organization_id
     for table in sorted(FILLED):  # a table without rows has nothing to refuse
@@ -119,7 +123,7 @@ async def test_each_organization_sees_its_own_rows_and_without_one_there_are_non
             assert len(every) == 2, table
 
 
-async def test_no_row_is_written_into_another_organization(walled: Walled) -> None:
+async def test_no_row_is_written_into_another_organization(walled: TwoRoleDatabase) -> None:
     """A row of another organization can neither be inserted nor changed."""
     ours, theirs = walled.two.ours.organization_id, walled.two.theirs.organization_id
     await walled.entered(ours)
@@ -140,7 +144,7 @@ async def test_no_row_is_written_into_another_organization(walled: Walled) -> No
         )
 
 
-async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(walled: Walled) -> None:
+async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(walled: TwoRoleDatabase) -> None:
     """The serving role cannot change the audit log, truncate, create tables or bypass security."""
     await walled.entered(walled.two.ours.organization_id)
     refused = [
@@ -165,7 +169,7 @@ async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(wal
             await walled.app.execute(statement)
 
 
-async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: Walled) -> None:
+async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: TwoRoleDatabase) -> None:
     """The roles have no login, no BYPASSRLS and own no tables."""
     rows = await walled.superuser.fetch(
         "SELECT rolname, rolcanlogin OR rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb AS mighty,"
@@ -179,7 +183,7 @@ async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: Walled)
 
 
 async def test_the_hook_really_takes_the_first_wall_away(
-    walled: Walled, monkeypatch: pytest.MonkeyPatch
+    walled: TwoRoleDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test hook removes `org_id` from statements, so only row-level security remains."""
     service, ours, theirs = walled.two.service, walled.two.ours, walled.two.theirs
@@ -200,7 +204,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
     )
 
 
-async def test_a_connection_handed_back_has_no_tenant(walled: Walled) -> None:
+async def test_a_connection_handed_back_has_no_tenant(walled: TwoRoleDatabase) -> None:
     """A request's tenant context is cleared before its connection serves another."""
     service = walled.two.service
     engine = service.context.engine

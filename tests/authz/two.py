@@ -54,7 +54,7 @@ MANY = 1_000_000
 
 
 @dataclass(frozen=True)
-class Ids:
+class OrganizationIds:
     """Holds the ids of one organization by the names of path and body parameters."""
 
     automation_id: str
@@ -78,7 +78,7 @@ class Ids:
         return getattr(self, name)
 
 
-ABSENT = Ids(
+ABSENT = OrganizationIds(
     automation_id="01JD3Z0QH8N2Y5V7W9X1C4B6A8",
     run_id="01JD3Z0QH8N2Y5V7W9X1C4B6A9",
     approval_id="01JD3Z0QH8N2Y5V7W9X1C4B6AA",
@@ -98,13 +98,13 @@ ABSENT = Ids(
 
 
 @dataclass
-class Two:
+class TwoOrganizations:
     """Holds the service, the ids of both organizations, and words that only the other one's records have."""
 
     service: Service
     outside: FakePlatforms
-    ours: Ids
-    theirs: Ids
+    ours: OrganizationIds
+    theirs: OrganizationIds
     theirs_alone: tuple[str, ...]
     sessions: dict[str, Caller] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class Two:
         return [word for word in self.theirs_alone if word in text]
 
 
-async def make_two(engine: Engine, clock: FakeClock) -> Two:
+async def make_two(engine: Engine, clock: FakeClock) -> TwoOrganizations:
     """Opens the service with both organizations set up alike and limits that no test here reaches."""
     use_packaged_zones()
     outside = create(1, f"http://{OUTSIDE}", clock.now)
@@ -136,7 +136,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
     ]
     ulids.append(theirs.period_id)
     names = ["theirs", "Other Shop", "stranger@example.com", "Sven"]
-    return Two(service, outside, ours, theirs, (*ulids, *names))
+    return TwoOrganizations(service, outside, ours, theirs, (*ulids, *names))
 
 
 def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
@@ -168,7 +168,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
     }
 
 
-async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: str) -> Ids:
+async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: str) -> OrganizationIds:
     """Creates connections, automations, runs, approvals, changes, a skipped slot and one more person."""
     web = await service.web(name)
     described = outside.described()
@@ -211,7 +211,7 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body
     route_id, message_id = await _route(service, web, teams, mark)
-    return Ids(
+    return OrganizationIds(
         automation_id=first,
         run_id=run,
         approval_id=approval,

@@ -17,7 +17,7 @@ def open_wall(sql: Sql) -> str:
     return _FIRST_WALL.sub("TRUE", text)
 
 
-class Unwalled(PostgresTx):
+class UnconditionalTx(PostgresTx):
     """Runs each statement without its condition, so that only row-level security limits its rows."""
 
     __slots__ = ()
@@ -27,5 +27,5 @@ class Unwalled(PostgresTx):
 
 
 def without_the_first_wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes every transaction on PostgreSQL an Unwalled one until the end of the test."""
-    monkeypatch.setattr(engine_postgres, "PostgresTx", Unwalled)
+    """Makes every transaction on PostgreSQL an UnconditionalTx until the end of the test."""
+    monkeypatch.setattr(engine_postgres, "PostgresTx", UnconditionalTx)

@@ -466,7 +466,7 @@ def test_a_missing_database_is_reported_and_not_created(steward: Steward, tmp_pa
     assert "database" in wrong(steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}"))
 
 
-class _Answering(BaseHTTPRequestHandler):
+class _HealthServer(BaseHTTPRequestHandler):
     """Answers GET with a chosen status as `/healthz` does, and accepts every POST."""
 
     status = 200
@@ -491,7 +491,7 @@ class _Answering(BaseHTTPRequestHandler):
 @contextmanager
 def answering() -> Iterator[str]:
     """Yields the address of a local server that does not look local."""
-    with ThreadingHTTPServer(("127.0.0.2", 0), _Answering) as server:
+    with ThreadingHTTPServer(("127.0.0.2", 0), _HealthServer) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -508,11 +508,11 @@ def test_the_proxy_and_the_collector_are_asked(steward: Steward) -> None:
         assert not wrong(output) & {"proxy", "traces"}
         assert "leads to Steward. STEWARD_TRUSTED_PROXIES is empty" in check_results(output)["proxy"][1]
         assert check_results(output)["traces"] == (True, "The collector of traces answers.")
-        _Answering.status = 502
+        _HealthServer.status = 502
         try:
             assert "proxy" in wrong(steward("doctor", STEWARD_BASE_URL=address))
         finally:
-            _Answering.status = 200
+            _HealthServer.status = 200
     output = steward("doctor", STEWARD_BASE_URL=address, STEWARD_TRACES_URL="http://127.0.0.1:9/v1/traces")
     assert wrong(output) >= {"traces"}
     assert "cannot be reached from here" in check_results(output)["proxy"][1]

@@ -29,7 +29,7 @@ from tests.fake_clock import FakeClock
 from tests.people import PASSWORD, Member
 from tests.runs.shop import Shop, connect_all, neighbour, open_shop
 from tests.service import hashed_password
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 # A quotation mark and a backslash have a meaning in JSON and in LIKE.
@@ -58,7 +58,7 @@ def steward(database_url: str, tmp_path: Path) -> Erase:
     return call
 
 
-async def add_person(whole: Whole, role: Role = Role.APPROVER) -> Member:
+async def add_person(whole: FurnishedService, role: Role = Role.APPROVER) -> Member:
     """Adds a person with unmistakable names."""
     service = whole.service
 
@@ -74,7 +74,7 @@ async def add_person(whole: Whole, role: Role = Role.APPROVER) -> Member:
     return member
 
 
-async def leave_traces(whole: Whole) -> dict[str, Any]:
+async def leave_traces(whole: FurnishedService) -> dict[str, Any]:
     """Creates what a person leaves behind: sessions, tokens, attempts, decisions and reasons."""
     service, shop = whole.service, whole.shop
     session, token = await service.web("zsuzsa"), await service.token("zsuzsa")
@@ -99,7 +99,7 @@ async def leave_traces(whole: Whole) -> dict[str, Any]:
 
 
 async def test_a_person_is_erased_and_what_they_did_stays(
-    whole: Whole, steward: Erase, database_url: str
+    whole: FurnishedService, steward: Erase, database_url: str
 ) -> None:
     """Removes every trace of the person's identity and keeps counts, decisions and audit entries.
 
@@ -150,7 +150,9 @@ async def test_a_person_is_erased_and_what_they_did_stays(
     assert (await owner.get(f"{V1}/{traces['automation']}")).status == 200
 
 
-async def test_an_invitation_goes_with_the_person(whole: Whole, steward: Erase, database_url: str) -> None:
+async def test_an_invitation_goes_with_the_person(
+    whole: FurnishedService, steward: Erase, database_url: str
+) -> None:
     """Erases a person who was only invited by the address, and the invitation with it."""
     stranger = await whole.service.web("stranger")
     body = {"email": EMAIL, "first_name": FIRST, "last_name": LAST, "role": "member"}
@@ -165,7 +167,7 @@ async def test_an_invitation_goes_with_the_person(whole: Whole, steward: Erase, 
     assert (holding(after, PLANTED), after["invitations"]) == ([], [])
 
 
-async def test_the_last_owner_is_not_erased(whole: Whole, steward: Erase) -> None:
+async def test_the_last_owner_is_not_erased(whole: FurnishedService, steward: Erase) -> None:
     """Refuses to erase the last owner until there is another one."""
     owner = whole.service.members["owner"].person
     requests = ("user", "erase", "--user", str(owner.id), "--confirm", owner.email)
@@ -176,7 +178,7 @@ async def test_the_last_owner_is_not_erased(whole: Whole, steward: Erase) -> Non
     assert (await steward(*requests))[0] == 0
 
 
-async def busy_organization(whole: Whole) -> Shop:
+async def busy_organization(whole: FurnishedService) -> Shop:
     """Creates runs of every kind, an event with a customer's data and an import."""
     ears, shop = await open_ears(whole), whole.shop
     await ears.automation("orders/create", name="Quellenhof orders")
@@ -197,7 +199,7 @@ async def busy_organization(whole: Whole) -> Shop:
 
 
 async def test_an_organization_is_erased_beside_a_running_worker(
-    whole: Whole, steward: Erase, database_url: str, capsys: pytest.CaptureFixture[str]
+    whole: FurnishedService, steward: Erase, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Erases an organization beside its worker but for its id and audit log (GDPR articles 17 and 28)."""
     await add_person(whole)
@@ -240,7 +242,7 @@ async def test_an_organization_is_erased_beside_a_running_worker(
 
 
 @dataclass
-class Held(httpx.AsyncBaseTransport):
+class PausedTransport(httpx.AsyncBaseTransport):
     """Passes requests to the fake shop; awaits `meanwhile` before the first read of products."""
 
     inner: httpx.AsyncBaseTransport
@@ -259,10 +261,10 @@ async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
     database_url: str, clock: FakeClock, tmp_path: Path, steward: Erase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Drops a run whose organization is erased meanwhile, and continues another organization's run."""
-    held: list[Held] = []
+    held: list[PausedTransport] = []
 
     def around(world: FakePlatforms) -> None:
-        held.append(Held(world.transport()))
+        held.append(PausedTransport(world.transport()))
         world.transport = lambda: held[0]  # type: ignore[method-assign]
 
     shop = await open_shop(database_url, clock, tmp_path, around=around)
@@ -311,7 +313,7 @@ async def test_every_table_of_an_organization_is_erased_or_kept_on_purpose(datab
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_nothing_is_left_in_the_bytes_of_the_file(
-    database_url: str, whole: Whole, steward: Erase
+    database_url: str, whole: FurnishedService, steward: Erase
 ) -> None:
     """Rewrites the file when the service is stopped, so that its bytes hold nothing.
 

@@ -31,7 +31,7 @@ from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
 from tests.imports.exports import chain, tell_step
 from tests.service import BASE_URL
-from tests.whole import Whole, open_whole
+from tests.whole import FurnishedService, open_whole
 
 RUNS = int(os.environ.get("CLIENT_RUNS", "25"))
 TEMPLATE = "hide-out-of-stock-products"
@@ -44,7 +44,7 @@ class Caller:
 
     steward: AsyncSteward
     transport: FaultyTransport
-    whole: Whole
+    whole: FurnishedService
     pauses: list[float]
 
     async def automation(self, **more: Any) -> Any:
@@ -59,13 +59,13 @@ class Caller:
         )
 
 
-def arguments(whole: Whole) -> dict[str, Any]:
+def arguments(whole: FurnishedService) -> dict[str, Any]:
     """What a client is given."""
     body = whole.service.login_body("member")
     return {**body, "organization": body["organization_name"]} | {"organization_name": ...}
 
 
-def set_environment(monkeypatch: pytest.MonkeyPatch, whole: Whole, port: int) -> None:
+def set_environment(monkeypatch: pytest.MonkeyPatch, whole: FurnishedService, port: int) -> None:
     """Sets what `from_env` reads."""
     settings = arguments(whole)
     monkeypatch.setenv("STEWARD_CLIENT_URL", f"http://127.0.0.1:{port}/")
@@ -74,7 +74,10 @@ def set_environment(monkeypatch: pytest.MonkeyPatch, whole: Whole, port: int) ->
 
 
 def client_of(
-    whole: Whole, async_base_transport: httpx.AsyncBaseTransport, pauses: list[float], **changes: Any
+    whole: FurnishedService,
+    async_base_transport: httpx.AsyncBaseTransport,
+    pauses: list[float],
+    **changes: Any,
 ) -> AsyncSteward:
     """A client on this way; while it waits, time goes on and the worker works."""
     clock: FakeClock = whole.service.clock
@@ -95,7 +98,7 @@ def client_of(
 
 
 @pytest.fixture
-async def caller(whole: Whole) -> AsyncIterator[Caller]:
+async def caller(whole: FurnishedService) -> AsyncIterator[Caller]:
     """A client of the whole service, on each engine."""
     async with _calling(whole) as calling:
         yield calling
@@ -112,7 +115,7 @@ async def embedded(clock: FakeClock, session_folder: Path, tmp_path: Path) -> As
 
 
 @asynccontextmanager
-async def _calling(whole: Whole) -> AsyncIterator[Caller]:
+async def _calling(whole: FurnishedService) -> AsyncIterator[Caller]:
     direction = FaultyTransport(httpx.ASGITransport(app=whole.service.app))
     pauses: list[float] = []
     steward = client_of(whole, direction, pauses)

@@ -25,7 +25,7 @@ from tests.api.test_edge import listening
 from tests.clients.faults import name_of_call
 from tests.imports.exports import chain, tell_step
 from tests.source import ROOT
-from tests.whole import Whole
+from tests.whole import FurnishedService
 
 FOLDER = ROOT / "clients/typescript"
 RUNS = int(os.environ.get("CLIENT_RUNS", "10"))
@@ -36,7 +36,7 @@ needs_build = pytest.mark.skipif(
 )
 
 
-async def seen_by_node(whole: Whole, port: int) -> Any:
+async def seen_by_node(whole: FurnishedService, port: int) -> Any:
     """What the program saw; whenever it sleeps, time goes on and the worker works."""
     body = whole.service.login_body("member")
     settings = {
@@ -70,7 +70,7 @@ async def seen_by_node(whole: Whole, port: int) -> Any:
 
 
 @needs_build
-async def test_the_client_keeps_its_rules(whole: Whole) -> None:
+async def test_the_client_keeps_its_rules(whole: FurnishedService) -> None:
     """One login for a hundred callers; while answers are lost no run twice; every operation is called."""
     async with listening(whole.service, ConnectionLimits()) as port:
         seen = await seen_by_node(whole, port)

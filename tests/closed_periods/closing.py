@@ -15,7 +15,7 @@ from tests.fake_clock import FakeClock
 WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
 
 
-class Closer:
+class PeriodEditor:
     """Acts as the owner in the web app, who creates and ends closed periods."""
 
     def __init__(self, engine: Engine, clock: FakeClock, owner: Actor) -> None:

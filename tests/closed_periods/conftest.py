@@ -8,7 +8,7 @@ import pytest
 
 from steward.database.engine.base import Engine
 from tests.automations.world import World, make_world
-from tests.closed_periods.closing import Closer
+from tests.closed_periods.closing import PeriodEditor
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 
@@ -23,9 +23,9 @@ async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 
 @pytest.fixture
-def shopkeeper(shop: Shop) -> Closer:
+def shopkeeper(shop: Shop) -> PeriodEditor:
     """Provides the owner of the shop, who creates and ends closed periods."""
-    return Closer(shop.engine, shop.clock, shop.owner)
+    return PeriodEditor(shop.engine, shop.clock, shop.owner)
 
 
 @pytest.fixture
@@ -37,6 +37,6 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 
 
 @pytest.fixture
-def closer(world: World) -> Closer:
+def closer(world: World) -> PeriodEditor:
     """Provides the owner in the web app."""
-    return Closer(world.engine, world.clock, world.owner)
+    return PeriodEditor(world.engine, world.clock, world.owner)

@@ -20,9 +20,9 @@ from steward.model.refusals import ValidationFailed
 from steward.occurrences import closings
 from steward.scheduling.preview import preview_open
 from tests.automations.world import HOURLY, World
-from tests.closed_periods.closing import WHOLE, Closer
+from tests.closed_periods.closing import WHOLE, PeriodEditor
 from tests.fake_clock import START
-from tests.occurrences.diary import Diary
+from tests.occurrences.diary import CalendarClient
 from tests.scheduling.closings_walk import Walk, closed_minutes, walk
 from tests.scheduling.short import place
 
@@ -38,7 +38,7 @@ PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
 
 async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> None:
     """Decides every slot as it was shown before, while periods are made and ended and runs let through."""
-    closer, diary = Closer(world.engine, world.clock, world.owner), Diary(world)
+    closer, diary = PeriodEditor(world.engine, world.clock, world.owner), CalendarClient(world)
     schedules = [HOURLY, {"cadence": "every_6_hours"}, {"cadence": "daily", "run_at": "08:00"}]
     compared = 0
     for number in range(_WALKS):
@@ -66,8 +66,8 @@ async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> 
 async def _edit(
     draw: random.Random,
     world: World,
-    closer: Closer,
-    diary: Diary,
+    closer: PeriodEditor,
+    diary: CalendarClient,
     automation: Automation,
     active: list[StoredPeriod],
 ) -> None:
@@ -94,7 +94,11 @@ async def _edit(
 
 
 async def _move(
-    draw: random.Random, world: World, diary: Diary, automation: Automation, active: list[StoredPeriod]
+    draw: random.Random,
+    world: World,
+    diary: CalendarClient,
+    automation: Automation,
+    active: list[StoredPeriod],
 ) -> None:
     """Moves a coming run and expects it to be refused exactly where a walk of every minute is closed."""
     stored = {row.slot_at: row for row in await world.rows(automation)}
@@ -153,7 +157,7 @@ def _when(draw: random.Random, now: datetime) -> tuple[ClosedKind, JsonObject]:
     }
 
 
-async def _assert_agree(world: World, diary: Diary, initial: Automation, case: str) -> None:
+async def _assert_agree(world: World, diary: CalendarClient, initial: Automation, case: str) -> None:
     """Checks the next run and the preview against the calendar's open runs."""
     rows = await diary.rows(initial, since=world.now, until=world.now + _RANGE, limit=500)
     pending = [row for row in rows if row.state is PENDING and row.run_at > world.now]
@@ -175,7 +179,7 @@ async def _assert_agree(world: World, diary: Diary, initial: Automation, case: s
 
 
 async def _pass(
-    draw: random.Random, world: World, diary: Diary, automations: list[Automation], case: str
+    draw: random.Random, world: World, diary: CalendarClient, automations: list[Automation], case: str
 ) -> None:
     """Lets time pass slot by slot and checks that each was decided as the calendar showed it."""
     until = world.now + timedelta(hours=draw.randrange(1, 14))

@@ -12,7 +12,7 @@ import pytest
 
 from steward.database.closed_periods.records import StoredPeriod
 from steward.model.run import Run
-from tests.closed_periods.closing import Closer
+from tests.closed_periods.closing import PeriodEditor
 from tests.crash.simulating import Simulation, open_simulation
 from tests.runs.shop import Shop
 
@@ -49,7 +49,7 @@ class BrakedSimulation(Simulation):
 
     async def brake(self) -> None:
         """Stops all changes, or lets them go on."""
-        closer = Closer(self.shop.engine, self.shop.clock, self.shop.owner)
+        closer = PeriodEditor(self.shop.engine, self.shop.clock, self.shop.owner)
         second = self.shop.clock.monotonic()
         if self.freeze is None:
             self.freeze = await closer.freeze()

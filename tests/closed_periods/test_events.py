@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
-from tests.closed_periods.closing import Closer
-from tests.events.world import Ears, open_ears, order
-from tests.whole import Whole, whole
+from tests.closed_periods.closing import PeriodEditor
+from tests.events.world import ListeningService, open_ears, order
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 
@@ -22,12 +22,12 @@ HOURS = 72
 
 
 @pytest.fixture
-async def ears(whole: Whole) -> Ears:
+async def ears(whole: FurnishedService) -> ListeningService:
     """Provides the service beside the fake shop, whose webhooks lead to it."""
     return await open_ears(whole)
 
 
-async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: Ears) -> None:
+async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: ListeningService) -> None:
     """Runs the first events after the period, though they waited longer than the queue limit.
 
     Counts the others as dropped.
@@ -35,7 +35,7 @@ async def test_events_of_a_closed_period_run_after_it_up_to_the_limit(ears: Ears
     await ears.waits_at_most(WAITING)
     automation = await ears.automation("orders/create")
     shop = ears.shop
-    await Closer(shop.engine, shop.clock, shop.owner).close("05-01T00:00", "05-06T00:00")
+    await PeriodEditor(shop.engine, shop.clock, shop.owner).close("05-01T00:00", "05-06T00:00")
     for batch in range(BATCHES):
         for number in range(batch * EVENTS // BATCHES, (batch + 1) * EVENTS // BATCHES):
             shop.clock.tick(1)  # below the limits of a flood

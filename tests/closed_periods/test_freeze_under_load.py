@@ -19,7 +19,7 @@ from steward.fake_platforms.exchange import Row as ShopRow
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
-from tests.closed_periods.closing import Closer
+from tests.closed_periods.closing import PeriodEditor
 from tests.crash.simulating import Simulation, open_simulation
 from tests.fake_clock import START
 from tests.runs.shop import Shop
@@ -103,7 +103,7 @@ class FreezeSimulation(Simulation):
 
     async def _brake(self) -> None:
         """Stops all changes once a third of the runs has written, and lets them go on after a minute."""
-        closer = Closer(self.shop.engine, self.shop.clock, self.shop.owner)
+        closer = PeriodEditor(self.shop.engine, self.shop.clock, self.shop.owner)
         second = self.shop.clock.monotonic()
         if self.freeze is None and len(self._sent()) > RUNS // 3:
             frozen = await closer.freeze_now()

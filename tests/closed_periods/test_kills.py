@@ -11,15 +11,15 @@ from contextlib import suppress
 
 from steward.database.closed_periods.records import StoredPeriod
 from steward.model.run import RunStatus
-from tests.closed_periods.closing import Closer
-from tests.crash.killing import ROUNDS, Killed, Killer, bury, judge, kill_at, watching
+from tests.closed_periods.closing import PeriodEditor
+from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, judge, kill_at, watching
 from tests.runs.shop import Shop
 
 KILLS = int(os.environ.get("CLOSED_KILLS", "1"))
 SEED = os.environ.get("CRASH_SEED", "closed")
 
 
-async def test_a_held_run_survives_the_death_of_its_worker(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_held_run_survives_the_death_of_its_worker(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Kills the worker before and after the run goes to sleep.
 
     The run is held again, and its writes are made once after the freeze.
@@ -36,14 +36,14 @@ async def test_a_held_run_survives_the_death_of_its_worker(shop: Shop, shopkeepe
     assert await judge(shop, ended, blind=False) == []
 
 
-def _keeper(shop: Shop) -> Closer:
-    return Closer(shop.engine, shop.clock, shop.owner)
+def _keeper(shop: Shop) -> PeriodEditor:
+    return PeriodEditor(shop.engine, shop.clock, shop.owner)
 
 
 async def _live(shop: Shop, killer: Killer, act: Callable[[], Awaitable[object]]) -> None:
     """Repeats an act until no kill interrupts it."""
     for _ in range(ROUNDS):
-        with suppress(Killed):
+        with suppress(ProcessKilled):
             await act()
         if not killer.is_dead:
             return

@@ -24,8 +24,8 @@ from steward.occurrences.closings import BATCH
 from steward.runs.tasks import timers
 from steward.scheduling.zones import instant_of
 from tests.automations.world import World
-from tests.closed_periods.closing import Closer
-from tests.occurrences.diary import Diary, utc
+from tests.closed_periods.closing import PeriodEditor
+from tests.occurrences.diary import CalendarClient, utc
 from tests.runs.shop import Shop, neighbour
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ async def next_runs(world: World) -> list[int | None]:
 
 
 async def test_a_pass_takes_as_many_statements_for_a_full_batch_as_for_two(
-    world: World, closer: Closer
+    world: World, closer: PeriodEditor
 ) -> None:
     """Rewrites 499 automations in one pass and 501 in two."""
     await create_many(world, 2)
@@ -122,14 +122,14 @@ async def test_a_pass_takes_as_many_statements_for_a_full_batch_as_for_two(
     assert await follow_once(world) == (1, False)
 
 
-async def test_next_runs_of_one_schedule_are_searched_for_once(world: World, closer: Closer) -> None:
+async def test_next_runs_of_one_schedule_are_searched_for_once(world: World, closer: PeriodEditor) -> None:
     """Rewrites fifty automations that never run again at the cost of two, and an edited one by itself."""
     mornings: JsonObject = {"days": [1, 2, 3, 4, 5, 6, 7], "from": "07:00", "to": "09:00"}
     edited = await world.create(timezone="UTC")
     await create_many(world, 49)
     await closer.make(ClosedKind.WEEKLY, mornings)
-    row = await Diary(world).row(edited, SECOND)
-    await Diary(world).unskip(edited, SECOND, version=row.version, actor=closer.actor)
+    row = await CalendarClient(world).row(edited, SECOND)
+    await CalendarClient(world).unskip(edited, SECOND, version=row.version, actor=closer.actor)
     before = instant_of.cache_info()
     await follow_once(world)
     after = instant_of.cache_info()
@@ -144,7 +144,7 @@ async def _next_run(shop: Shop, automation: Automation) -> datetime | None:
 
 
 async def test_a_period_that_cannot_be_read_holds_up_no_other_organization(
-    shop: Shop, shopkeeper: Closer
+    shop: Shop, shopkeeper: PeriodEditor
 ) -> None:
     """Defers the organization for a minute, and rewrites the next runs of one that asked later.
 
@@ -161,7 +161,7 @@ async def test_a_period_that_cannot_be_read_holds_up_no_other_organization(
     set_when = "UPDATE closed_periods SET when_json = :when WHERE org_id = :org"
     await shop.tamper(set_when, when="[]")
     await shop.clock.advance(1)
-    await Closer(other.engine, other.clock, other.owner).close("05-01T00:00", "05-02T00:00")
+    await PeriodEditor(other.engine, other.clock, other.owner).close("05-01T00:00", "05-02T00:00")
     ctx = (await shop.registered_worker()).ctx
     assert await timers.follow_closed_periods(ctx) is False
     assert (await _next_run(shop, own), await _next_run(other, theirs)) == (before, SECOND)
@@ -175,7 +175,7 @@ async def test_a_period_that_cannot_be_read_holds_up_no_other_organization(
     assert await _next_run(shop, own) == SECOND
 
 
-async def test_a_change_of_periods_ends_the_deferral(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_change_of_periods_ends_the_deferral(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Rewrites next runs at once when a period is made after the broken one is gone."""
     automation = await shop.set_up(HIDING, {}, schedule=DAILY_IN_BERLIN)
     await shopkeeper.close("05-01T00:00", "05-02T00:00")
@@ -188,10 +188,10 @@ async def test_a_change_of_periods_ends_the_deferral(shop: Shop, shopkeeper: Clo
     assert await _next_run(shop, automation) == THIRD
 
 
-async def test_a_bound_that_cannot_be_raised_holds_up_no_other(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_bound_that_cannot_be_raised_holds_up_no_other(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Defers the organization whose period cannot be read, and raises the bound of the next one."""
     other = await neighbour(shop)
-    for closer in (shopkeeper, Closer(other.engine, other.clock, other.owner)):
+    for closer in (shopkeeper, PeriodEditor(other.engine, other.clock, other.owner)):
         await closer.close("05-01T07:00", "05-01T09:00")
     await shop.tamper("UPDATE closed_periods SET when_json = '[]' WHERE org_id = :org")
     await shop.clock.advance(86_400)

@@ -23,8 +23,8 @@ from steward.model.refusals import ValidationFailed, WrongState
 from steward.occurrences import closings
 from steward.scheduling.zones import instant_of
 from tests.automations.world import DAILY, HOURLY, World
-from tests.closed_periods.closing import WHOLE, Closer
-from tests.occurrences.diary import LATER, Diary, utc
+from tests.closed_periods.closing import WHOLE, PeriodEditor
+from tests.occurrences.diary import LATER, CalendarClient, utc
 
 PENDING, QUEUED, SKIPPED = OccurrenceState.PENDING, OccurrenceState.QUEUED, OccurrenceState.SKIPPED
 FIRST, SECOND, THIRD = utc("05-01 08:00"), utc("05-02 08:00"), utc("05-03 08:00")
@@ -32,9 +32,9 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def diary(world: World) -> Diary:
+def diary(world: World) -> CalendarClient:
     """Provides the calendar of the web app."""
-    return Diary(world)
+    return CalendarClient(world)
 
 
 async def daily(world: World) -> Automation:
@@ -48,7 +48,7 @@ async def followed(world: World) -> None:
         pass
 
 
-async def test_a_slot_in_a_closed_period_is_left_out_and_recorded(world: World, closer: Closer) -> None:
+async def test_a_slot_in_a_closed_period_is_left_out_and_recorded(world: World, closer: PeriodEditor) -> None:
     """Records the slot once as skipped by the merchant with the period's name; the next day runs (B1)."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
@@ -64,7 +64,7 @@ async def test_a_slot_in_a_closed_period_is_left_out_and_recorded(world: World, 
     assert (await world.read(automation)).next_run_at == THIRD
 
 
-async def test_a_closed_slot_is_not_late(world: World, closer: Closer) -> None:
+async def test_a_closed_slot_is_not_late(world: World, closer: PeriodEditor) -> None:
     """Records a slot of the period as skipped by it, not as too late, after the dispatcher stood still."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
@@ -74,7 +74,7 @@ async def test_a_closed_slot_is_not_late(world: World, closer: Closer) -> None:
     assert (first.reason, second.reason) == (SkipReason.BY_MERCHANT, SkipReason.TOO_LATE)
 
 
-async def test_a_period_touches_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
+async def test_a_period_touches_no_slot_whose_time_has_come(world: World, closer: PeriodEditor) -> None:
     """Starts the slot that was due before the period was made (B3)."""
     automation = await daily(world)
     await world.clock.advance_to(FIRST + timedelta(seconds=2))
@@ -85,7 +85,7 @@ async def test_a_period_touches_no_slot_whose_time_has_come(world: World, closer
     assert row.state is QUEUED
 
 
-async def test_ending_a_period_opens_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
+async def test_ending_a_period_opens_no_slot_whose_time_has_come(world: World, closer: PeriodEditor) -> None:
     """Judges a slot by the version of the period that was valid at its time (B3)."""
     automation = await daily(world)
     period = await closer.close("05-01T00:00", "05-03T00:00")
@@ -97,7 +97,9 @@ async def test_ending_a_period_opens_no_slot_whose_time_has_come(world: World, c
     assert (first.closed_name, second.closed_name) == ("Christmas", None)
 
 
-async def test_the_fast_path_starts_no_slot_that_a_period_leaves_out(world: World, closer: Closer) -> None:
+async def test_the_fast_path_starts_no_slot_that_a_period_leaves_out(
+    world: World, closer: PeriodEditor
+) -> None:
     """Records each of several due slots of a closed store as skipped when they are dispatched together."""
     store = (await daily(world)).integration_id
     assert store is not None
@@ -111,7 +113,7 @@ async def test_the_fast_path_starts_no_slot_that_a_period_leaves_out(world: Worl
 
 
 async def test_automations_of_one_schedule_share_the_search_of_their_next_run(
-    world: World, closer: Closer
+    world: World, closer: PeriodEditor
 ) -> None:
     """Searches once for five automations of one schedule that never run again."""
     [first, *others] = [await daily(world) for _ in range(6)]
@@ -134,7 +136,7 @@ async def test_automations_of_one_schedule_share_the_search_of_their_next_run(
     assert 2_000 < alone < together < 3 * alone
 
 
-async def test_a_period_of_one_automation_leaves_others_alone(world: World, closer: Closer) -> None:
+async def test_a_period_of_one_automation_leaves_others_alone(world: World, closer: PeriodEditor) -> None:
     """Skips the slots of that automation, and starts those of another one."""
     closed, open_one = await daily(world), await daily(world)
     scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=closed.id)
@@ -145,7 +147,7 @@ async def test_a_period_of_one_automation_leaves_others_alone(world: World, clos
     assert [row.state for row in await world.rows(open_one)] == [QUEUED]
 
 
-async def test_a_period_that_stops_changes_lets_slots_start(world: World, closer: Closer) -> None:
+async def test_a_period_that_stops_changes_lets_slots_start(world: World, closer: PeriodEditor) -> None:
     """Starts slots in a period that stops changes, because only writes wait."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00", stops=Stops.CHANGES)
@@ -155,7 +157,7 @@ async def test_a_period_that_stops_changes_lets_slots_start(world: World, closer
 
 
 async def test_the_calendar_shows_coming_closed_runs_as_skipped(
-    world: World, diary: Diary, closer: Closer
+    world: World, diary: CalendarClient, closer: PeriodEditor
 ) -> None:
     """Shows coming slots as skipped with the period's id and name.
 
@@ -176,7 +178,7 @@ async def test_the_calendar_shows_coming_closed_runs_as_skipped(
 
 
 async def test_pages_of_a_closed_calendar_hold_every_row_once(
-    world: World, diary: Diary, closer: Closer
+    world: World, diary: CalendarClient, closer: PeriodEditor
 ) -> None:
     """Returns each row once over filtered pages, however many rows the period skips."""
     automation = await world.create(timezone="UTC", schedule=HOURLY)
@@ -197,7 +199,9 @@ async def test_pages_of_a_closed_calendar_hold_every_row_once(
     assert [row.slot_at for row in paged] == [row.slot_at for row in whole]
 
 
-async def test_a_person_lets_a_closed_run_through(world: World, diary: Diary, closer: Closer) -> None:
+async def test_a_person_lets_a_closed_run_through(
+    world: World, diary: CalendarClient, closer: PeriodEditor
+) -> None:
     """Starts the slot in the period with an exempt run; skipping it again ends the exemption."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-03T00:00")
@@ -221,7 +225,9 @@ async def test_a_person_lets_a_closed_run_through(world: World, diary: Diary, cl
     assert await world.write(exempt)
 
 
-async def test_a_token_lets_nothing_through(world: World, diary: Diary, closer: Closer) -> None:
+async def test_a_token_lets_nothing_through(
+    world: World, diary: CalendarClient, closer: PeriodEditor
+) -> None:
     """Refuses to let a slot through with an API token."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-03T00:00")
@@ -230,7 +236,9 @@ async def test_a_token_lets_nothing_through(world: World, diary: Diary, closer: 
         await diary.unskip(automation, FIRST, version=0, actor=token)
 
 
-async def test_a_run_is_not_moved_into_a_closed_period(world: World, diary: Diary, closer: Closer) -> None:
+async def test_a_run_is_not_moved_into_a_closed_period(
+    world: World, diary: CalendarClient, closer: PeriodEditor
+) -> None:
     """Refuses to move one run, or it and all later ones, into a period that stops runs.
 
     A period that stops changes does not matter.
@@ -247,7 +255,7 @@ async def test_a_run_is_not_moved_into_a_closed_period(world: World, diary: Diar
     assert moved.occurrence.run_at == utc("05-01 12:30")
 
 
-async def test_a_closed_run_is_not_moved(world: World, diary: Diary, closer: Closer) -> None:
+async def test_a_closed_run_is_not_moved(world: World, diary: CalendarClient, closer: PeriodEditor) -> None:
     """Refuses to move a skipped run until a person has let it through."""
     automation = await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
@@ -259,7 +267,7 @@ async def test_a_closed_run_is_not_moved(world: World, diary: Diary, closer: Clo
 
 
 async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
-    world: World, diary: Diary, closer: Closer
+    world: World, diary: CalendarClient, closer: PeriodEditor
 ) -> None:
     """Moves the run within its closing, but not into another one. At an open time it loses its exemption."""
     automation = await daily(world)
@@ -280,7 +288,7 @@ async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
 
 
 async def test_an_exemption_follows_its_date_to_the_new_schedule(
-    world: World, diary: Diary, closer: Closer
+    world: World, diary: CalendarClient, closer: PeriodEditor
 ) -> None:
     """Keeps the exemption when the schedule changes and when an earlier run moves with all later ones."""
     automation = await daily(world)
@@ -292,7 +300,7 @@ async def test_an_exemption_follows_its_date_to_the_new_schedule(
     assert (await diary.row(moved.automation, utc("05-02 10:00"))).state is PENDING
 
 
-async def test_an_automation_that_is_never_open_has_no_next_run(world: World, closer: Closer) -> None:
+async def test_an_automation_that_is_never_open_has_no_next_run(world: World, closer: PeriodEditor) -> None:
     """Sets no next run while every day is closed at its hour, and sets it when the period ends."""
     automation = await daily(world)
     every_day: list[int] = [1, 2, 3, 4, 5, 6, 7]
@@ -307,7 +315,7 @@ async def test_an_automation_that_is_never_open_has_no_next_run(world: World, cl
 
 
 async def test_the_effect_names_what_never_runs_again_however_late_it_closes(
-    world: World, closer: Closer
+    world: World, closer: PeriodEditor
 ) -> None:
     """Names an automation whose only run, months ahead, is closed as never open."""
     schedule = {"cadence": "once", "date": "2026-12-24", "run_at": "08:00"}
@@ -321,7 +329,7 @@ async def test_the_effect_names_what_never_runs_again_however_late_it_closes(
     assert (effect.slots_closed, effect.never_open) == (0, (automation.name,))
 
 
-async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, closer: Closer) -> None:
+async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, closer: PeriodEditor) -> None:
     """Raises the bound after a closing has passed to the next one, and removes it when none is coming."""
     await daily(world)
     await closer.close("05-01T00:00", "05-02T00:00")
@@ -346,7 +354,7 @@ async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, close
     assert await raised() is None
 
 
-async def test_foreign_ids_are_refused(world: World, closer: Closer) -> None:
+async def test_foreign_ids_are_refused(world: World, closer: PeriodEditor) -> None:
     """Refuses an unknown store or automation with an error on its field."""
     for scope, field in (
         (ClosedScope(ClosedScopeKind.STORE, IntegrationId(9_999)), "scope.integration_id"),
@@ -357,7 +365,7 @@ async def test_foreign_ids_are_refused(world: World, closer: Closer) -> None:
         assert set(refused.value.errors or {}) == {field}
 
 
-async def test_an_organization_has_at_most_two_hundred_periods(world: World, closer: Closer) -> None:
+async def test_an_organization_has_at_most_two_hundred_periods(world: World, closer: PeriodEditor) -> None:
     """Refuses the 201st period of an organization and the 21st of one automation, until one is ended."""
     scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=(await daily(world)).id)
     for scopes, limit in ((scope, 20), (WHOLE, 200 - 20)):
@@ -380,7 +388,7 @@ async def test_an_organization_has_at_most_two_hundred_periods(world: World, clo
     ],
 )
 async def test_the_effect_counts_the_runs_that_the_calendar_leaves_out(
-    world: World, closer: Closer, kind: ClosedKind, fields: JsonObject
+    world: World, closer: PeriodEditor, kind: ClosedKind, fields: JsonObject
 ) -> None:
     """Counts the slots of the next 30 days that the calendar shows as closed, of automations alike or not."""
     weekly: JsonObject = {"cadence": "weekly", "run_at": "08:00", "day_of_week": 7}
@@ -394,5 +402,5 @@ async def test_the_effect_counts_the_runs_that_the_calendar_leaves_out(
 
     effect = await world.engine.read(world.now, read, org=world.owner.org)
     until = world.now + timedelta(days=30)
-    rows = await Diary(world).rows(states=[SKIPPED], since=world.now, until=until, limit=500)
+    rows = await CalendarClient(world).rows(states=[SKIPPED], since=world.now, until=until, limit=500)
     assert effect.slots_closed == len(rows) > 0

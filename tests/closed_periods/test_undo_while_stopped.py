@@ -12,10 +12,10 @@ import pytest
 
 from steward.database.runs import records as runs
 from steward.model.run import Run, RunStatus
-from tests.closed_periods.closing import Closer
-from tests.events.world import Ears, open_ears
+from tests.closed_periods.closing import PeriodEditor
+from tests.events.world import ListeningService, open_ears
 from tests.runs.undoing import tables, undo_now
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 
@@ -27,24 +27,24 @@ TEMPLATE: dict[str, Any] = {
 
 
 @pytest.fixture
-async def ears(whole: Whole) -> Ears:
+async def ears(whole: FurnishedService) -> ListeningService:
     """Provides the service beside the fake shop, whose webhooks lead to it."""
     return await open_ears(whole)
 
 
-async def _runs(ears: Ears) -> list[Run]:
+async def _runs(ears: ListeningService) -> list[Run]:
     """Returns all runs."""
     shop = ears.shop
     rows = await ears.rows("SELECT id FROM runs WHERE org_id = :org")
     return [await shop.read(partial(runs.get, org=shop.owner.org, run=row["id"])) for row in rows]
 
 
-async def _order_created(ears: Ears, order: dict[str, Any]) -> None:
+async def _order_created(ears: ListeningService, order: dict[str, Any]) -> None:
     await ears.deliver("order.created", order)
     await ears.tick("match")
 
 
-async def test_a_run_is_put_back_while_changes_are_stopped(ears: Ears) -> None:
+async def test_a_run_is_put_back_while_changes_are_stopped(ears: ListeningService) -> None:
     """Pauses the automation, cancels its held run and undoes the first one.
 
     Only the undo is written, and the queued runs are cancelled.
@@ -64,7 +64,7 @@ async def test_a_run_is_put_back_while_changes_are_stopped(ears: Ears) -> None:
     await shop.drain()
     [held] = [run for run in await _runs(ears) if run.id != original.id]
     await shop.approve(held)
-    freeze = await Closer(shop.engine, shop.clock, shop.owner).freeze()
+    freeze = await PeriodEditor(shop.engine, shop.clock, shop.owner).freeze()
     for number in range(EVENTS):
         await _order_created(ears, orders[2 + number % (len(orders) - 2)])
     await shop.drain()

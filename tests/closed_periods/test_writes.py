@@ -13,7 +13,7 @@ from steward.model.closed_period import ClosedScope, ClosedScopeKind, Stops
 from steward.model.notice import Topic
 from steward.model.refusals import InClosedPeriod, ValidationFailed
 from steward.model.run import Mode, RunStatus
-from tests.closed_periods.closing import Closer
+from tests.closed_periods.closing import PeriodEditor
 from tests.notifications.telling import join, rows_of
 from tests.runs.shop import Shop
 from tests.runs.undoing import approved, tables, undo_now
@@ -21,7 +21,9 @@ from tests.runs.undoing import approved, tables, undo_now
 DAILY = {"cadence": "daily", "run_at": "08:00"}
 
 
-async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_freeze_holds_approved_changes_until_it_is_ended(
+    shop: Shop, shopkeeper: PeriodEditor
+) -> None:
     """Sends nothing during a freeze, names it in the run and in gauges, and writes once it is ended."""
     run = await shop.waiting(await shop.pricing())
     frozen = await shopkeeper.freeze()
@@ -45,7 +47,7 @@ async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, sho
     assert [metrics.value(name) for name in gauges] == [0, 0]
 
 
-async def test_approvers_see_that_changes_stop_and_resume(shop: Shop, shopkeeper: Closer) -> None:
+async def test_approvers_see_that_changes_stop_and_resume(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Notifies owners and approvers of a freeze and of its end, but not members."""
     people = {role: await join(shop, role.value, role) for role in (Role.OWNER, Role.APPROVER, Role.MEMBER)}
     deciders = {people[Role.OWNER].id, people[Role.APPROVER].id}
@@ -56,7 +58,7 @@ async def test_approvers_see_that_changes_stop_and_resume(shop: Shop, shopkeeper
     assert sum(row["count"] for row in rows) == 2 * len(deciders)
 
 
-async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Returns the first freeze of the same scope; a store is another scope."""
     first = await shopkeeper.freeze()
     assert (await shopkeeper.freeze()).period.id == first.period.id
@@ -64,7 +66,9 @@ async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper:
     assert (await shopkeeper.freeze(store)).period.id != first.period.id
 
 
-async def test_writing_stops_five_seconds_before_a_closing_begins(shop: Shop, shopkeeper: Closer) -> None:
+async def test_writing_stops_five_seconds_before_a_closing_begins(
+    shop: Shop, shopkeeper: PeriodEditor
+) -> None:
     """Begins no write within 5 s before a closing, because a call may take that long to leave."""
     await shopkeeper.close("05-01T06:10", "05-01T06:20", stops=Stops.CHANGES)
     run = await shop.waiting(await shop.pricing())
@@ -81,7 +85,7 @@ async def test_writing_stops_five_seconds_before_a_closing_begins(shop: Shop, sh
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
 
 
-async def test_a_store_that_is_closed_takes_no_writes(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_store_that_is_closed_takes_no_writes(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Holds writes to the closed store, whatever automation makes them."""
     run = await shop.waiting(await shop.pricing())
     store = ClosedScope(ClosedScopeKind.STORE, shop.connections["woocommerce"].integration_id)
@@ -92,7 +96,7 @@ async def test_a_store_that_is_closed_takes_no_writes(shop: Shop, shopkeeper: Cl
     assert (await shop.run(run)).held_name == "Christmas"
 
 
-async def test_a_message_is_sent_while_changes_are_stopped(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_message_is_sent_while_changes_are_stopped(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Sends messages to people during a freeze, because they are no changes."""
     await shopkeeper.freeze()
     run = await shop.run_and_drain(await shop.alerting())
@@ -100,7 +104,7 @@ async def test_a_message_is_sent_while_changes_are_stopped(shop: Shop, shopkeepe
     assert len(shop.writes()) == 1
 
 
-async def test_a_held_run_can_be_cancelled(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_held_run_can_be_cancelled(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Cancels a held run without writing anything."""
     run = await shop.waiting(await shop.pricing())
     await shopkeeper.freeze()
@@ -113,7 +117,9 @@ async def test_a_held_run_can_be_cancelled(shop: Shop, shopkeeper: Closer) -> No
     assert shop.writes() == []
 
 
-async def test_an_undo_is_written_now_although_changes_are_stopped(shop: Shop, shopkeeper: Closer) -> None:
+async def test_an_undo_is_written_now_although_changes_are_stopped(
+    shop: Shop, shopkeeper: PeriodEditor
+) -> None:
     """Writes an undo during a freeze when its approver says so.
 
     Another run may not be written, and an undo approved without it is held.
@@ -144,7 +150,7 @@ async def test_an_undo_is_written_now_although_changes_are_stopped(shop: Shop, s
     assert tables(shop) == before
 
 
-async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Names the period in the refusal and leaves the key free; a test run starts."""
     hiding = await shop.hiding()
     period = await shopkeeper.close("05-01T00:00", "05-02T00:00")
@@ -156,7 +162,7 @@ async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopk
     assert not (await shop.started(hiding, key="once")).replayed
 
 
-async def test_a_run_queued_before_a_period_waits_for_its_end(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_run_queued_before_a_period_waits_for_its_end(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Starts the queued run after the period, without counting the period against its queue limit."""
     run = await shop.run_now(await shop.hiding())
     await shopkeeper.close("05-01T00:00", "05-03T00:00")
@@ -170,7 +176,7 @@ async def test_a_run_queued_before_a_period_waits_for_its_end(shop: Shop, shopke
     assert (await shop.until_settled(run)).started_at is not None
 
 
-async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Refuses the run of a slot that has not begun when the period starts."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, DAILY)
     assert automation.next_run_at is not None
@@ -187,7 +193,7 @@ async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper:
     assert await shop.read(codes) == ["closed_period"]
 
 
-async def test_a_gap_between_two_closings_lets_writes_through(shop: Shop, shopkeeper: Closer) -> None:
+async def test_a_gap_between_two_closings_lets_writes_through(shop: Shop, shopkeeper: PeriodEditor) -> None:
     """Writes in the gap between two closings."""
     run = await shop.waiting(await shop.pricing())
     await shopkeeper.close("05-01T06:00", "05-01T07:00", stops=Stops.CHANGES)
@@ -203,7 +209,7 @@ async def test_a_gap_between_two_closings_lets_writes_through(shop: Shop, shopke
 
 @pytest.mark.parametrize("when", ['{"kind": "lunar"}', "{", "[]"])
 async def test_nothing_is_written_while_a_period_cannot_be_read(
-    shop: Shop, shopkeeper: Closer, when: str
+    shop: Shop, shopkeeper: PeriodEditor, when: str
 ) -> None:
     """Writes nothing while a period cannot be read, and tries again each minute."""
     run = await shop.waiting(await shop.pricing())

@@ -2,29 +2,29 @@
 
 import pytest
 
-from tests.connectors.outside import Connection, Outside, outside
+from tests.connectors.outside import Connection, FakePlatformsClient, outside
 from tests.fake_clock import FakeClock
 
 
 @pytest.fixture
-def world(clock: FakeClock) -> Outside:
+def world(clock: FakeClock) -> FakePlatformsClient:
     """Returns fresh fake platforms in this process."""
     return outside(clock)
 
 
 @pytest.fixture
-def shop(world: Outside) -> Connection:
+def shop(world: FakePlatformsClient) -> Connection:
     """Returns the connection of the shop."""
     return world.connection("woocommerce")
 
 
 @pytest.fixture
-def sheet(world: Outside) -> Connection:
+def sheet(world: FakePlatformsClient) -> Connection:
     """Returns the connection of the spreadsheet with prices."""
     return world.connection("spreadsheet")
 
 
 @pytest.fixture
-def teams(world: Outside) -> Connection:
+def teams(world: FakePlatformsClient) -> Connection:
     """Returns the connection of the Teams channel."""
     return world.connection("teams")

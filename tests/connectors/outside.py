@@ -35,7 +35,7 @@ P = TypeVar("P")
 
 
 @dataclass
-class Outside:
+class FakePlatformsClient:
     """Holds the fake platforms, an HTTP client over them and the connectors."""
 
     clock: FakeClock
@@ -94,7 +94,7 @@ class Outside:
 class Connection:
     """A connection and what a run receives of it."""
 
-    outside: Outside
+    outside: FakePlatformsClient
     connector: Connector
     secrets: ConnectionSecrets
 
@@ -156,8 +156,8 @@ class Connection:
         return states
 
 
-def outside(clock: FakeClock, seed: int = 1) -> Outside:
+def outside(clock: FakeClock, seed: int = 1) -> FakePlatformsClient:
     """Creates fresh fake platforms in this process."""
     deliver = httpx.MockTransport(lambda request: httpx.Response(200))
     world = create(seed, URL, clock.now, deliver=deliver, sleep=clock.sleep)
-    return Outside(clock, world, world.transport())
+    return FakePlatformsClient(clock, world, world.transport())

@@ -35,7 +35,7 @@ from steward.outbound.transport import HttpTransport
 from steward.outbound.web import NO_CONNECTION
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
-from tests.connectors.outside import ORG, RUN, Connection, Outside
+from tests.connectors.outside import ORG, RUN, Connection, FakePlatformsClient
 from tests.fake_clock import FakeClock
 
 KINDS = ("woocommerce", "spreadsheet", "teams", "cloud_s3")
@@ -66,7 +66,7 @@ def canaries(connection: Connection) -> set[str]:
     return {text for text in secret_forms if len(text) >= 8}
 
 
-async def told(connection: Connection, world: Outside) -> list[str]:
+async def told(connection: Connection, world: FakePlatformsClient) -> list[str]:
     """Returns everything that a connection outputs when it is read, checked, listed and written to."""
     output: list[str] = []
     for op, query in READS[connection.connector.facts.id]:
@@ -105,7 +105,9 @@ async def sent(connection: Connection) -> list[str]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{row['kind']} {row.get('status', '')}" for row in FAULTS])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_error_contains_a_secret(world: Outside, kind: str, fault: dict[str, Any]) -> None:
+async def test_no_error_contains_a_secret(
+    world: FakePlatformsClient, kind: str, fault: dict[str, Any]
+) -> None:
     """Repeats no secret when a platform echoes our own keys in its error.
 
     See docs/design/security.md#logs-and-redaction and docs/design/connectors.md#redaction.
@@ -125,7 +127,7 @@ async def test_no_error_contains_a_secret(world: Outside, kind: str, fault: dict
     assert not [text for text in planted if text in everything]
 
 
-async def _through(world: Outside, working: Any) -> list[str]:
+async def _through(world: FakePlatformsClient, working: Any) -> list[str]:
     """Awaits the work while time passes for the retries of reads."""
     outcomes: list[str] = await _within(world.clock, working)
     return outcomes
@@ -183,7 +185,7 @@ async def test_data_sent_without_a_connection_is_shown_nowhere(clock: FakeClock,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_refused_settings_reveal_no_secret(world: Outside, kind: str) -> None:
+async def test_refused_settings_reveal_no_secret(world: FakePlatformsClient, kind: str) -> None:
     """Names no secret when it refuses settings, and none in the connection's repr.
 
     See docs/design/api/connections.md#connecting.

@@ -21,14 +21,16 @@ from tests.fakes.shopify.store import ShopifyFake
 from tests.people import Caller
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
-from tests.templates.both import Both
-from tests.whole import Whole
+from tests.templates.both import ConnectedService
+from tests.whole import FurnishedService
 
 ACCOUNTS = ("woocommerce", "shopify", "spreadsheet", "teams")
 
 
 @pytest.fixture
-async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[tuple[Whole, Both]]:
+async def furnished(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> AsyncIterator[tuple[FurnishedService, ConnectedService]]:
     """Yields the API with its cast beside both stores, a sheet and a channel, with debug logs."""
     opened = await open_shop(sqlite_url, clock, tmp_path, STEWARD_LOG_LEVEL="debug")
     store, default = ShopifyFake(now=clock.now), type(opened.world).transport
@@ -42,8 +44,8 @@ async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
     await connect_all(shop)
     await shop.connect("shopify", store.settings())
     store.seed(products=7, orders=0, customers=0)
-    whole = Whole(service, shop)
-    yield whole, Both(shop, store)
+    whole = FurnishedService(service, shop)
+    yield whole, ConnectedService(shop, store)
     await whole.close()
 
 
@@ -61,7 +63,7 @@ async def canaries(shop: Shop) -> set[str]:
     return secret_forms
 
 
-def failing(both: Both, stored: set[str]) -> None:
+def failing(both: ConnectedService, stored: set[str]) -> None:
     """Lets every account refuse every call from now on, with its own keys in the answer."""
     echo = " ".join(sorted(stored))[:3_000]
     body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
@@ -70,7 +72,7 @@ def failing(both: Both, stored: set[str]) -> None:
 
 
 async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_answered(
-    furnished: tuple[Whole, Both], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    furnished: tuple[FurnishedService, ConnectedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Stores, logs and answers no secret that failing accounts echo.
 

@@ -22,7 +22,7 @@ from steward.outbound.errors import (
 )
 from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
-from tests.connectors.outside import Connection, Outside
+from tests.connectors.outside import Connection, FakePlatformsClient
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 SIGNED_AT = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
@@ -65,12 +65,14 @@ def test_a_read_of_an_object_is_signed_as_the_documentation_shows() -> None:
 
 
 @pytest.fixture
-def bucket(world: Outside) -> Connection:
+def bucket(world: FakePlatformsClient) -> Connection:
     """Returns the connection of the fake bucket."""
     return world.connection("cloud_s3")
 
 
-async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connection, world: Outside) -> None:
+async def test_files_are_listed_and_read_and_nothing_is_written(
+    bucket: Connection, world: FakePlatformsClient
+) -> None:
     """Lists files by folder and time of change, reads one up to 20 MiB, and writes nothing.
 
     See docs/design/connectors.md#s3.
@@ -109,7 +111,9 @@ async def test_a_name_that_leads_outside_is_no_file(bucket: Connection, name: st
         await bucket.all(FILE, FileQuery(name))
 
 
-async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, world: Outside) -> None:
+async def test_a_file_replaced_while_it_is_read_is_noticed(
+    bucket: Connection, world: FakePlatformsClient
+) -> None:
     """Raises Stale when a file changes between the list and the read, by If-Match on its ETag.
 
     See docs/design/connectors.md#s3.
@@ -128,7 +132,7 @@ async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, w
 
 
 async def test_a_check_distinguishes_wrong_keys_regions_and_buckets(
-    bucket: Connection, world: Outside
+    bucket: Connection, world: FakePlatformsClient
 ) -> None:
     """Names the field that is wrong: keys, region or bucket; a redirect names the right region.
 
@@ -173,7 +177,7 @@ def test_a_hostile_list_is_broken(body: bytes) -> None:
         listed(PlatformResponse(200, {}, body))
 
 
-def test_settings_say_which_field_is_wrong(world: Outside) -> None:
+def test_settings_say_which_field_is_wrong(world: FakePlatformsClient) -> None:
     """Names the invalid or unknown field of the settings. See docs/design/api/connections.md#connecting."""
     good = {name: value for name, value in world.world.described()["cloud_s3"].items()}
     connector = world.connectors["cloud_s3"]
@@ -201,7 +205,9 @@ def test_settings_say_which_field_is_wrong(world: Outside) -> None:
         ("https://supplier.objects.example", "supplier", "https://supplier.objects.example"),
     ],
 )
-def test_both_styles_of_address_are_called(world: Outside, endpoint: str, bucket: str, url: str) -> None:
+def test_both_styles_of_address_are_called(
+    world: FakePlatformsClient, endpoint: str, bucket: str, url: str
+) -> None:
     """Calls the bucket in path style or as a host name, as the endpoint and the bucket's name allow.
 
     See docs/design/connectors.md#s3.

@@ -14,7 +14,7 @@ from steward.database.accounts import connections
 from steward.model.connection import Connection, ConnectionState
 from steward.model.run import RunStatus
 from steward.scheduling.words import local_words
-from tests.connectors.outside import ORG, Outside
+from tests.connectors.outside import ORG, FakePlatformsClient
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
 
@@ -155,7 +155,7 @@ async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Sho
     ],
 )
 async def test_connecting_warns_of_a_shop_that_cannot_deliver_events(
-    world: Outside, address: str, why: str | None
+    world: FakePlatformsClient, address: str, why: str | None
 ) -> None:
     """Warns at connecting when WordPress could not deliver to our address: private hosts and other ports.
 

@@ -54,7 +54,7 @@ def connected(fields: dict[str, Any], hosts: str = API) -> ConnectionSecrets:
     return ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed)
 
 
-class World:
+class PartnerClients:
     """The HTTP clients over a partner's API, without sockets."""
 
     def __init__(self, clock: FakeClock) -> None:
@@ -78,13 +78,13 @@ class World:
 
 
 @pytest.fixture
-def world(clock: FakeClock) -> World:
+def world(clock: FakeClock) -> PartnerClients:
     """Returns a partner's API."""
-    return World(clock)
+    return PartnerClients(clock)
 
 
 @every_sign_in
-async def test_every_sign_in_is_accepted_by_the_api(world: World, sign_in: str) -> None:
+async def test_every_sign_in_is_accepted_by_the_api(world: PartnerClients, sign_in: str) -> None:
     """Sends the key in its place for each sign-in method and logs no key."""
     secrets = connected(SIGN_INS[sign_in])
     assert secrets.plain["sign_in"] == sign_in
@@ -95,7 +95,7 @@ async def test_every_sign_in_is_accepted_by_the_api(world: World, sign_in: str) 
 
 
 @every_sign_in
-async def test_a_key_is_sent_to_the_hosts_of_its_account_alone(world: World, sign_in: str) -> None:
+async def test_a_key_is_sent_to_the_hosts_of_its_account_alone(world: PartnerClients, sign_in: str) -> None:
     """Sends a key to the hosts of its account alone, whatever a step's address or a redirect names."""
     secrets = connected(SIGN_INS[sign_in])
     with pytest.raises(CallRefused, match=r"thief\.example"):
@@ -108,7 +108,7 @@ async def test_a_key_is_sent_to_the_hosts_of_its_account_alone(world: World, sig
     assert {request.url.host for request in world.api.seen} == {API}
 
 
-async def test_a_redirect_within_the_accounts_hosts_is_followed(world: World) -> None:
+async def test_a_redirect_within_the_accounts_hosts_is_followed(world: PartnerClients) -> None:
     """Follows a redirect within the account's hosts with the key, at most three times."""
     world.api.respond = lambda request: _redirect("/me") if request.url.path == "/old" else None
     assert (await world.read(connected(SIGN_INS["bearer"]), f"https://{API}/old")).status == 200
@@ -122,7 +122,7 @@ def _redirect(path: str) -> httpx.Response:
     return httpx.Response(307, headers={"location": path}, stream=httpx.ByteStream(b""))
 
 
-async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world: World) -> None:
+async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world: PartnerClients) -> None:
     """Replaces an empty header or parameter of an import by the account's key, once."""
     await world.read(connected(SIGN_INS["header"]), **{"X-Api-Key": ""})
     await world.read(connected(SIGN_INS["query"]), f"{ME}?api_key=&page=2")
@@ -131,7 +131,7 @@ async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world
     assert second.url.params.multi_items() == [("page", "2"), ("api_key", KEY)]
 
 
-async def test_a_key_in_the_path_is_put_at_the_beginning_alone(world: World) -> None:
+async def test_a_key_in_the_path_is_put_at_the_beginning_alone(world: PartnerClients) -> None:
     """Puts the key where the import's mark follows the path prefix, and sends no mark anywhere else."""
     secrets = connected({"path_prefix": "/bot", "path_key": KEY})
     base, mark = f"https://{API}", "__removed_secret_1__"
@@ -145,14 +145,14 @@ async def test_a_key_in_the_path_is_put_at_the_beginning_alone(world: World) -> 
 
 
 @pytest.mark.parametrize("sign_in", ["bearer", "header", "query", "basic"])
-async def test_a_mark_in_a_header_is_not_sent(world: World, sign_in: str) -> None:
+async def test_a_mark_in_a_header_is_not_sent(world: PartnerClients, sign_in: str) -> None:
     """Refuses a request whose header holds the mark of a key that the account does not put there."""
     with pytest.raises(CallRefused, match="header of the request holds the mark"):
         await world.read(connected(SIGN_INS[sign_in]), **{"X-Other": "Key __removed_secret_1__"})
     assert world.api.seen == []
 
 
-async def test_a_custom_sign_in_has_keys_in_the_path_and_a_basic_sign_in(world: World) -> None:
+async def test_a_custom_sign_in_has_keys_in_the_path_and_a_basic_sign_in(world: PartnerClients) -> None:
     """Sends a path key, HTTP Basic, a header and a parameter with one request, and logs none of them."""
     keys = {"a": "path-key-1", "b": "password-key-2", "c": "header-key-3", "d": "query-key-4"}
     custom = {
@@ -204,7 +204,7 @@ BODIES = {
 
 @pytest.mark.parametrize(("content_type", "case"), BODIES.items(), ids=BODIES.keys())
 async def test_a_key_in_the_body_is_put_where_the_import_left_its_mark(
-    world: World, content_type: str, case: tuple[str, str, str, int]
+    world: PartnerClients, content_type: str, case: tuple[str, str, str, int]
 ) -> None:
     """Encodes the key as the body requires, and refuses to send a mark that the account has no key for."""
     body, key, written, times = case
@@ -220,7 +220,7 @@ async def test_a_key_in_the_body_is_put_where_the_import_left_its_mark(
     assert len(world.api.seen) == 1
 
 
-async def test_several_keys_in_a_body_come_in_the_order_of_the_account(world: World) -> None:
+async def test_several_keys_in_a_body_come_in_the_order_of_the_account(world: PartnerClients) -> None:
     """Puts the keys in the account's order: the first mark of the body takes the first key."""
     world.api.respond = lambda request: httpx.Response(200, stream=httpx.ByteStream(b"{}"))
     body = b'{"b": "__removed_secret_9__", "a": "__removed_secret_2__", "c": "__removed_secret_9__"}'
@@ -230,7 +230,7 @@ async def test_several_keys_in_a_body_come_in_the_order_of_the_account(world: Wo
     assert not any("first-key" in line or "second-key" in line for line in world.lines)
 
 
-async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: World) -> None:
+async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: PartnerClients) -> None:
     """Exchanges a refresh token for a bearer token (RFC 6749 section 6); refuses a revoked one."""
     secrets = connected(SIGN_INS["refresh_token"])
     assert (await world.read(secrets)).status == 200
@@ -241,7 +241,7 @@ async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: Wor
 
 @pytest.mark.parametrize("key_location", ["body", "header"])
 async def test_a_token_is_fetched_once_and_again_when_it_is_no_longer_accepted(
-    world: World, key_location: str
+    world: PartnerClients, key_location: str
 ) -> None:
     """Exchanges client credentials in body or header once, and again when the token is refused.
 
@@ -264,7 +264,7 @@ async def test_a_token_is_fetched_once_and_again_when_it_is_no_longer_accepted(
 
 @pytest.mark.parametrize(("lifetime", "seconds"), [(None, 2880.0), ("600", 480.0), (600, 480.0)])
 async def test_a_token_is_used_for_most_of_its_lifetime(
-    world: World, lifetime: object, seconds: float
+    world: PartnerClients, lifetime: object, seconds: float
 ) -> None:
     """Uses a token for 80 % of its lifetime, which may be text and is an hour when not named."""
     world.api.lifetime_s = lifetime
@@ -278,7 +278,7 @@ async def test_a_token_is_used_for_most_of_its_lifetime(
     assert len(world.api.grants) == 2
 
 
-async def test_a_refused_client_and_an_unusable_token_differ_in_their_errors(world: World) -> None:
+async def test_a_refused_client_and_an_unusable_token_differ_in_their_errors(world: PartnerClients) -> None:
     """Raises Unauthorized for a refused client and UnusableResponse for a token that cannot be used."""
     with pytest.raises(Unauthorized):
         await world.read(connected({**SIGN_INS["client_credentials"], "client_secret": "wrong"}))
@@ -288,7 +288,9 @@ async def test_a_refused_client_and_an_unusable_token_differ_in_their_errors(wor
 
 
 @every_sign_in
-async def test_the_test_request_distinguishes_a_good_key_from_a_bad_one(world: World, sign_in: str) -> None:
+async def test_the_test_request_distinguishes_a_good_key_from_a_bad_one(
+    world: PartnerClients, sign_in: str
+) -> None:
     """Reports a refused key on the field of its secret, and a good one as ok."""
     secrets = connected({**SIGN_INS[sign_in], "test_url": ME})
     http = world.outbound.management_client(OrgId(1), None, connector().endpoint(secrets))
@@ -299,7 +301,7 @@ async def test_the_test_request_distinguishes_a_good_key_from_a_bad_one(world: W
     assert health.error_field in secrets.sealed
 
 
-async def test_without_a_test_address_the_check_says_that_nothing_was_tried(world: World) -> None:
+async def test_without_a_test_address_the_check_says_that_nothing_was_tried(world: PartnerClients) -> None:
     """Calls nothing without a test address and warns that nothing was tried."""
     secrets = connected(SIGN_INS["bearer"])
     http = world.outbound.management_client(OrgId(1), None, connector().endpoint(secrets))
@@ -309,7 +311,7 @@ async def test_without_a_test_address_the_check_says_that_nothing_was_tried(worl
     assert world.api.seen == []
 
 
-async def test_a_client_is_tried_without_a_test_address(world: World) -> None:
+async def test_a_client_is_tried_without_a_test_address(world: PartnerClients) -> None:
     """Fetches the token of a client without a test address, and reports a refused client on its secret."""
     good = connected(SIGN_INS["client_credentials"])
     world.api.respond = lambda request: httpx.Response(404, stream=httpx.ByteStream(b""))
@@ -330,7 +332,9 @@ async def test_a_client_is_tried_without_a_test_address(world: World) -> None:
     ],
     ids=["too large", "slow", "cut"],
 )
-async def test_a_server_that_misbehaves_ends_in_an_error(world: World, respond: Any, error: type) -> None:
+async def test_a_server_that_misbehaves_ends_in_an_error(
+    world: PartnerClients, respond: Any, error: type
+) -> None:
     """Raises CallError for an answer that is too large, slow or cut off."""
     world.api.respond = respond
     secrets = connected(SIGN_INS["bearer"])

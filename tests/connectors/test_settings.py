@@ -12,13 +12,13 @@ from steward.connectors.base.settings import BadSettings
 from steward.model.change import Recovery
 from steward.telemetry.redact import Secret
 from tests.connectors.options import connector_options
-from tests.connectors.outside import HOST, Connection, Outside
+from tests.connectors.outside import HOST, Connection, FakePlatformsClient
 
 GOOD = {"url": "https://shop.example", "consumer_key": "ck_1", "consumer_secret": "cs_1"}
 HOOK = "https://prod-1.westeurope.logic.azure.com/workflows/abc/triggers/manual?sig=abcdefgh"
 
 
-def errors_of(world: Outside, kind: str, settings: dict[str, Any]) -> set[str]:
+def errors_of(world: FakePlatformsClient, kind: str, settings: dict[str, Any]) -> set[str]:
     """Returns the fields that are refused."""
     with pytest.raises(BadSettings) as refused:
         world.connectors[kind].settings(settings)
@@ -37,7 +37,9 @@ def errors_of(world: Outside, kind: str, settings: dict[str, Any]) -> set[str]:
         ("https://münchen.example/", "https://xn--mnchen-3ya.example"),
     ],
 )
-def test_the_address_of_a_shop_is_brought_to_one_form(world: Outside, url: str, base: str) -> None:
+def test_the_address_of_a_shop_is_brought_to_one_form(
+    world: FakePlatformsClient, url: str, base: str
+) -> None:
     """Normalises a shop's address and seals its keys. See docs/design/api/connections.md#connecting."""
     settings = world.connectors["woocommerce"].settings({**GOOD, "url": url})
     assert settings.plain == {"url": base}
@@ -65,7 +67,9 @@ def test_the_address_of_a_shop_is_brought_to_one_form(world: Outside, url: str, 
         None,
     ],
 )
-def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outside, url: object) -> None:
+def test_an_address_that_may_not_be_called_is_refused_on_its_field(
+    world: FakePlatformsClient, url: object
+) -> None:
     """Refuses an address that must not be called, on its field.
 
     See docs/design/api/connections.md#connecting and docs/design/connectors.md#addresses.
@@ -74,7 +78,7 @@ def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outsid
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127。0。0。1", "[::1]", "0x7f.1", "8.8.8.8", "ⓞ⒈"])
-def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
+def test_the_words_at_a_field_are_sentences(world: FakePlatformsClient, host: str) -> None:
     """Starts each sentence of a refusal with a capital letter."""
     for kind, field, settings in (
         ("woocommerce", "url", GOOD),
@@ -87,7 +91,7 @@ def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
             assert all(sentence[0].isupper() for sentence in words.split(". ")), words
 
 
-def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
+def test_missing_wrong_and_unknown_fields_are_named(world: FakePlatformsClient) -> None:
     """Names missing, invalid and unknown fields. See docs/design/api/connections.md#connecting."""
     assert errors_of(world, "woocommerce", {}) == set(GOOD)
     assert errors_of(world, "woocommerce", {**GOOD, "extra": "x"}) == {"extra"}
@@ -97,7 +101,7 @@ def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
     assert errors_of(world, "teams", {}) == {"webhook_url"}
 
 
-def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outside) -> None:
+def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: FakePlatformsClient) -> None:
     """Reads the key file of a service account, seals its private key and refuses a broken file.
 
     See docs/design/api/connections.md#connecting and docs/design/connectors.md#google-sheets.
@@ -130,7 +134,7 @@ def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outsi
         None,
     ],
 )
-def test_only_a_workflows_address_is_taken_for_teams(world: Outside, url: object) -> None:
+def test_only_a_workflows_address_is_taken_for_teams(world: FakePlatformsClient, url: object) -> None:
     """Accepts only the https address of a Power Automate workflow for Teams.
 
     See docs/design/connectors.md#hosts-and-secrets and docs/design/connectors.md#teams.
@@ -138,14 +142,14 @@ def test_only_a_workflows_address_is_taken_for_teams(world: Outside, url: object
     assert errors_of(world, "teams", {"webhook_url": url}) == {"webhook_url"}
 
 
-def test_a_retired_address_is_refused_with_the_remedy(world: Outside) -> None:
+def test_a_retired_address_is_refused_with_the_remedy(world: FakePlatformsClient) -> None:
     """Refuses a retired Office address and says to create a workflow. See docs/design/connectors.md#teams."""
     with pytest.raises(BadSettings, match="workflow"):
         world.connectors["teams"].settings({"webhook_url": "https://a.webhook.office.com/webhookb2/x?sig=y"})
 
 
 async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
-    world: Outside, teams: Connection
+    world: FakePlatformsClient, teams: Connection
 ) -> None:
     """Seals the Teams address and sends nothing when it checks the connection.
 
@@ -158,7 +162,7 @@ async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
     assert world.lines == []
 
 
-def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside) -> None:
+def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: FakePlatformsClient) -> None:
     """Gives each write operation its recovery class: read back, found by a mark, or sent at most once.
 
     See docs/design/connectors.md#rules.

@@ -20,7 +20,7 @@ from steward.connectors.spreadsheet.operations import APPEND, CALL_BYTES
 from steward.connectors.teams.card import CARD_BYTES, escaped, message
 from steward.model.change import Recovery
 from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, Unauthorized
-from tests.connectors.outside import ORG, SHEET, Connection, Outside
+from tests.connectors.outside import ORG, SHEET, Connection, FakePlatformsClient
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
 
@@ -32,7 +32,7 @@ async def rows(sheet: Connection, tab: str | None = None) -> dict[int, tuple[Any
 
 
 async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
-    sheet: Connection, world: Outside
+    sheet: Connection, world: FakePlatformsClient
 ) -> None:
     """Reads a whole tab with row numbers and exact decimals, and writes nothing.
 
@@ -56,7 +56,9 @@ async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
     assert world.written() == []
 
 
-async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(sheet: Connection, world: Outside) -> None:
+async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(
+    sheet: Connection, world: FakePlatformsClient
+) -> None:
     """Raises RemoteNotFound for a deleted tab and Unauthorized for a spreadsheet that is not shared.
 
     See docs/design/connectors.md#google-sheets.
@@ -93,7 +95,7 @@ async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, 
 
 
 async def test_one_token_serves_many_calls_and_is_asked_again_at_four_fifths(
-    sheet: Connection, world: Outside
+    sheet: Connection, world: FakePlatformsClient
 ) -> None:
     """Fetches one access token for many calls and another at 80 % of its lifetime.
 
@@ -142,7 +144,7 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
     assert now.value == part.after
 
 
-async def test_a_blind_append_stays_unknown(sheet: Connection, world: Outside) -> None:
+async def test_a_blind_append_stays_unknown(sheet: Connection, world: FakePlatformsClient) -> None:
     """Leaves an append without keys unknown when its answer is lost, and never sends it again.
 
     See docs/design/writes.md#idempotency-classes.
@@ -170,7 +172,7 @@ async def test_a_blind_append_stays_unknown(sheet: Connection, world: Outside) -
 @pytest.mark.parametrize("keyed", [True, False])
 async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
     sheet: Connection,
-    world: Outside,
+    world: FakePlatformsClient,
     keyed: bool,
     fault: dict[str, Any],
     state: WriteState,
@@ -245,7 +247,9 @@ def test_ranges_name_the_tab_safely() -> None:
     assert not same_rows({"rows": [[True]]}, {"rows": [["True"]]})
 
 
-async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, world: Outside) -> None:
+async def test_a_message_is_handed_over_once_with_its_mark(
+    teams: Connection, world: FakePlatformsClient
+) -> None:
     """Sends a message once with its idempotency key, logs no signature and refuses an empty title.
 
     See docs/design/connectors.md#teams and docs/design/fake-platforms.md#control.
@@ -279,7 +283,7 @@ async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, wo
     ],
 )
 async def test_a_teams_message_is_sent_once_whatever_teams_answers(
-    teams: Connection, world: Outside, fault: dict[str, Any], state: WriteState
+    teams: Connection, world: FakePlatformsClient, fault: dict[str, Any], state: WriteState
 ) -> None:
     """Sends a message once whatever Teams answers, and cannot confirm it afterwards.
 
@@ -305,7 +309,7 @@ async def test_a_teams_message_is_sent_once_whatever_teams_answers(
     ],
 )
 async def test_the_class_of_a_failed_message_follows_the_status(
-    teams: Connection, world: Outside, status: int, kind: str
+    teams: Connection, world: FakePlatformsClient, status: int, kind: str
 ) -> None:
     [proposal] = teams.plan("teams.post", PostCard("Reconnect")).proposals
     world.world.state.faults.make({"method": "POST", "path": "/teams/**", "kind": "status", "status": status})
@@ -313,7 +317,7 @@ async def test_the_class_of_a_failed_message_follows_the_status(
     assert outcome.error == kind
 
 
-async def test_messages_start_a_second_apart(teams: Connection, world: Outside) -> None:
+async def test_messages_start_a_second_apart(teams: Connection, world: FakePlatformsClient) -> None:
     """Starts messages at least a second apart. See docs/design/connectors.md#teams."""
     for expected in (0, 1, 2):
         [proposal] = teams.plan("teams.post", PostCard(f"Message {expected}")).proposals

@@ -11,13 +11,13 @@ from steward.connectors.spreadsheet import reader as reading
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Proposal
 from steward.outbound.errors import RemoteNotFound
-from tests.connectors.outside import Connection, Outside
+from tests.connectors.outside import Connection, FakePlatformsClient
 from tests.connectors.test_woocommerce_world import CASES
 
 NAMES = ("sheet.clear", "sheet.delete_rows", "sheet.add_tab")
 
 
-def prices(world: Outside) -> FakeTab:
+def prices(world: FakePlatformsClient) -> FakeTab:
     """Returns the tab as the fake service stores it."""
     tab: FakeTab = world.world.state.google.books["sheet-prices"].tab("Prices")
     return tab
@@ -38,7 +38,9 @@ async def proposal(sheet: Connection, name: str) -> Proposal:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Outside, name: str) -> None:
+async def test_a_change_is_made_once_and_read_back(
+    sheet: Connection, world: FakePlatformsClient, name: str
+) -> None:
     """Applies each change once; reading shows the value before and then the value after.
 
     See docs/design/connectors.md#operations and docs/design/imports-n8n.md#node-types.
@@ -66,7 +68,7 @@ async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Out
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_change_that_breaks_arrives_once_and_is_settled(
     sheet: Connection,
-    world: Outside,
+    world: FakePlatformsClient,
     name: str,
     fault: dict[str, Any],
     state: WriteState,
@@ -85,7 +87,7 @@ async def test_a_change_that_breaks_arrives_once_and_is_settled(
     assert (await sheet.reader().confirm(part)).state is settled
 
 
-async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: Outside) -> None:
+async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: FakePlatformsClient) -> None:
     """Reports a conflict when another person's row has moved to the number to be deleted."""
     [part] = (await proposal(sheet, "sheet.delete_rows")).parts
     prices(world).cells[2, 0] = "OTHER"
@@ -104,7 +106,7 @@ async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: Outsid
     ],
 )  # fmt: skip
 async def test_ranges_of_every_form_are_read(
-    sheet: Connection, world: Outside, area: str, first: int, cells: int | None
+    sheet: Connection, world: FakePlatformsClient, area: str, first: int, cells: int | None
 ) -> None:
     """Reads ranges of every A1 form. See docs/design/connectors.md#google-sheets."""
     [table] = await sheet.all(VALUES, ValuesQuery("Prices", area))
@@ -115,7 +117,7 @@ async def test_ranges_of_every_form_are_read(
 
 
 async def test_a_large_tab_is_read_in_blocks(
-    sheet: Connection, world: Outside, monkeypatch: pytest.MonkeyPatch
+    sheet: Connection, world: FakePlatformsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads a large tab in blocks and keeps the number of every row."""
     monkeypatch.setattr(reading, "CELLS_A_CALL", 260)

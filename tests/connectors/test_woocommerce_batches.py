@@ -23,7 +23,7 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.writing import WriteState
 from steward.model.change import Part
-from tests.connectors.outside import Connection, Outside
+from tests.connectors.outside import Connection, FakePlatformsClient
 
 APPLIED, CONFLICT, UNKNOWN = WriteState.APPLIED, WriteState.CONFLICT, WriteState.UNKNOWN
 Asks = Callable[[Connection], Awaitable[Sequence[Any]]]
@@ -59,7 +59,7 @@ async def _parts(shop: Connection, name: str, count: int) -> list[Part]:
 
 @pytest.mark.parametrize("name", CASES)
 async def test_many_objects_are_written_in_one_call_with_outcomes_of_their_own(
-    shop: Connection, world: Outside, name: str
+    shop: Connection, world: FakePlatformsClient, name: str
 ) -> None:
     """Writes many objects in one call; an item that is gone is a conflict and the others are applied.
 
@@ -79,7 +79,9 @@ async def test_many_objects_are_written_in_one_call_with_outcomes_of_their_own(
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_one_object_is_written_at_its_own_address(shop: Connection, world: Outside, name: str) -> None:
+async def test_one_object_is_written_at_its_own_address(
+    shop: Connection, world: FakePlatformsClient, name: str
+) -> None:
     """Writes a single object by PUT at its own address. See docs/design/connectors.md#operations."""
     [part] = await _parts(shop, name, 1)
     assert [outcome.state for outcome in await shop.send([part])] == [APPLIED]
@@ -87,7 +89,9 @@ async def test_one_object_is_written_at_its_own_address(shop: Connection, world:
     assert (entry["method"], entry["path"]) == ("PUT", f"/wp-json/wc/v3/{CASES[name][0]}/{part.target}")
 
 
-async def test_an_item_that_broke_in_the_shop_is_unknown(shop: Connection, world: Outside) -> None:
+async def test_an_item_that_broke_in_the_shop_is_unknown(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Treats an item's 5xx inside a 200 answer as unknown and its 400 as refused.
 
     See docs/design/connectors.md#errors.

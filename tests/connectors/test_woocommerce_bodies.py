@@ -12,7 +12,7 @@ from steward.connectors.woocommerce.answers import error_of, rows_of
 from steward.connectors.woocommerce.bodies import decoded_of, page_error
 from steward.outbound.errors import UnusableResponse, WrongResponder
 from steward.outbound.response import PlatformResponse
-from tests.connectors.outside import Connection, Outside, outside
+from tests.connectors.outside import Connection, FakePlatformsClient, outside
 from tests.fake_clock import FakeClock
 
 NOTICE = (
@@ -79,18 +79,18 @@ def test_a_page_says_nothing_of_the_key(status: int) -> None:
 
 
 @pytest.fixture
-def world(clock: FakeClock) -> Outside:
+def world(clock: FakeClock) -> FakePlatformsClient:
     """Returns the fake platforms."""
     return outside(clock)
 
 
 @pytest.fixture
-def shop(world: Outside) -> Connection:
+def shop(world: FakePlatformsClient) -> Connection:
     """Returns the connection of the shop."""
     return world.connection("woocommerce")
 
 
-def fault(world: Outside, method: str, body: bytes, **more: Any) -> None:
+def fault(world: FakePlatformsClient, method: str, body: bytes, **more: Any) -> None:
     """Makes the shop answer the next request of `method` with this body."""
     query = {"method": method, "path": "/wp-json/**", "kind": "status", "status": 200, **more}
     world.world.state.faults.make({**query, "body": body.decode()})
@@ -98,7 +98,7 @@ def fault(world: Outside, method: str, body: bytes, **more: Any) -> None:
 
 @pytest.mark.parametrize(("applied", "settled"), [(False, WriteState.NOT_SENT), (True, WriteState.APPLIED)])
 async def test_a_403_page_on_a_write_is_unknown_and_read_back(
-    shop: Connection, world: Outside, applied: bool, settled: WriteState
+    shop: Connection, world: FakePlatformsClient, applied: bool, settled: WriteState
 ) -> None:
     """Treats a 403 page on a write as unknown, since the shop may have written, and settles it by reading."""
     [product, *_] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
@@ -112,7 +112,7 @@ async def test_a_403_page_on_a_write_is_unknown_and_read_back(
     assert (await shop.reader().confirm(proposal.parts[0])).state is settled
 
 
-async def test_a_check_warns_of_notices_and_continues(shop: Connection, world: Outside) -> None:
+async def test_a_check_warns_of_notices_and_continues(shop: Connection, world: FakePlatformsClient) -> None:
     """Warns of notices in every answer and reads the data behind them."""
     inner = world.transport
 
@@ -123,7 +123,7 @@ async def test_a_check_warns_of_notices_and_continues(shop: Connection, world: O
             headers = [item for item in response.headers.raw if item[0].lower() != b"content-length"]
             return httpx.Response(response.status_code, headers=headers, stream=httpx.ByteStream(body))
 
-    noisy = Outside(world.clock, world.world, Noisy()).connection("woocommerce")
+    noisy = FakePlatformsClient(world.clock, world.world, Noisy()).connection("woocommerce")
     health = await noisy.check()
     assert health.ok
     assert [warning.code for warning in health.warnings if warning.code == "notices"] == ["notices"]
@@ -134,7 +134,9 @@ async def test_a_check_warns_of_notices_and_continues(shop: Connection, world: O
 
 
 @pytest.mark.parametrize("status", [200, 401, 403])
-async def test_a_check_that_meets_a_page_says_so(shop: Connection, world: Outside, status: int) -> None:
+async def test_a_check_that_meets_a_page_says_so(
+    shop: Connection, world: FakePlatformsClient, status: int
+) -> None:
     world.world.state.faults.make(
         {"method": "*", "path": "/**", "kind": "status", "status": status, "body": (PAGE % b"Shop").decode(),
          "count": -1}

@@ -28,7 +28,7 @@ from steward.outbound.errors import UnusableResponse
 from steward.security.signatures import BodySigner
 from steward.telemetry.redact import Secret
 from tests.case_data import case_data
-from tests.connectors.outside import ORG, Connection, Outside
+from tests.connectors.outside import ORG, Connection, FakePlatformsClient
 
 SECRET = b"recorded-test-secret-1"
 SINCE = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -240,7 +240,7 @@ async def keep(shop: Connection, *native: str, known_topics: Mapping[str, str] |
     return await events.subscribe(http, shop.secrets, expected)
 
 
-async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Outside) -> None:
+async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: FakePlatformsClient) -> None:
     """Creates, repairs and removes webhooks, and sends nothing when all are right.
 
     See docs/design/events.md#subscriptions.
@@ -273,7 +273,9 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
     assert len(set(keys)) == len(keys)
 
 
-async def test_duplicate_hooks_are_removed_and_foreign_ones_stay(shop: Connection, world: Outside) -> None:
+async def test_duplicate_hooks_are_removed_and_foreign_ones_stay(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Removes duplicate webhooks at our address and leaves those of others.
 
     See docs/design/events.md#subscriptions.
@@ -292,7 +294,7 @@ async def test_duplicate_hooks_are_removed_and_foreign_ones_stay(shop: Connectio
     assert row.outcome is SubscriptionOutcome.ACTIVE
 
 
-async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
+async def test_a_key_that_only_reads_makes_no_webhooks(world: FakePlatformsClient) -> None:
     """Reports a failed subscription with a reason when the key may only read.
 
     See docs/design/events.md#subscriptions.

@@ -39,7 +39,7 @@ from steward.connectors.woocommerce.orders import order_of, tags_of
 from steward.model.change import Batch, Recovery
 from steward.model.undo import undoability
 from steward.outbound.errors import Invalid, RemoteNotFound
-from tests.connectors.outside import Connection, Outside
+from tests.connectors.outside import Connection, FakePlatformsClient
 from tests.connectors.recorded import exchange
 from tests.connectors.test_woocommerce_world import CASES
 
@@ -47,7 +47,7 @@ APPLIED = WriteState.APPLIED
 
 
 async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_written(
-    shop: Connection, world: Outside
+    shop: Connection, world: FakePlatformsClient
 ) -> None:
     """Reads orders, customers and refunds with each filter, and writes nothing.
 
@@ -141,7 +141,12 @@ NAMES = (
 @pytest.mark.parametrize(("fault", "state", "settled"), CASES, ids=[str(case[0]) for case in CASES])
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_write_that_breaks_arrives_once_and_is_settled(
-    shop: Connection, world: Outside, name: str, fault: dict[str, Any], state: WriteState, settled: WriteState
+    shop: Connection,
+    world: FakePlatformsClient,
+    name: str,
+    fault: dict[str, Any],
+    state: WriteState,
+    settled: WriteState,
 ) -> None:
     """Sends a breaking write once and settles a note by its marker and the rest by reading.
 
@@ -168,7 +173,9 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled(
     assert len(world.written()) == 1
 
 
-async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, world: Outside) -> None:
+async def test_a_change_is_applied_once_and_then_is_no_change(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Applies each change once; cancellations and notes cannot be undone, and equal values are no change.
 
     See docs/design/connectors.md#change-operations.
@@ -189,7 +196,7 @@ async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, 
     assert (await shop.all(ORDER, ById(cleared[0].id)))[0].tags == ()
 
 
-async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world: Outside) -> None:
+async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world: FakePlatformsClient) -> None:
     """Reports an order that was paid meanwhile as a conflict, and a trashed one as gone.
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
@@ -227,7 +234,9 @@ async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
         assert ([problem.code for problem in planned.problems], planned.proposals) == ([code], ())
 
 
-async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, world: Outside) -> None:
+async def test_filters_of_imported_reads_are_the_shops_own(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Reads the objects of imported workflows with the shop's own filters and limits.
 
     See docs/design/imports-n8n.md#node-types.
@@ -244,7 +253,9 @@ async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, wor
             await shop.all(OBJECTS, query)
 
 
-async def test_catch_up_reports_changes_as_a_delivery_would(shop: Connection, world: Outside) -> None:
+async def test_catch_up_reports_changes_as_a_delivery_would(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Reads changed objects as the events that deliveries would have carried.
 
     See docs/design/events.md#catch-up and docs/design/connectors.md#topics.
@@ -289,13 +300,13 @@ class Shrinking(httpx.AsyncBaseTransport):
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(json.dumps(rows).encode()))
 
 
-async def test_objects_that_move_between_pages_are_read_once(world: Outside) -> None:
+async def test_objects_that_move_between_pages_are_read_once(world: FakePlatformsClient) -> None:
     """Reads again from the first page when the total changes, so that no id is lost or doubled.
 
     See docs/design/templates.md#e10-pages.
     """
     transport = Shrinking()
-    shrinking = Outside(world.clock, world.world, transport)
+    shrinking = FakePlatformsClient(world.clock, world.world, transport)
     tags = await shrinking.connection("woocommerce").all(CATEGORIES, NoParameters())
     numbers = [int(tag.id) for tag in tags]
     assert set(range(3, 251)) <= set(numbers)

@@ -21,7 +21,7 @@ from steward.outbound.errors import (
     UnusableResponse,
     WrongAddress,
 )
-from tests.connectors.outside import SHOP, Connection, Outside, outside
+from tests.connectors.outside import SHOP, Connection, FakePlatformsClient, outside
 from tests.connectors.recorded import Recorded, answer, exchange
 from tests.fake_clock import FakeClock
 
@@ -92,11 +92,11 @@ def test_a_404_that_is_none_of_wordpress_is_another_address(body: bytes) -> None
     assert isinstance(error_of(replace(answer("products.get_unknown"), body=body), write=False), WrongAddress)
 
 
-def over(clock: FakeClock, *names: str) -> tuple[Outside, Connection, Recorded]:
+def over(clock: FakeClock, *names: str) -> tuple[FakePlatformsClient, Connection, Recorded]:
     """Returns the recorded shop with the transport that plays these exchanges."""
     transport = Recorded(*names)
     held = outside(clock)
-    recorded = Outside(clock, held.world, transport)
+    recorded = FakePlatformsClient(clock, held.world, transport)
     settings = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
     return recorded, recorded.connection("woocommerce", settings), transport
 

@@ -15,7 +15,7 @@ from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from steward.steps.base import StoreAccess
 from steward.steps.product_tags import has_tag, without_tag
-from tests.connectors.outside import Connection, Outside
+from tests.connectors.outside import Connection, FakePlatformsClient
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
 
@@ -47,7 +47,7 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 @pytest.mark.parametrize(("tag", "four_bytes"), [*((tag, True) for tag in _AWKWARD), (_AWKWARD[-3], False)])
 async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
-    shop: Connection, world: Outside, tag: str, four_bytes: bool
+    shop: Connection, world: FakePlatformsClient, tag: str, four_bytes: bool
 ) -> None:
     """Applies the tag by the shop's answer, plans no second change and finds the product by the tag."""
     world.world.state.shop.holds_four_bytes = four_bytes
@@ -111,7 +111,9 @@ async def test_a_run_with_such_a_tag_ends_without_waiting_and_the_next_finds_not
     assert (again.status, len(await bare.changes(again))) == (RunStatus.SUCCEEDED, 0)
 
 
-async def test_the_shop_keeps_the_name_as_it_was_written(shop: Connection, world: Outside) -> None:
+async def test_the_shop_keeps_the_name_as_it_was_written(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Sends markup and entities so that the shop stores the name as written."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     written = ("<b>Neu</b>", "Tom &amp; Jerry", "A < B", "R&D")
@@ -128,7 +130,9 @@ async def test_a_tag_of_nothing_is_a_problem(shop: Connection) -> None:
     assert [problem.code for problem in planned.problems] == ["not_a_tag"]
 
 
-async def test_a_shop_that_creates_another_tag_is_reported_at_once(shop: Connection, world: Outside) -> None:
+async def test_a_shop_that_creates_another_tag_is_reported_at_once(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Refuses with both names when the shop creates a tag of another name, and leaves nothing open."""
     [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("product.set_tags", SetTags(product, ("Sale",))).proposals
@@ -141,7 +145,7 @@ async def test_a_shop_that_creates_another_tag_is_reported_at_once(shop: Connect
     assert "“Something else”" in outcome.reason
 
 
-async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) -> None:
+async def test_tags_are_read_once_by_a_reader(shop: Connection, world: FakePlatformsClient) -> None:
     """Reads the list of tags once for all reads of one reader."""
     reader = shop.reader()
     readings = [

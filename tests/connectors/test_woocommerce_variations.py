@@ -17,7 +17,7 @@ from steward.connectors.woocommerce.pages import ListPages
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.database.accounts import connections
 from steward.fake_platforms.woocommerce import products, variations
-from tests.connectors.outside import ORG, Connection, Outside
+from tests.connectors.outside import ORG, Connection, FakePlatformsClient
 from tests.fake_clock import START, FakeClock
 from tests.runs.shop import Shop, open_shop
 
@@ -25,7 +25,7 @@ _LISTED = {"lists_variations": True}
 
 
 @pytest.fixture
-def full(world: Outside) -> Outside:
+def full(world: FakePlatformsClient) -> FakePlatformsClient:
     """Returns a shop of 230 products, every tenth with three variations in all states."""
     world.world.load_products(230)
     shop = world.world.state.shop
@@ -46,7 +46,7 @@ def full(world: Outside) -> Outside:
     return world
 
 
-def _asks(world: Outside) -> dict[str, ProductsQuery]:
+def _asks(world: FakePlatformsClient) -> dict[str, ProductsQuery]:
     shop = world.world.state.shop
     parents = [str(row["id"]) for row in shop.products.values() if row["type"] == "variable"]
     skus = tuple(row["sku"] for row in list(shop.variations.values())[:9] if row["sku"])
@@ -60,13 +60,13 @@ def _asks(world: Outside) -> dict[str, ProductsQuery]:
     }
 
 
-def _requests(world: Outside, path: str = "") -> int:
+def _requests(world: FakePlatformsClient, path: str = "") -> int:
     rows = [entry.as_row() for entry in world.world.state.ledger.entries(reads=True)]
     return sum("/wc/v3/" in row["path"] and path in row["path"] for row in rows)
 
 
 @pytest.mark.parametrize("name", ["whole", "published", "one", "some", "skus", "modified"])
-async def test_both_ways_give_the_same_products(full: Outside, name: str) -> None:
+async def test_both_ways_give_the_same_products(full: FakePlatformsClient, name: str) -> None:
     """Returns equal products with equal variants in equal order by both ways, for each query."""
     query = _asks(full)[name]
     old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
@@ -76,7 +76,7 @@ async def test_both_ways_give_the_same_products(full: Outside, name: str) -> Non
     assert await new.all(VARIANTS, query) == await old.all(VARIANTS, query)
 
 
-async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: Outside) -> None:
+async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: FakePlatformsClient) -> None:
     """Reads a shop in pages of 100 products and 100 variations, without a call for a single product."""
     shop = full.world.state.shop
     count, stored = len(shop.products) - 1, [v for v in shop.variations.values() if v["status"] != "trash"]
@@ -87,7 +87,7 @@ async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: 
 
 @pytest.mark.parametrize(("held", "by_parents"), [(70, False), (69, True)])
 async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
-    full: Outside, held: int, by_parents: bool
+    full: FakePlatformsClient, held: int, by_parents: bool
 ) -> None:
     """Reads all variations at once up to the limit, and by the parents of a page one past it."""
     shop = full.connection("woocommerce", facts=_LISTED)
@@ -112,7 +112,7 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     assert _requests(full, "/v3/variations") == (3 if by_parents else 1)
 
 
-async def test_variations_created_while_reading_appear_once(full: Outside) -> None:
+async def test_variations_created_while_reading_appear_once(full: FakePlatformsClient) -> None:
     """Reads a variation created meanwhile with its product, and each variation once."""
     state = full.world.state.shop
     shop = full.connection("woocommerce", facts=_LISTED)
@@ -135,7 +135,7 @@ async def test_variations_created_while_reading_appear_once(full: Outside) -> No
     assert [variant.price for variant in variants if variant.id == f"{last}/{new_count}"] == ["3.00"]
 
 
-async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full: Outside) -> None:
+async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full: FakePlatformsClient) -> None:
     """Reads product by product when the list is missing again, as after a downgrade."""
     expected = await full.connection("woocommerce").all(PRODUCTS, ProductsQuery())
     full.world.state.shop.version = (10, 2)
@@ -146,7 +146,9 @@ async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full:
     assert await shop.all(CHANGED, ChangedQuery("product", None)) == changed
 
 
-async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(full: Outside) -> None:
+async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(
+    full: FakePlatformsClient,
+) -> None:
     """Fills both ways alike and finds a changed variation whose product did not change."""
     state = full.world.state.shop
     old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)

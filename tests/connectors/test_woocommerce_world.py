@@ -25,7 +25,7 @@ from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.operations import SET_PRICE, SET_STOCK, SET_TAGS
 from steward.model.change import Action, Proposal
 from steward.outbound.errors import CallError, RemoteNotFound
-from tests.connectors.outside import SHOP, Connection, Outside
+from tests.connectors.outside import SHOP, Connection, FakePlatformsClient
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
 PLAIN = Variant(
@@ -55,7 +55,7 @@ async def variants(shop: Connection) -> list[Variant]:
 
 
 async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
-    shop: Connection, world: Outside
+    shop: Connection, world: FakePlatformsClient
 ) -> None:
     """Reads a whole shop in the order of ids with all variants, and writes nothing.
 
@@ -92,7 +92,7 @@ async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop
 
 
 async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each(
-    shop: Connection, world: Outside
+    shop: Connection, world: FakePlatformsClient
 ) -> None:
     """Sets prices of simple products in one call and of variations in one call a product.
 
@@ -316,7 +316,9 @@ async def hidden(shop: Connection, product: Product, marker: str = "auto-hidden"
     return merge_proposals([*hide, *mark], action=Action.UNPUBLISH)
 
 
-async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connection, world: Outside) -> None:
+async def test_hiding_and_marking_is_one_change_of_several_parts(
+    shop: Connection, world: FakePlatformsClient
+) -> None:
     """Hides and marks a product in one change, creates a missing tag first, and restores the visibility.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
@@ -406,7 +408,7 @@ CASES = [
 )
 async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
     shop: Connection,
-    world: Outside,
+    world: FakePlatformsClient,
     operation: str,
     fault: dict[str, Any],
     state: WriteState,
@@ -437,7 +439,7 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
 
 
 async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown(
-    shop: Connection, world: Outside
+    shop: Connection, world: FakePlatformsClient
 ) -> None:
     """Settles another person's value or a missing object as a conflict, and an unreadable shop as unknown.
 
@@ -459,7 +461,7 @@ async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown
         await shop.reader().current(expected.parts)
 
 
-async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> None:
+async def test_a_read_only_key_reads_and_is_refused_to_write(world: FakePlatformsClient) -> None:
     """Reads with a read-only key and gets its writes refused as forbidden.
 
     See docs/design/connectors.md#errors.
@@ -474,7 +476,7 @@ async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> 
     assert (outcome.state, outcome.error) == (WriteState.REFUSED, "forbidden")
 
 
-async def test_no_secret_of_the_shop_reaches_a_line(shop: Connection, world: Outside) -> None:
+async def test_no_secret_of_the_shop_reaches_a_line(shop: Connection, world: FakePlatformsClient) -> None:
     """Writes no key of the shop into a log line. See docs/design/connectors.md#redaction."""
     await shop.check()
     world.world.state.faults.make(

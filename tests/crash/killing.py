@@ -23,7 +23,7 @@ T = TypeVar("T")
 ROUNDS = 40
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """Ends the process at a failpoint; a BaseException, so that no handler catches it."""
 
 
@@ -33,7 +33,7 @@ class Killer:
 
     `visits` counts visits of any failpoint: the first number from the start, each later one from the kill
     before. `points` instead names one failpoint a life, at whose first visit it kills. Until the process is
-    buried, every further failpoint raises Killed again.
+    buried, every further failpoint raises ProcessKilled again.
     """
 
     visits: Sequence[int] = ()
@@ -44,16 +44,16 @@ class Killer:
     is_dead: bool = False
 
     def __call__(self, point: str) -> None:
-        """Records a visit of a failpoint, and raises Killed if it is time."""
+        """Records a visit of a failpoint, and raises ProcessKilled if it is time."""
         if self.is_dead:
-            raise Killed(point)
+            raise ProcessKilled(point)
         self.visited.append(point)
         self.since += 1
         if self._is_time(point):
             self.kills.append(point)
             self.since = 0
             self.is_dead = True
-            raise Killed(point)
+            raise ProcessKilled(point)
 
     def _is_time(self, point: str) -> bool:
         life = len(self.kills)
@@ -77,17 +77,17 @@ class MortalEngine:
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Writes while the process lives; raises Killed afterwards."""
+        """Writes while the process lives; raises ProcessKilled afterwards."""
         if self.killer.is_dead:
-            raise Killed
+            raise ProcessKilled
         return await self.engine.write(now, act, org=org, urgent=urgent)
 
     async def read(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
     ) -> T:
-        """Reads while the process lives; raises Killed afterwards."""
+        """Reads while the process lives; raises ProcessKilled afterwards."""
         if self.killer.is_dead:
-            raise Killed
+            raise ProcessKilled
         return await self.engine.read(now, act, org=org, small=small)
 
     async def close(self) -> None:
@@ -140,7 +140,7 @@ async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str,
                 break
             if fresh.status is RunStatus.WAITING_APPROVAL:
                 await shop.approve(run)
-            with suppress(Killed):
+            with suppress(ProcessKilled):
                 await shop.until_settled(run)
             if killer.is_dead:
                 await bury(shop, killer)
@@ -169,7 +169,7 @@ async def kill_at(shop: Shop, *points: str) -> None:
     killer = Killer(points=points)
     with watching(shop, killer):
         for _ in points:
-            with suppress(Killed):
+            with suppress(ProcessKilled):
                 await shop.drain()
             await bury(shop, killer)
 

@@ -25,7 +25,7 @@ from steward.model.refusals import Refusal, Unavailable
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs.lease import LeaseConfirmation
 from steward.worker import Hints, Worker
-from tests.crash.killing import KINDS, Killed, count_writes, expected_writes
+from tests.crash.killing import KINDS, ProcessKilled, count_writes, expected_writes
 from tests.crash.skew import OwnTime, SkewedClock
 from tests.runs.shop import Shop
 
@@ -74,7 +74,7 @@ class Host:
     async def turn(self) -> Turn:
         """Waits until the simulation draws this operation."""
         if self.dead:
-            raise Killed
+            raise ProcessKilled
         turn = Turn(asyncio.get_running_loop().create_future(), asyncio.Event())
         self.waiting.append(turn)
         try:
@@ -410,7 +410,7 @@ async def _ticking(run: "Awaitable[bool]") -> bool:
         return await run
     except Unavailable:
         return False  # the loop of the worker backs off and comes again
-    except Killed:
+    except ProcessKilled:
         return False
 
 

@@ -16,7 +16,7 @@ from steward.model.change import Outcome
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import cancel
-from tests.crash.killing import KINDS, Killed, Killer, bury, count_writes, watching
+from tests.crash.killing import KINDS, Killer, ProcessKilled, bury, count_writes, watching
 from tests.crash.stalling import StallingEngine
 from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
@@ -108,7 +108,7 @@ async def test_lost_permanently_from_any_point(shop: Shop, kind: str) -> None:
         killer = Killer(visits=(first, 1, 1))
         with watching(shop, killer):
             for _ in range(8):
-                with suppress(Killed):
+                with suppress(ProcessKilled):
                     fresh = await shop.until_settled(run)
                     if fresh.status is RunStatus.WAITING_APPROVAL:
                         await shop.approve(run)

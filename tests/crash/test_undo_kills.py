@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
-from tests.crash.killing import ROUNDS, Killed, Killer, bury, watching
+from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, watching
 from tests.runs.shop import Shop
 from tests.runs.undoing import approved, tables, undo_now
 
@@ -28,7 +28,7 @@ async def _play(shop: Shop, run: Run, killer: Killer) -> Run:
                 break
             if fresh.status is RunStatus.WAITING_APPROVAL:
                 await shop.approve(undo_run)
-            with suppress(Killed):
+            with suppress(ProcessKilled):
                 await shop.until_settled(undo_run)
             if killer.is_dead:
                 await bury(shop, killer)

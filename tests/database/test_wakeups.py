@@ -16,7 +16,7 @@ from tests.processes.proxy import line_to
 SECONDS = 30
 
 
-class Ear:
+class HintCollector:
     """Collects the hints that one process receives."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Ear:
             return sorted([await self.kinds.get() for _ in kinds])
 
 
-class Cut:
+class CutConnection:
     """A connection that was cut without noticing."""
 
     def is_closed(self) -> bool:
@@ -48,9 +48,9 @@ class Cut:
 
 
 @asynccontextmanager
-async def listening(url: str, check_every: float = 10) -> AsyncIterator[tuple[Wakeups, Ear]]:
+async def listening(url: str, check_every: float = 10) -> AsyncIterator[tuple[Wakeups, HintCollector]]:
     """Yields a listening process once it listens and has received every kind of hint."""
-    ear = Ear()
+    ear = HintCollector()
     wakeups = Wakeups(url, ear.kinds.put_nowait, clock=SystemClock(), check_every=check_every)
     wakeups.listen()
     assert await ear.hears(*KINDS) == sorted(KINDS)
@@ -121,7 +121,7 @@ async def test_a_connection_cut_during_a_statement_is_replaced(
     monkeypatch.setattr(asyncpg, "connect", connect)
     async with listening(postgresql_url) as (teller, _), listening(postgresql_url) as (_, other):
         assert not cuts
-        teller._voice = Cut()
+        teller._voice = CutConnection()
         teller.tell("due")
         assert teller._telling is not None
         await teller._telling

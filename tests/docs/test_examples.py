@@ -21,7 +21,7 @@ from steward.cli.demo import in_words
 from tests.clients.test_typescript_client import needs_build
 from tests.processes.forked import LONGEST, environ
 from tests.processes.ports import free_port
-from tests.processes.running import Running, eventually, start_forked
+from tests.processes.running import RunningProcess, eventually, start_forked
 from tests.source import ROOT
 
 # What `steward init` asks on a terminal, and the answers.
@@ -30,7 +30,7 @@ _CURL = re.compile(r"^  (TOKEN=|RUN=|curl )", re.M)
 
 
 @pytest.fixture(scope="module")
-async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningProcess]:
     """The demo, as its command starts it, for all tests of this file."""
     folder = tmp_path_factory.mktemp("demo")
     running = await start_forked("demo", "--dir", str(folder), "--port", str(free_port(2)), env={})
@@ -56,7 +56,7 @@ async def printed(*words: str, env: Mapping[str, str], folder: Path, stdin: int 
     return out.decode()
 
 
-def client_env(demo: Running) -> dict[str, str]:
+def client_env(demo: RunningProcess) -> dict[str, str]:
     """The variables that both clients read, for the demo's owner."""
     facts = demo.facts
     owner, credential = facts["people"][0], facts["credential"]
@@ -70,7 +70,7 @@ def client_env(demo: Running) -> dict[str, str]:
     }
 
 
-async def runs_of_python(demo: Running, folder: Path) -> str:
+async def runs_of_python(demo: RunningProcess, folder: Path) -> str:
     """Runs the program of the Python client's README."""
     program = folder / "program.py"
     program.write_text(block("clients/python/README.md", "python"), "utf-8")
@@ -78,7 +78,7 @@ async def runs_of_python(demo: Running, folder: Path) -> str:
     return await printed(sys.executable, str(program), env=env, folder=folder)
 
 
-async def runs_of_typescript(demo: Running, folder: Path) -> str:
+async def runs_of_typescript(demo: RunningProcess, folder: Path) -> str:
     """Runs the program of the TypeScript client's README, which uses no type."""
     client = (ROOT / "clients/typescript/dist/index.js").as_uri()
     program = folder / "program.mjs"
@@ -88,7 +88,7 @@ async def runs_of_typescript(demo: Running, folder: Path) -> str:
     return await printed("node", str(program), env=client_env(demo), folder=folder)
 
 
-async def run_of_curl(demo: Running, folder: Path) -> str:
+async def run_of_curl(demo: RunningProcess, folder: Path) -> str:
     """Runs the three lines that the demo prints, by a shell and in their order."""
     lines = [line.strip() for line in in_words(demo.facts).splitlines() if _CURL.match(line)]
     assert len(lines) == 3
@@ -97,7 +97,7 @@ async def run_of_curl(demo: Running, folder: Path) -> str:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="SKIPPED LOUDLY: curl is not here")
 async def test_the_lines_that_the_demo_prints_log_in_and_start_and_follow_a_run(
-    demo: Running, tmp_path: Path
+    demo: RunningProcess, tmp_path: Path
 ) -> None:
     """The last of the three lines shows the run that the second one started, a test."""
     run = json.loads(await run_of_curl(demo, tmp_path))
@@ -106,7 +106,7 @@ async def test_the_lines_that_the_demo_prints_log_in_and_start_and_follow_a_run(
 
 @pytest.mark.parametrize("runs", [runs_of_python, pytest.param(runs_of_typescript, marks=needs_build)])
 async def test_the_program_of_a_client_runs_against_a_demo(
-    demo: Running, tmp_path: Path, runs: Callable[[Running, Path], Awaitable[str]]
+    demo: RunningProcess, tmp_path: Path, runs: Callable[[RunningProcess, Path], Awaitable[str]]
 ) -> None:
     """Each client's program tests each automation and prints each step."""
     output = await runs(demo, tmp_path)

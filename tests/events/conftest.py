@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.events.world import Ears, open_ears
-from tests.whole import Whole, whole
+from tests.events.world import ListeningService, open_ears
+from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 
 
 @pytest.fixture
-async def ears(whole: Whole) -> Ears:
+async def ears(whole: FurnishedService) -> ListeningService:
     """Provides a service beside the fake shop, whose webhooks reach it."""
     return await open_ears(whole)

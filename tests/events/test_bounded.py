@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from steward import periodic_tasks
-from tests.events.world import Ears, order
+from tests.events.world import ListeningService, order
 
 DAYS = int(os.environ.get("BOUNDED_DAYS", "0"))
 pytestmark = pytest.mark.skipif(not DAYS, reason="in `make soak`: weeks of events, in virtual time")
@@ -28,7 +28,7 @@ def _used_bytes(file: Path) -> int:
     return sum(path.stat().st_size for path in (file, file.with_name(file.name + "-wal")) if path.exists())
 
 
-async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
+async def test_the_file_is_bounded_under_a_days_load(ears: ListeningService) -> None:
     """With retention the file is bounded under a day's load."""
     shop = ears.shop
     if shop.engine.dialect != "sqlite":

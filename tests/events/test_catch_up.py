@@ -4,11 +4,11 @@ from typing import Any
 
 import httpx
 
-from tests.events.world import Ears
+from tests.events.world import ListeningService
 from tests.imports.exports import code, node, wires
 
 
-async def sold(ears: Ears, **more: Any) -> str:
+async def sold(ears: ListeningService, **more: Any) -> str:
     """Creates an order in the shop and returns its number."""
     woo = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": [], **more})
     return str(woo["id"])
@@ -19,7 +19,7 @@ def unreachable(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("nobody answers", request=request)
 
 
-async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
+async def test_after_an_outage_what_was_lost_is_found_once(ears: ListeningService) -> None:
     """After an outage catch-up finds each lost event once.
 
     See docs/design/events.md#catch-up and docs/design/command-line.md#settings.
@@ -44,7 +44,7 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
     assert await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled") == [results]
 
 
-async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears) -> None:
+async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: ListeningService) -> None:
     """After a failed read catch-up continues from its cursor. See docs/design/events.md#catch-up."""
     automation = await ears.automation("orders/create")
     ears.shop.clock.tick(60)
@@ -59,7 +59,7 @@ async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears)
     assert await ears.events_of_runs(automation) == [("orders/create", lost)]
 
 
-async def test_an_object_reported_as_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
+async def test_an_object_reported_as_new_is_not_new_again_when_it_changes(ears: ListeningService) -> None:
     """An object that was reported as created is not reported as created again.
 
     See docs/design/events.md#catch-up.
@@ -84,7 +84,7 @@ async def test_an_object_reported_as_new_is_not_new_again_when_it_changes(ears: 
     assert await ears.events_of_runs(automation) == actual
 
 
-async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ears: Ears) -> None:
+async def test_a_missed_event_hands_the_whole_object_to_an_imported_workflow(ears: ListeningService) -> None:
     """A caught-up event holds few fields, so the workflow's run reads the whole object.
 
     See docs/design/imports-verdict.md#start.

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from tests.events.world import Ears, order
+from tests.events.world import ListeningService, order
 
 DELIVERIES = int(os.environ.get("EVENT_DELIVERIES", "160"))
 LARGE = b"x" * (256 * 1024)
@@ -29,7 +29,9 @@ def random_deliveries(
     return created_items
 
 
-async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(ears: Ears) -> None:
+async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(
+    ears: ListeningService,
+) -> None:
     """No event is lost or run twice, and every dropped one is counted.
 
     See docs/design/api/automations.md#trigger and docs/design/api/conventions.md#limits.

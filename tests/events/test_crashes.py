@@ -6,20 +6,20 @@ from contextlib import suppress
 import pytest
 
 from steward.failpoint import watch
-from tests.crash.killing import Killed, Killer, bury, watching
+from tests.crash.killing import Killer, ProcessKilled, bury, watching
 from tests.events.test_matching import hiding, offer_hiding
-from tests.events.world import Ears, open_ears, order
-from tests.whole import Whole
+from tests.events.world import ListeningService, open_ears, order
+from tests.whole import FurnishedService
 
 
 @pytest.fixture
-async def mortal(whole: Whole) -> AsyncIterator[Ears]:
+async def mortal(whole: FurnishedService) -> AsyncIterator[ListeningService]:
     """Provides a listening service that can be killed."""
     yield await open_ears(whole)
     watch(None)
 
 
-async def again(ears: Ears) -> None:
+async def again(ears: ListeningService) -> None:
     """Replaces the killed process; API calls then reach the new one."""
     service, fresh = ears.whole.service, ears.shop.service
     service.context = fresh.context
@@ -30,7 +30,7 @@ async def again(ears: Ears) -> None:
 
 @pytest.mark.parametrize("point", ["before_event", "after_event"])
 async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
-    mortal: Ears, point: str
+    mortal: ListeningService, point: str
 ) -> None:
     """A delivery is stored before it is answered, so its repeat is recognized.
 
@@ -39,7 +39,7 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
     automation = await mortal.automation("orders/create")
     killer = Killer(points=[point])
     with watching(mortal.shop, killer):
-        with suppress(Killed):
+        with suppress(ProcessKilled):
             await mortal.deliver("order.created", order(1), delivery="one")
         assert killer.kills == [point]
         await bury(mortal.shop, killer)
@@ -48,7 +48,7 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
     assert await mortal.events_of_runs(automation) == [("orders/create", "1")]
 
 
-async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> None:
+async def test_matching_killed_anywhere_makes_each_run_once(mortal: ListeningService) -> None:
     """An event leaves the state `new` in the transaction that enqueues its runs.
 
     See docs/design/events.md#matching.
@@ -60,7 +60,7 @@ async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> Non
     killer = Killer(points=["before_match", "after_match", "after_claim"])
     with watching(mortal.shop, killer):
         for _ in killer.points:
-            with suppress(Killed):
+            with suppress(ProcessKilled):
                 await mortal.shop.drain()
             await bury(mortal.shop, killer)
             await again(mortal)
@@ -70,7 +70,9 @@ async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> Non
         assert await mortal.events_of_runs(automation) == [(topic, str(number)) for number in (1, 2, 3)]
 
 
-async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_view(mortal: Ears) -> None:
+async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_view(
+    mortal: ListeningService,
+) -> None:
     """A subscription is looked up by address before it is created, and a first read starts over.
 
     See docs/design/events.md#subscriptions.
@@ -80,7 +82,7 @@ async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_v
     killer = Killer(points=["before_subscribe", "after_subscribe", "after_fill_page"])
     with watching(mortal.shop, killer):
         for _ in killer.points:
-            with suppress(Killed):
+            with suppress(ProcessKilled):
                 await mortal.shop.drain()
             await bury(mortal.shop, killer)
             await again(mortal)
@@ -90,7 +92,7 @@ async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_v
     assert [hook["topic"] for hook in mortal.hooks()] == ["product.updated"]
 
 
-async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ears) -> None:
+async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: ListeningService) -> None:
     """Caught-up events have keys of their own, so a repeated catch-up adds none.
 
     See docs/design/events.md#catch-up.
@@ -103,7 +105,7 @@ async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ear
     await mortal.shop.clock.advance(15 * 60)
     killer = Killer(points=["before_caught_up"])
     with watching(mortal.shop, killer):
-        with suppress(Killed):
+        with suppress(ProcessKilled):
             await mortal.shop.drain()
         await bury(mortal.shop, killer)
     await again(mortal)
@@ -111,7 +113,9 @@ async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ear
     assert await mortal.events_of_runs(automation) == [("orders/create", str(lost["id"]))]
 
 
-async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its_own(mortal: Ears) -> None:
+async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its_own(
+    mortal: ListeningService,
+) -> None:
     """The event of a write with an unknown outcome waits until the write is settled.
 
     See docs/design/events.md#matching and docs/design/events.md#echo-guard.
@@ -130,7 +134,7 @@ async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its
             await owner.post(f"/v1/automations/approvals/{approval['id']}/approve", decision)
         ).status == 200
         for _ in killer.points:
-            with suppress(Killed):
+            with suppress(ProcessKilled):
                 await mortal.shop.pass_time(minutes=4)
             await bury(mortal.shop, killer)
             offer_hiding(mortal)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from steward.fake_platforms.application import FakePlatforms
-from tests.events.world import Ears, open_ears
+from tests.events.world import ListeningService, open_ears
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.network import beside
@@ -25,7 +25,7 @@ TOPICS = ("orders/create", "orders/updated", "orders/paid", "orders/fulfilled")
 
 
 @dataclass(frozen=True)
-class Now:
+class OrderState:
     """The present state of an order."""
 
     modified: str
@@ -33,7 +33,7 @@ class Now:
     fulfilled: bool
 
 
-class Happening(Protocol):
+class ChangingStore(Protocol):
     """A store whose orders change; its deliveries wait in `sent` to be brought late or never."""
 
     sent: list[httpx.Request]
@@ -46,7 +46,7 @@ class Happening(Protocol):
         """Pays, fulfils or changes an order."""
         ...
 
-    def now(self, order: str) -> "Now":
+    def now(self, order: str) -> "OrderState":
         """Returns the order's present state."""
         ...
 
@@ -55,7 +55,7 @@ class Happening(Protocol):
 class WooCommerceShop:
     """The fake WooCommerce shop with its webhooks held back."""
 
-    ears: Ears
+    ears: ListeningService
     sent: list[httpx.Request] = field(default_factory=list)
     rows: dict[str, Any] = field(default_factory=dict)
 
@@ -80,10 +80,10 @@ class WooCommerceShop:
         }[what]
         self.rows[order] = await self.ears.woo("PUT", f"/orders/{order}", body)
 
-    def now(self, order: str) -> Now:
+    def now(self, order: str) -> OrderState:
         row = self.rows[order]
         modified = f"{row['date_modified_gmt']}+00:00"
-        return Now(modified, row["date_paid_gmt"] is not None, row["status"] == "completed")
+        return OrderState(modified, row["date_paid_gmt"] is not None, row["status"] == "completed")
 
 
 @dataclass
@@ -112,10 +112,10 @@ class ShopifyStore:
         self.fake.touch(self.rows[order], **fields)
         await self._tell(self.rows[order], *topics, "ORDERS_UPDATED")
 
-    def now(self, order: str) -> Now:
+    def now(self, order: str) -> OrderState:
         row = self.rows[order]
         paid, sent = row["displayFinancialStatus"], row["displayFulfillmentStatus"]
-        return Now(row["updatedAt"].replace("Z", "+00:00"), paid == "PAID", sent == "FULFILLED")
+        return OrderState(row["updatedAt"].replace("Z", "+00:00"), paid == "PAID", sent == "FULFILLED")
 
     async def _tell(self, row: Any, *topics: str) -> None:
         for topic in topics:
@@ -125,12 +125,12 @@ class ShopifyStore:
 
 
 @dataclass
-class History:
+class OrderHistory:
     """What happened to the orders, and the topics expected for each."""
 
-    store: Happening
+    store: ChangingStore
     random: Random
-    orders: dict[str, Now] = field(default_factory=dict)
+    orders: dict[str, OrderState] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
     modified: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -157,7 +157,7 @@ class History:
         }[topic]
 
 
-async def bring(ears: Ears, store: Happening, request: httpx.Request) -> None:
+async def bring(ears: ListeningService, store: ChangingStore, request: httpx.Request) -> None:
     """Delivers one of the store's deliveries."""
     store.sent.remove(request)
     headers = {name: value for name, value in request.headers.items() if name.startswith(("x-", "content-t"))}
@@ -165,7 +165,7 @@ async def bring(ears: Ears, store: Happening, request: httpx.Request) -> None:
     assert response.status == 200, response.body
 
 
-async def starts(ears: Ears, automation: dict[str, Any]) -> Counter[tuple[str, str]]:
+async def starts(ears: ListeningService, automation: dict[str, Any]) -> Counter[tuple[str, str]]:
     """Returns how many runs each modification of an object started."""
     rows = await ears.rows(
         "SELECT e.pointer FROM runs AS r JOIN events AS e ON e.org_id = r.org_id AND e.id = r.event_id"
@@ -185,7 +185,9 @@ async def fake(clock: FakeClock) -> ShopifyFake:
 
 
 @pytest.fixture
-async def ears(database_url: str, clock: FakeClock, tmp_path: Path, fake: ShopifyFake) -> AsyncIterator[Ears]:
+async def ears(
+    database_url: str, clock: FakeClock, tmp_path: Path, fake: ShopifyFake
+) -> AsyncIterator[ListeningService]:
     """Provides the service beside both stores."""
 
     def around(world: FakePlatforms) -> None:
@@ -200,14 +202,14 @@ async def ears(database_url: str, clock: FakeClock, tmp_path: Path, fake: Shopif
 
 @pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
 async def test_deliveries_and_catch_up_report_each_topic_of_a_change_once(
-    ears: Ears, fake: ShopifyFake, platform: str
+    ears: ListeningService, fake: ShopifyFake, platform: str
 ) -> None:
     """Each object and topic starts a run, and no modification of it starts two."""
     random, on = Random(SEED), {"integration_id": ears.whole.number(platform)}
     automations = {topic: await ears.automation(topic, **on) for topic in TOPICS}
     ears.shop.clock.tick(60)
-    store: Happening = WooCommerceShop(ears) if platform == "woocommerce" else ShopifyStore(fake, random)
-    history = History(store, random)
+    store: ChangingStore = WooCommerceShop(ears) if platform == "woocommerce" else ShopifyStore(fake, random)
+    history = OrderHistory(store, random)
     for _ in range(40):
         act = random.random()
         if act < 0.45:

@@ -7,13 +7,13 @@ import pytest
 
 from steward.events.floods import Floods
 from steward.model.refusals import Unavailable
-from tests.events.world import ADDRESS, Ears, order
+from tests.events.world import ADDRESS, ListeningService, order
 
 LIMIT = 256 * 1024
 MIB = 1024 * 1024
 
 
-async def count_events(ears: Ears) -> int:
+async def count_events(ears: ListeningService) -> int:
     """Returns the number of stored events."""
     [row] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org")
     return int(row["n"])
@@ -25,7 +25,7 @@ def sized(number: int, size: int) -> bytes:
     return head + b"x" * (size - len(head) - 2) + b'"}'
 
 
-async def test_unsigned_deliveries_are_refused_and_not_stored(ears: Ears) -> None:
+async def test_unsigned_deliveries_are_refused_and_not_stored(ears: ListeningService) -> None:
     """Unsigned or wrongly signed deliveries are refused and not stored.
 
     See docs/design/api/events.md#delivery and docs/design/events.md#receiving-deliveries.
@@ -58,7 +58,7 @@ async def test_unsigned_deliveries_are_refused_and_not_stored(ears: Ears) -> Non
     assert await count_events(ears) == 1
 
 
-async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears: Ears) -> None:
+async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears: ListeningService) -> None:
     """A delivery counts as repeated only if both its id and its body are equal.
 
     See docs/design/api/events.md#delivery and docs/design/api/events.md#deduplication.
@@ -78,7 +78,7 @@ async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears
     ]
 
 
-async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears) -> None:
+async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: ListeningService) -> None:
     """An event of 256 KB starts a run; one byte more gives a refused run.
 
     See docs/design/api/automations.md#trigger and docs/design/api/events.md#delivery.
@@ -100,7 +100,7 @@ async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears
     assert (await ears.trigger(automation))["events_dropped"] == 1
 
 
-async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
+async def test_a_body_is_read_to_64_mib_and_no_further(ears: ListeningService) -> None:
     """A body over 64 MiB answers 413 and is not read further. See docs/design/api/events.md#delivery."""
     await ears.automation("orders/create")
     path = ears.hook("order.created")["delivery_url"].partition("8400")[2]
@@ -127,7 +127,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
     assert await count_events(ears) == 0
 
 
-async def test_a_signed_body_that_is_no_event_is_stored_and_matches_nothing(ears: Ears) -> None:
+async def test_a_signed_body_that_is_no_event_is_stored_and_matches_nothing(ears: ListeningService) -> None:
     """A signed body that is not an event is stored and matches nothing.
 
     See docs/design/api/events.md#delivery.
@@ -142,7 +142,7 @@ async def test_a_signed_body_that_is_no_event_is_stored_and_matches_nothing(ears
     assert states == [{"state": "matched"}]
 
 
-async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
+async def test_a_flood_is_held_back_and_ends_by_itself(ears: ListeningService) -> None:
     """Over 2 MiB a second within 10 s from one address gives 503 with Retry-After.
 
     See docs/design/events.md#receiving-deliveries.

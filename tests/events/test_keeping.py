@@ -2,16 +2,16 @@
 
 from datetime import timedelta
 
-from tests.events.world import Ears, order
+from tests.events.world import ListeningService, order
 
 
-async def count(ears: Ears, table: str) -> int:
+async def count(ears: ListeningService, table: str) -> int:
     """Returns the number of rows of a table."""
     [row] = await ears.rows(f"SELECT count(*) AS n FROM {table} WHERE org_id = :org")
     return int(row["n"])
 
 
-async def test_bodies_go_after_a_week_and_events_after_a_month(ears: Ears) -> None:
+async def test_bodies_go_after_a_week_and_events_after_a_month(ears: ListeningService) -> None:
     """Bodies are deleted after 7 days, events after 30, own changes after 10 minutes.
 
     See docs/design/storage.md#retention.

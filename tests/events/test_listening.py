@@ -4,10 +4,10 @@ import httpx
 
 from steward.model.connection import ConnectionState
 from tests.api.audited import actions
-from tests.events.world import ADDRESS, Ears
+from tests.events.world import ADDRESS, ListeningService
 
 
-async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: Ears) -> None:
+async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: ListeningService) -> None:
     """An order in the shop starts a run with its event.
 
     See docs/design/api/automations.md#trigger and docs/design/api/events.md#from-event-to-run.
@@ -29,7 +29,9 @@ async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: E
     assert (run["event"]["topic"], run["event"]["id"]) == ("orders/create", run["result"]["event"]["id"])
 
 
-async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_it(ears: Ears) -> None:
+async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_it(
+    ears: ListeningService,
+) -> None:
     """Automations share a subscription, which is removed when no trigger needs it.
 
     See docs/design/events.md#subscriptions and docs/design/events.md#matching.
@@ -54,7 +56,7 @@ async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_
     assert await ears.rows("SELECT 1 FROM listeners WHERE org_id = :org") == []
 
 
-async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
+async def test_an_update_changes_what_is_listened_to(ears: ListeningService) -> None:
     """Updating the trigger of an active automation updates the subscriptions.
 
     See docs/design/api/automations.md#requests.
@@ -71,7 +73,7 @@ async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
     assert await ears.events_of_runs(automation) == [("customers/update", "7")]
 
 
-async def test_a_disabled_webhook_is_repaired_three_times_a_day_then_failed(ears: Ears) -> None:
+async def test_a_disabled_webhook_is_repaired_three_times_a_day_then_failed(ears: ListeningService) -> None:
     """A missing or disabled webhook is repaired three times a day, then `listening` is failed.
 
     See docs/design/events.md#subscriptions and docs/design/api/automations.md#trigger.
@@ -93,7 +95,9 @@ async def test_a_disabled_webhook_is_repaired_three_times_a_day_then_failed(ears
     assert (await ears.trigger(automation))["listening"] == "yes"
 
 
-async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(ears: Ears) -> None:
+async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(
+    ears: ListeningService,
+) -> None:
     """A derived topic starts after a first read; a first sight is no transition.
 
     See docs/design/connectors.md#topics.
@@ -113,7 +117,7 @@ async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(e
     assert await ears.events_of_runs(automation) == [("variants/out_of_stock", str(product["id"]))]
 
 
-async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
+async def test_a_store_that_cannot_be_asked_is_asked_again(ears: ListeningService) -> None:
     """A store that fails is tried again after 1, 2, 4 … minutes; after five failures listening has failed.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
@@ -133,7 +137,7 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
     assert (await ears.trigger(automation))["listening"] == "yes"
 
 
-async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears: Ears) -> None:
+async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears: ListeningService) -> None:
     """Reconnecting gives a new webhook address, and disconnecting closes it.
 
     See docs/design/api/events.md#delivery and docs/design/api/connections.md#connecting.
@@ -174,7 +178,7 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
     assert await ears.rows("SELECT 1 FROM listeners WHERE org_id = :org") == []
 
 
-async def test_topics_the_shop_cannot_send_are_refused(ears: Ears) -> None:
+async def test_topics_the_shop_cannot_send_are_refused(ears: ListeningService) -> None:
     """A topic of another platform gives 422 on `trigger.topics`. See docs/design/connectors.md#topics."""
     body = {
         "template_id": "tell-events",

@@ -19,9 +19,9 @@ from steward.events import subscription_sync
 from steward.events.subscription_sync import UNWANTED_FOR
 from steward.model.refusals import Refusal
 from steward.worker import WorkerContext
-from tests.events.world import Ears, open_ears, order
+from tests.events.world import ListeningService, open_ears, order
 from tests.fake_clock import FakeClock
-from tests.occurrences.stepping import HeldAt, Session, Stepped, stepped
+from tests.occurrences.stepping import Session, StatementBarrier, SteppedEngine, stepped
 from tests.whole import open_whole
 
 # 1 stops at every statement; the suite stops at every eighth.
@@ -35,7 +35,7 @@ VERBS = {"resume": lifecycle.resume, "pause": pauses.pause}
 class SideBySide:
     """A listening service on PostgreSQL with concurrent transactions, and a watcher of its locks."""
 
-    ears: Ears
+    ears: ListeningService
     watcher: Any
 
     def turn(self, automation: Mapping[str, Any], verb: str) -> Act:
@@ -72,8 +72,8 @@ class SideBySide:
         Returns True if the first act has fewer statements.
         """
         ctx: WorkerContext = self.ears.shop.service.worker_context
-        sessions, held = [Session() for _ in acts], HeldAt(statement)
-        ways = [replace(ctx, engine=Stepped(ctx.engine, session)) for session in sessions]
+        sessions, held = [Session() for _ in acts], StatementBarrier(statement)
+        ways = [replace(ctx, engine=SteppedEngine(ctx.engine, session)) for session in sessions]
         going = [act(worker_context) for act, worker_context in zip(acts, ways, strict=True)]
         for answer in await stepped(held, self.watcher, sessions, going):
             if isinstance(answer, BaseException) and not isinstance(answer, Refusal):

@@ -9,13 +9,13 @@ import pytest
 
 from steward.database.automations import schedules
 from steward.database.engine.base import Tx
-from tests.events.world import Ears, order
+from tests.events.world import ListeningService, order
 from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import BLOCKED
 
 
 async def test_an_event_is_matched_while_its_automation_is_paused(
-    ears: Ears, database_url: str, clock: FakeClock
+    ears: ListeningService, database_url: str, clock: FakeClock
 ) -> None:
     """Schedules are locked first; a paused automation is not started by a later event.
 

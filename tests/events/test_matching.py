@@ -6,7 +6,7 @@ from typing import Any, cast
 from steward.model.notice import Topic
 from steward.templates.base import Template
 from steward.templates.hide_out_of_stock_products import TEMPLATE as HIDE
-from tests.events.world import Ears, order
+from tests.events.world import ListeningService, order
 from tests.notifications.telling import told
 
 LIMIT = 256 * 1024
@@ -17,7 +17,7 @@ def paid(number: int, timestamp: str, **more: Any) -> dict[str, Any]:
     return order(number, modified_at=timestamp, date_paid_gmt=timestamp, **more)
 
 
-async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
+async def test_topics_a_shop_does_not_send_are_worked_out(ears: ListeningService) -> None:
     """Topics that WooCommerce does not send are derived from changes.
 
     See docs/design/connectors.md#topics and docs/design/api/events.md#from-event-to-run.
@@ -44,7 +44,7 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
     ]
 
 
-async def test_a_deleted_product_is_reported_but_not_an_order_with_its_number(ears: Ears) -> None:
+async def test_a_deleted_product_is_reported_but_not_an_order_with_its_number(ears: ListeningService) -> None:
     """A deleted product gives an event, but not an order with the same number.
 
     See docs/design/connectors.md#topics.
@@ -63,7 +63,7 @@ async def test_a_deleted_product_is_reported_but_not_an_order_with_its_number(ea
     assert (await ears.events_of_runs(automation))[1:] == [("products/delete", second)]
 
 
-async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ears) -> None:
+async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: ListeningService) -> None:
     """With 200 runs waiting, every further event is dropped and counted.
 
     See docs/design/api/automations.md#trigger and docs/design/runs.md#run-queue.
@@ -98,7 +98,9 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
     assert len(await ears.runs(other)) == 208
 
 
-async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in_the_end(ears: Ears) -> None:
+async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in_the_end(
+    ears: ListeningService,
+) -> None:
     """A failing event is deferred alone, for 1, 2, 4 … minutes, and is poison after 5 failures.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
@@ -117,7 +119,7 @@ async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in
     assert len(await ears.runs(automation)) == 2
 
 
-def offer_hiding(ears: Ears) -> None:
+def offer_hiding(ears: ListeningService) -> None:
     """Adds a template that hides sold-out products on each product change, and so triggers itself."""
     facts = replace(
         HIDE.facts,
@@ -128,13 +130,13 @@ def offer_hiding(ears: Ears) -> None:
     templates["hide-on-change"] = replace(HIDE, facts=facts)
 
 
-async def hiding(ears: Ears) -> dict[str, Any]:
+async def hiding(ears: ListeningService) -> dict[str, Any]:
     """Creates an automation of that template."""
     offer_hiding(ears)
     return await ears.automation("products/update", template_id="hide-on-change")
 
 
-async def approved(ears: Ears, automation: dict[str, Any]) -> int:
+async def approved(ears: ListeningService, automation: dict[str, Any]) -> int:
     """Approves what the automation waits for; returns its number of runs once all is quiet."""
     await ears.shop.drain()
     waiting = await ears.runs(automation, status="waiting_approval")
@@ -153,7 +155,7 @@ async def approved(ears: Ears, automation: dict[str, Any]) -> int:
 
 
 async def test_an_automation_does_not_start_itself_and_two_that_start_each_other_are_stopped(
-    ears: Ears,
+    ears: ListeningService,
 ) -> None:
     """Own changes start no run, and a loop of two automations is stopped at its fifth run.
 

@@ -6,13 +6,15 @@ from typing import Any
 
 from steward.database.runs import records as runs
 from tests.events.test_matching import hiding
-from tests.events.world import Ears, open_ears
+from tests.events.world import ListeningService, open_ears
 
 PRODUCTS = 8
 FOREIGN = 3
 
 
-async def test_only_foreign_changes_start_an_automation_that_changed_many_objects(ears: Ears) -> None:
+async def test_only_foreign_changes_start_an_automation_that_changed_many_objects(
+    ears: ListeningService,
+) -> None:
     """Echoes and others' changes arrive mixed within the minute in which echoes are recognized."""
     ears.whole.service.restart(limit_person=10_000, limit_organization=10_000)
     ears = await open_ears(ears.whole)
@@ -35,7 +37,7 @@ async def test_only_foreign_changes_start_an_automation_that_changed_many_object
     assert (await ears.trigger(automation))["events_dropped"] == 0
 
 
-async def all_approved(ears: Ears, automation: dict[str, Any]) -> int:
+async def all_approved(ears: ListeningService, automation: dict[str, Any]) -> int:
     """Approves all its runs one after the other; returns how many there were."""
     shop = ears.shop
     await shop.drain()
@@ -48,7 +50,7 @@ async def all_approved(ears: Ears, automation: dict[str, Any]) -> int:
     return len(await ears.runs(automation))
 
 
-async def echo(ears: Ears, path: str) -> None:
+async def echo(ears: ListeningService, path: str) -> None:
     """Sends a delivery of the product's present state again."""
     row = await ears.woo("GET", path)
     assert (await ears.deliver("product.updated", row)).status == 200

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.events.test_matching import hiding
-from tests.events.world import Ears
+from tests.events.world import ListeningService
 
 PRODUCTS = "/wp-json/wc/v3/products"
 PATIENCE = timedelta(minutes=15)
 
 
-async def begun(ears: Ears, fault: str, **how: Any) -> dict[str, Any]:
+async def begun(ears: ListeningService, fault: str, **how: Any) -> dict[str, Any]:
     """Creates an automation whose product changed just before its store became unreachable."""
     automation = await hiding(ears)
     [row] = await ears.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
@@ -22,7 +22,7 @@ async def begun(ears: Ears, fault: str, **how: Any) -> dict[str, Any]:
     return automation
 
 
-async def the_run(ears: Ears, automation: dict[str, Any]) -> dict[str, Any]:
+async def the_run(ears: ListeningService, automation: dict[str, Any]) -> dict[str, Any]:
     """Returns the automation's only run."""
     ears.token = await ears.whole.service.token("member")
     [run] = await ears.runs(automation)
@@ -33,7 +33,7 @@ async def the_run(ears: Ears, automation: dict[str, Any]) -> dict[str, Any]:
     ("fault", "how"), [("status", {"status": 503}), ("status", {"status": 500}), ("drop_before", {})]
 )
 async def test_a_run_of_an_event_waits_for_its_store_and_then_continues(
-    ears: Ears, fault: str, how: dict[str, Any]
+    ears: ListeningService, fault: str, how: dict[str, Any]
 ) -> None:
     """The run sleeps, its current step says why, and it continues once the store answers."""
     automation = await begun(ears, fault, **how)
@@ -49,7 +49,9 @@ async def test_a_run_of_an_event_waits_for_its_store_and_then_continues(
     assert (run["status"], run["current_step"]) == ("waiting_approval", None), run
 
 
-async def test_a_run_of_an_event_fails_once_its_store_was_away_for_a_quarter_of_an_hour(ears: Ears) -> None:
+async def test_a_run_of_an_event_fails_once_its_store_was_away_for_a_quarter_of_an_hour(
+    ears: ListeningService,
+) -> None:
     """The run fails after a quarter of an hour, not before, and says what failed."""
     automation = await begun(ears, "status", status=503)
     began = ears.shop.clock.now()
@@ -62,7 +64,7 @@ async def test_a_run_of_an_event_fails_once_its_store_was_away_for_a_quarter_of_
     assert (step["status"], step["code"]) == ("failed", "unavailable")
 
 
-async def test_a_run_by_hand_does_not_wait_for_its_store(ears: Ears) -> None:
+async def test_a_run_by_hand_does_not_wait_for_its_store(ears: ListeningService) -> None:
     """A run by hand fails at once, since a person is watching it."""
     ears.shop.fault("status", "GET", f"{PRODUCTS}**", status=503, count=10_000)
     run = await ears.shop.run_now(await ears.shop.hiding())

@@ -19,7 +19,7 @@ from steward.steps.base import StepContext, StepResult
 from steward.templates.base import EndedRun, RunSummary, StepFacts, Template
 from tests.automations.world import template
 from tests.people import ApiResponse, Caller
-from tests.whole import Whole
+from tests.whole import FurnishedService
 
 PATH = "/v1/automations"
 MANUAL = {"cadence": "manual"}
@@ -56,10 +56,10 @@ def telling() -> Template:
 
 
 @dataclass
-class Ears:
+class ListeningService:
     """The service with its shop, an API client, and helpers to create listening automations."""
 
-    whole: Whole
+    whole: FurnishedService
     token: Caller
     sent: int = 0
 
@@ -224,12 +224,12 @@ class Ears:
         return cast("list[dict[str, Any]]", await self.shop.read(load))
 
 
-async def open_ears(whole: Whole) -> Ears:
+async def open_ears(whole: FurnishedService) -> ListeningService:
     """Opens a service whose shop delivers its webhooks to it, with the template `telling`."""
     templates = cast("dict[str, Template]", whole.shop.service.worker_context.automation_rules.templates)
     templates["tell-events"] = telling()
     whole.shop.world.set_webhook_transport(httpx.ASGITransport(app=whole.service.app))
-    return Ears(whole, await whole.service.token("member"))
+    return ListeningService(whole, await whole.service.token("member"))
 
 
 def order(number: int, *, modified_at: str = "2026-05-01T08:00:00", **more: Any) -> dict[str, Any]:

@@ -60,9 +60,9 @@ def _steps_of(case: Mapping[str, Json]) -> Iterator[RecordedStep]:
         for port in ports["main"]
         for edge in port or []
     }
-    ran = [name for name, run in case["order"] if run == 0]
-    seen = {name: _seen(case["expected"].get(name), nodes[name]) for name in ran}
-    for name in ran:
+    executed = [name for name, run in case["order"] if run == 0]
+    seen = {name: _seen(case["expected"].get(name), nodes[name]) for name in executed}
+    for name in executed:
         source = sources.get(name)
         if source is None or source not in seen or not seen[source].runs[0]:
             continue

@@ -23,7 +23,7 @@ from steward.fake_platforms.faults import glob
 PRODUCT = "/wp-json/wc/v3/products/1"
 
 
-class Served:
+class ServedPlatforms:
     """Serves fake platforms on a loopback port, in a thread."""
 
     def __init__(self) -> None:
@@ -65,21 +65,21 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Served]:
+def started() -> Iterator[ServedPlatforms]:
     """Provides one server for all tests of this file."""
-    served = Served()
+    served = ServedPlatforms()
     yield served
     served.stop()
 
 
 @pytest.fixture
-def served(started: Served) -> Served:
+def served(started: ServedPlatforms) -> ServedPlatforms:
     """Provides the server, reset to its start."""
     assert started.client.post("/sandbox/reset").status_code == 200
     return started
 
 
-def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
+def test_a_status_is_answered_and_nothing_is_applied(served: ServedPlatforms) -> None:
     """Answers with the fault's status and body and applies nothing.
 
     See docs/design/fake-platforms.md#control.
@@ -92,7 +92,7 @@ def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
     assert served.price() == old
 
 
-def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> None:
+def test_a_status_after_is_answered_though_all_was_applied(served: ServedPlatforms) -> None:
     """Applies the write, and answers with the fault's status and its text as HTML.
 
     See docs/design/fake-platforms.md#control.
@@ -105,7 +105,7 @@ def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> No
     assert served.price() == "9.99"
 
 
-def test_a_delay_waits_and_continues_as_usual(served: Served) -> None:
+def test_a_delay_waits_and_continues_as_usual(served: ServedPlatforms) -> None:
     """Waits for the delay and then applies and answers as usual.
 
     See docs/design/fake-platforms.md#control.
@@ -117,7 +117,7 @@ def test_a_delay_waits_and_continues_as_usual(served: Served) -> None:
     assert served.last() == (True, 200, fault)
 
 
-def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
+def test_a_throttle_names_the_seconds_to_wait(served: ServedPlatforms) -> None:
     """Answers 429 with Retry-After and the fault's body. See docs/design/fake-platforms.md#control."""
     served.fault(path="/wp-json/**", kind="throttle", retry_after=7, body={"slow": "down"})
     answer = served.change()
@@ -126,7 +126,9 @@ def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
 
 
 @pytest.mark.parametrize(("kind", "applied"), [("drop_before", False), ("drop_after", True)])
-def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, applied: bool) -> None:
+def test_a_drop_closes_the_connection_without_a_byte(
+    served: ServedPlatforms, kind: str, applied: bool
+) -> None:
     """Closes the connection without an answer, before or after the write is applied.
 
     See docs/design/fake-platforms.md#control.
@@ -138,7 +140,7 @@ def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, 
     assert (served.price() == "3.33") is applied
 
 
-def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
+def test_not_one_byte_leaves_a_dropped_connection(served: ServedPlatforms) -> None:
     """Sends no byte over the socket of a dropped connection, and serves the next one.
 
     See docs/design/fake-platforms.md#control.
@@ -155,7 +157,7 @@ def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
     assert served.client.get("/wp-json/").status_code == 200
 
 
-def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(served: Served) -> None:
+def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(served: ServedPlatforms) -> None:
     """Leaves the object as it was when dropped before; the repeated write is the only applied one.
 
     See docs/design/fake-platforms.md#control.
@@ -168,7 +170,7 @@ def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(serv
     assert [entry["applied"] for entry in entries] == [False, True]
 
 
-def test_skip_lets_some_through_and_count_ends_it(served: Served) -> None:
+def test_skip_lets_some_through_and_count_ends_it(served: ServedPlatforms) -> None:
     """Lets the first `skip` requests pass and hits the next `count`.
 
     See docs/design/fake-platforms.md#control.
@@ -178,7 +180,7 @@ def test_skip_lets_some_through_and_count_ends_it(served: Served) -> None:
     assert served.client.get("/sandbox/faults").json()["faults"][0]["hits"] == 2
 
 
-def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: Served) -> None:
+def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: ServedPlatforms) -> None:
     """Applies the earliest fault, one for each request; a count of -1 hits all of them.
 
     See docs/design/fake-platforms.md#control.
@@ -190,7 +192,7 @@ def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: Served)
     assert served.change().status_code == 200
 
 
-def test_faults_never_reach_the_control_surface_nor_the_page(served: Served) -> None:
+def test_faults_never_reach_the_control_surface_nor_the_page(served: ServedPlatforms) -> None:
     """Leaves /sandbox and the page alone, even with a fault on every path.
 
     See docs/design/fake-platforms.md#control.
@@ -202,7 +204,7 @@ def test_faults_never_reach_the_control_surface_nor_the_page(served: Served) -> 
     assert served.client.get(PRODUCT).status_code == 200
 
 
-def test_faults_reach_every_service_and_the_tokens(served: Served) -> None:
+def test_faults_reach_every_service_and_the_tokens(served: ServedPlatforms) -> None:
     """Matches the path without its query, on every service and on tokens.
 
     See docs/design/fake-platforms.md#control.
@@ -247,13 +249,13 @@ def test_a_star_stays_within_a_segment_and_two_cross_them(pattern: str, path: st
         [],
     ],
 )
-def test_a_fault_that_cannot_be_is_refused_in_words(served: Served, fault: Any) -> None:
+def test_a_fault_that_cannot_be_is_refused_in_words(served: ServedPlatforms, fault: Any) -> None:
     """Answers 400 with a message to a fault that is not valid. See docs/design/fake-platforms.md#control."""
     answer = served.client.post("/sandbox/faults", json=fault)
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
-def test_webhooks_leave_over_the_network(served: Served) -> None:
+def test_webhooks_leave_over_the_network(served: ServedPlatforms) -> None:
     """Delivers webhooks over the network, here to an address that answers 404.
 
     See docs/design/fake-platforms.md#services.

@@ -14,7 +14,7 @@ URL = "http://shop.example"
 NOW = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)
 
 
-class Waited:
+class WaitRecorder:
     """Records the waits instead of waiting."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ def served(
 
 
 async def test_a_page_takes_as_long_as_it_is_and_an_object_the_least() -> None:
-    waited = Waited()
+    waited = WaitRecorder()
     _, client = served(waited, Slowness(2, 20))
     for path in ("products?per_page=100", "products?per_page=50", "products", "products/1", "orders/1"):
         await client.get(f"/wp-json/wc/v3/{path}")
@@ -48,7 +48,7 @@ async def test_a_page_takes_as_long_as_it_is_and_an_object_the_least() -> None:
 
 
 async def test_it_is_set_shown_and_taken_away_on_the_control_surface() -> None:
-    waited = Waited()
+    waited = WaitRecorder()
     _, client = served(waited)
     await client.get("/wp-json/wc/v3/products")
     assert waited.seconds == []
@@ -69,14 +69,14 @@ async def test_it_is_set_shown_and_taken_away_on_the_control_surface() -> None:
             {"least_seconds": True, "most_seconds": 2}, {"least_seconds": 1, "most_seconds": 2, "x": 1}, []]
 )  # fmt: skip
 async def test_an_invalid_slowness_is_refused(query: Any) -> None:
-    _, client = served(Waited())
+    _, client = served(WaitRecorder())
     answer = await client.post("/sandbox/slow", json=query)
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
 async def test_a_caller_that_does_not_wait_gets_no_answer_but_its_write_is_made() -> None:
     """The client times out, and the shop still makes the write, as over a socket."""
-    waited = Waited()
+    waited = WaitRecorder()
     world, client = served(waited, Slowness(90, 90))
     with pytest.raises(httpx.ReadTimeout):
         await client.put("/wp-json/wc/v3/products/1", json={"name": "New"})

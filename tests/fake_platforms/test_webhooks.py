@@ -226,7 +226,7 @@ async def test_an_unreachable_receiver_is_a_delivery_without_a_status(
     assert delivery["status"] is None
 
 
-class _Silent(httpx.AsyncBaseTransport):
+class _SilentServer(httpx.AsyncBaseTransport):
     """Takes every request and never answers."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -247,7 +247,7 @@ async def test_a_receiver_that_does_not_answer_in_time_has_failed(
     assert deliveries.TIMEOUT_SECONDS == 5.0
     await _listen(shop, "product.updated")
     monkeypatch.setattr(deliveries, "TIMEOUT_SECONDS", 0.01)
-    platforms.set_webhook_transport(_Silent())
+    platforms.set_webhook_transport(_SilentServer())
     (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
     assert delivery["status"] is None
 

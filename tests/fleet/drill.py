@@ -78,7 +78,7 @@ class Backup(ABC):
         return {}
 
 
-class Plain(Backup):
+class BaseBackup(Backup):
     """pg_basebackup and a command that copies each file of the log."""
 
     @property
@@ -339,7 +339,7 @@ async def main(words: Sequence[str]) -> int:
     is_wrong = False
     for number in range(args.times):
         with tempfile.TemporaryDirectory(prefix="steward-drill-") as name:
-            backup = Plain() if args.plain else PgBackRest()
+            backup = BaseBackup() if args.plain else PgBackRest()
             figures = await drill(backup, Path(name), mib=args.mib, seed=seed + number)
             print(json.dumps({"drill": number + 1, "seed": seed + number, **figures}, indent=1), flush=True)
             is_wrong = is_wrong or bool(figures["violations"])

@@ -26,7 +26,7 @@ from tests.fleet.history import History, Outcome
 from tests.processes import postgres
 from tests.processes.judging import WANTED, assert_written_once, slow_writes
 from tests.processes.ports import free_port
-from tests.processes.running import CLOCK, Running, Site, open_site, start, steward
+from tests.processes.running import CLOCK, RunningProcess, Site, open_site, start, steward
 
 ROOT = Path(__file__).resolve().parents[2]
 BETWEEN = 3.0  # seconds between two changes
@@ -59,7 +59,7 @@ class Process:
 
     words: Sequence[str]
     folder: Path
-    running: Running | None = None
+    running: RunningProcess | None = None
 
     async def start(self, site: Site) -> None:
         """Starts the process of the release in its folder, and waits until it is ready."""
@@ -72,7 +72,7 @@ class Process:
 
 
 @dataclass
-class Waiting:
+class WaitingRun:
     """A run that waits for approval, and the changes that will be approved."""
 
     run: str
@@ -112,7 +112,7 @@ def renumbered(folder: Path) -> Path:
     return folder
 
 
-async def propose(site: Site) -> Waiting:
+async def propose(site: Site) -> WaitingRun:
     """Starts a run and returns once it waits for approval."""
     automation = await site.call(
         "POST",
@@ -128,10 +128,10 @@ async def propose(site: Site) -> Waiting:
     path = f"/v1/automations/{automation['automation']['id']}/runs"
     run = (await site.call("POST", path, {"idempotency_key": new_id(CLOCK.now())}))["run"]["id"]
     await site.reaches(run, "waiting_approval")
-    return Waiting(run, await site.changes(run))
+    return WaitingRun(run, await site.changes(run))
 
 
-async def approve(site: Site, waiting: Waiting) -> int:
+async def approve(site: Site, waiting: WaitingRun) -> int:
     """Puts the shop back, approves the run's first changes, and returns the ledger's number before."""
     await site.world.post("/sandbox/reset", json={})
     await slow_writes(site, DELAY_MS)
@@ -178,7 +178,7 @@ async def roll(site: Site, before: Path, changes: int, report: Report, ports: Se
 
 
 async def _round(
-    site: Site, processes: Sequence[Process], folder: Path, waiting: Waiting, report: Report
+    site: Site, processes: Sequence[Process], folder: Path, waiting: WaitingRun, report: Report
 ) -> None:
     """Changes each process to the release in `folder`; the run is approved when half of them are."""
     before = 0

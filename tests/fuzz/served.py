@@ -17,7 +17,7 @@ from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
 from steward.model.account import TOKEN_SCOPES, Role
-from tests.authz.two import Two, make_two
+from tests.authz.two import TwoOrganizations, make_two
 from tests.fake_clock import FakeClock
 from tests.people import Caller
 from tests.service import BASE_URL
@@ -51,7 +51,7 @@ def actual(path: str) -> str:
     return path.removeprefix(V1) if path.startswith(f"{V1}/app") else path
 
 
-class Served:
+class ServedService:
     """A furnished service that is called from outside its loop."""
 
     def __init__(self, database_url: str) -> None:
@@ -60,7 +60,7 @@ class Served:
         self._thread.start()
         self.clock = FakeClock()
         self._engine = self.wait(self._open(database_url))
-        self.two: Two = self.wait(make_two(self._engine, self.clock))
+        self.two: TwoOrganizations = self.wait(make_two(self._engine, self.clock))
         self._callers: dict[str, Caller] = {}
 
     @property

@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
 from steward.api.http.operation import Operation
 from tests.authz.rows import spelled
 from tests.databases import Clones, copy_migrated_sqlite
-from tests.fuzz.served import Served, described, row_of
+from tests.fuzz.served import ServedService, described, row_of
 
 # The answers are made above the database: the second engine shows what differs with half as many.
 EXAMPLES = {
@@ -57,23 +57,25 @@ MODES = {"what is right": GenerationMode.POSITIVE, "what is wrong": GenerationMo
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, session_folder: Path
-) -> Iterator[Served]:
+) -> Iterator[ServedService]:
     """The furnished service, once for all examples of an engine."""
     if request.param == "sqlite":
-        server = Served(copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db"))
+        server = ServedService(
+            copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db")
+        )
         yield server
         server.close()
         return
     clones: Clones = request.getfixturevalue("clones")
     url = clones.clone()
-    server = Served(url)
+    server = ServedService(url)
     yield server
     server.close()
     clones.drop(url)
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
-def test_every_answer_is_as_described(served: Served, name: str) -> None:
+def test_every_answer_is_as_described(served: ServedService, name: str) -> None:
     """No defect, a documented status, the schema of that status, the headers of all."""
     operation = OPERATIONS[name]
     row = row_of(operation.method, operation.path)
@@ -101,7 +103,7 @@ def test_every_answer_is_as_described(served: Served, name: str) -> None:
     answers()
 
 
-def answered(served: Served, case: Any) -> httpx.Response:
+def answered(served: ServedService, case: Any) -> httpx.Response:
     """The answer to a made-up call; it carries the headers of all answers."""
     sent = case.as_transport_kwargs(base_url="http://127.0.0.1:8400")
     url = re.sub(r"^http://[^/]+(/v1(?=/app))?", "", sent.pop("url"))
@@ -111,7 +113,7 @@ def answered(served: Served, case: Any) -> httpx.Response:
     return answer
 
 
-def _with_what_is_there(case: Any, served: Served, row: Operation, data: st.DataObject) -> None:
+def _with_what_is_there(case: Any, served: ServedService, row: Operation, data: st.DataObject) -> None:
     """Puts ids of the owner's records in place of what was made up; mostly a sound body but for one field."""
     ids = served.two.ours
     for name in list(case.path_parameters or {}):

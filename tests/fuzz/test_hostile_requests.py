@@ -20,7 +20,7 @@ from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.api.v1.schedule import PreviewBody
 from steward.model.refusals import ValidationFailed
 from tests.authz.rows import at, spelled
-from tests.authz.two import PREFIX, Two
+from tests.authz.two import PREFIX, TwoOrganizations
 from tests.people import Caller
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Answer:
 
 
 async def send(
-    two: Two,
+    two: TwoOrganizations,
     method: str,
     path: bytes,
     *,
@@ -150,7 +150,7 @@ QUERIES = [
 ]
 
 
-async def test_no_query_breaks_an_operation(two: Two) -> None:
+async def test_no_query_breaks_an_operation(two: TwoOrganizations) -> None:
     """Repeated, unknown, unreadable, out of range."""
     headers = signed(await two.service.web("owner"))
     for row in READING:
@@ -189,7 +189,7 @@ SHAPES = [b"null", b"true", b"1", b'"text"', b"[]", b"[{}]"]
 
 # A body is refused before any of it reaches the database; `make fuzz` sends all bodies on both engines.
 @pytest.mark.parametrize("database_url", ["sqlite", "postgresql"][: 1 + (ONE_IN == 1)], indirect=True)
-async def test_no_body_breaks_an_operation(two: Two) -> None:
+async def test_no_body_breaks_an_operation(two: TwoOrganizations) -> None:
     """400 for what is no JSON as promised, 422 for what is no object."""
     headers = [*signed(await two.service.web("owner")), JSON]
     for row in CHANGING:
@@ -218,7 +218,7 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-async def test_no_value_of_a_field_breaks_an_operation(two: Two) -> None:
+async def test_no_value_of_a_field_breaks_an_operation(two: TwoOrganizations) -> None:
     """Every field of the body, each with values of every other kind."""
     headers: list[tuple[bytes, bytes]] = []
     dialect = two.service.context.engine.dialect
@@ -263,7 +263,7 @@ HEADERS = [
 ]
 
 
-async def test_no_header_breaks_anything(two: Two) -> None:
+async def test_no_header_breaks_anything(two: TwoOrganizations) -> None:
     """Bytes that are no text, overlong and repeated ones."""
     web, token = await two.service.web("owner"), await two.service.token("owner")
     targets = [(row.method, at(row, two.ours).encode()) for row in OPERATIONS if "{" not in row.path]
@@ -291,7 +291,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "TRACE", "BREW"])
-async def test_no_path_breaks_anything(two: Two, method: str) -> None:
+async def test_no_path_breaks_anything(two: TwoOrganizations, method: str) -> None:
     """Exactly as listed, ids of their shape, any method."""
     web, token = await two.service.web("owner"), await two.service.token("owner")
     for path in PATHS:
@@ -300,7 +300,7 @@ async def test_no_path_breaks_anything(two: Two, method: str) -> None:
             assert answer.status in REFUSED, (method, path, answer)
 
 
-async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> None:
+async def test_an_endless_body_is_read_no_further_than_promised(two: TwoOrganizations) -> None:
     """Counted on the bytes received; 8 MiB of the rest thrown away, nothing of it kept."""
     headers = [*signed(await two.service.token("owner")), JSON]
     part = b" " * (64 * 1024)
@@ -318,7 +318,7 @@ async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> Non
 
 
 @pytest.mark.parametrize("path", [f"{PREFIX}/imports", "/v1/store-events/unknown", "/v1/nowhere"])
-async def test_a_refusal_reaches_who_is_still_sending(two: Two, path: str) -> None:
+async def test_a_refusal_reaches_who_is_still_sending(two: TwoOrganizations, path: str) -> None:
     """A body that nobody wants is read to its end, so that closing does not cut the answer off."""
     part = b" " * (64 * 1024)
 
@@ -371,7 +371,7 @@ def test_many_unknown_fields_hide_no_fault_of_a_known_one() -> None:
     assert (errors, body and body.settings) == ({}, surplus)
 
 
-async def test_a_client_that_leaves_amid_its_body_gets_no_answer(two: Two) -> None:
+async def test_a_client_that_leaves_amid_its_body_gets_no_answer(two: TwoOrganizations) -> None:
     """Who goes away amid a body is answered nothing."""
     headers = [*signed(await two.service.token("owner")), JSON]
     for path in (PREFIX, "/v2/api/automations/login"):
@@ -405,7 +405,7 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for() -> None:
 
 
 async def test_too_slow_a_body_is_answered_and_the_connection_closed(
-    two: Two, monkeypatch: pytest.MonkeyPatch
+    two: TwoOrganizations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503, nothing was done; what is left of the body is not waited for."""
     monkeypatch.setitem(read_bytes.__kwdefaults__, "patience", 0.001)
@@ -429,7 +429,7 @@ async def test_too_slow_a_body_is_answered_and_the_connection_closed(
     assert (headers[b"connection"], headers[b"retry-after"]) == (b"close", b"1")
 
 
-async def test_nothing_hostile_was_taken_for_a_defect(two: Two) -> None:
+async def test_nothing_hostile_was_taken_for_a_defect(two: TwoOrganizations) -> None:
     """The log of a defect names its operation, never what was sent."""
     headers = [*signed(await two.service.token("owner")), JSON]
     for body in (DEEP, b"\xff", b'{"name":"\\ud800"}'):

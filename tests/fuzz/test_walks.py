@@ -12,8 +12,8 @@ from typing import Any
 from schemathesis.checks import not_a_server_error
 
 from tests.authz.rows import parameters, spelled
-from tests.authz.two import PREFIX, Ids
-from tests.fuzz.served import Served, row_of
+from tests.authz.two import PREFIX, OrganizationIds
+from tests.fuzz.served import ServedService, row_of
 from tests.fuzz.test_described import CHECKS, OPERATIONS, answered, served
 
 __all__ = ["served"]
@@ -39,9 +39,9 @@ CREATE = OPERATIONS[f"POST {PREFIX}"]
 class Walk:
     """What a walk knows: the records named last, with the versions they then had."""
 
-    served: Served
+    served: ServedService
     chance: Random
-    ids: Ids
+    ids: OrganizationIds
     automation_version: int = 1
     version: int = 1  # of the approval
     occurrence_version: int = 0
@@ -100,7 +100,7 @@ class Walk:
             self.occurrence_version = chosen["version"]
 
 
-def test_calls_that_follow_from_one_another_are_as_described(served: Served) -> None:
+def test_calls_that_follow_from_one_another_are_as_described(served: ServedService) -> None:
     """Bars: the stateful phase; create, run, move, skip, pause, archive and back, in any order."""
     statuses: set[tuple[str, int]] = set()
     for seed in range(WALKS):

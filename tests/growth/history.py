@@ -10,7 +10,7 @@ import asyncpg
 
 from steward.database.engine.base import ms
 from steward.database.engine.migrate import is_sqlite, sqlite_path
-from tests.authz.two import Ids
+from tests.authz.two import OrganizationIds
 
 RARE = 40  # the oldest rows, of every kind that a filter has
 _STATUSES = ("queued", "running", "failed", "refused", "cancelled", "expired", "succeeded")
@@ -54,7 +54,7 @@ Values = dict[str, Any]
 class History:
     """Whose rows they are, the instant of the oldest one, and how far apart they lie."""
 
-    ids: Ids
+    ids: OrganizationIds
     other_automation: str
     person: int
     oldest: datetime

@@ -22,7 +22,7 @@ from steward.model.instants import wire_time
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.runs.tasks.retention import SWEEPS, RetentionRules
 from tests.authz.rows import SPELLED
-from tests.authz.two import PREFIX, Two, make_two
+from tests.authz.two import PREFIX, TwoOrganizations, make_two
 from tests.fake_clock import FakeClock
 from tests.growth.counting import CountingEngine
 from tests.growth.history import OLD_ENTRIES, RARE, History, row_id
@@ -83,7 +83,9 @@ READS = [
 class Reads:
     """The reads of one organization with its history, each as often as it has filters."""
 
-    def __init__(self, two: Two, history: History, url: str, callers: Mapping[bool, Caller]) -> None:
+    def __init__(
+        self, two: TwoOrganizations, history: History, url: str, callers: Mapping[bool, Caller]
+    ) -> None:
         self.two = two
         self.history = history
         self.engine = CountingEngine(

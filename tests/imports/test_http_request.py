@@ -29,7 +29,7 @@ class OpenApi:
         self.shop = shop
         self.api = api
 
-    async def ran(self, *steps: dict[str, Any]) -> Run:
+    async def run(self, *steps: dict[str, Any]) -> Run:
         """Runs the steps, approves what they send, and returns the settled run."""
         automation = await automated(self.shop, chain(*steps))
         run = await self.shop.run_and_drain(automation)
@@ -85,7 +85,7 @@ async def test_a_body_is_sent_in_its_form(
     partner: OpenApi, parameters: dict[str, Any], content_type: str, body: bytes
 ) -> None:
     """Sends JSON, a form or raw text with its content type."""
-    run = await partner.ran(http(method="POST", sendBody=True, **parameters))
+    run = await partner.run(http(method="POST", sendBody=True, **parameters))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert (request.headers["content-type"], request.content) == (content_type, body)
@@ -100,7 +100,7 @@ async def test_a_name_that_can_be_no_path_fails_its_item(
     partner: OpenApi, version: float, name: str, words: str
 ) -> None:
     """Sends nothing for a path that releases of n8n read differently, or for an index far beyond its list."""
-    run = await partner.ran(http(version, method="POST", sendBody=True, bodyParameters=rows(**{name: 1})))
+    run = await partner.run(http(version, method="POST", sendBody=True, bodyParameters=rows(**{name: 1})))
     assert words in (await partner.shop.steps(run))[-1]["message"]
     assert partner.api.seen == []
 
@@ -112,7 +112,7 @@ async def test_a_form_of_parts_is_read_by_its_boundary(partner: OpenApi) -> None
         "contentType": "multipart-form-data",
         "bodyParameters": rows(**{'a"b': "1", "c": "line\r\n--x"}),
     }
-    run = await partner.ran(http(method="POST", sendBody=True, **fields))
+    run = await partner.run(http(method="POST", sendBody=True, **fields))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     kind, _, boundary = request.headers["content-type"].partition("; boundary=")
@@ -140,7 +140,7 @@ async def test_an_older_step_sends_its_body_as_its_option_says(
     text = "<a/>" if kind == "raw" else '{"a": 1}'
     options = {"bodyContentType": kind, "bodyContentCustomMimeType": "text/xml"}
     fields = {"requestMethod": "POST", "jsonParameters": True, "bodyParametersJson": text, "options": options}
-    run = await partner.ran(http(2, **fields))
+    run = await partner.run(http(2, **fields))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert (request.content, request.headers["content-type"]) == (body, content_type)
@@ -150,7 +150,7 @@ async def test_an_older_step_sends_its_body_as_its_option_says(
 async def test_a_read_may_have_a_body(partner: OpenApi) -> None:
     """Sends a GET with a JSON body, as n8n does."""
     fields = {"sendBody": True, "specifyBody": "json", "jsonBody": '{"q": "tea"}'}
-    assert (await partner.ran(http(**fields))).status is RunStatus.SUCCEEDED
+    assert (await partner.run(http(**fields))).status is RunStatus.SUCCEEDED
     [request] = partner.api.seen
     assert (request.method, request.content) == ("GET", b'{"q":"tea"}')
 
@@ -171,7 +171,7 @@ async def test_lists_are_written_into_the_query_as_the_option_says(
     """Writes each element of a list as a parameter of its own."""
     options = {} if lists is None else {"queryParameterArrays": lists}
     step = http(sendQuery=True, queryParameters=rows(tag="={{ ['a', 'b'] }}"), options=options)
-    assert (await partner.ran(step)).status is RunStatus.SUCCEEDED
+    assert (await partner.run(step)).status is RunStatus.SUCCEEDED
     assert partner.api.seen[0].url.query.decode() == query
 
 
@@ -190,7 +190,7 @@ async def items_made_of(
     ask = http(url=f"={ORDERS}?n={{{{ $json.n }}}}", options=options)
     facts = "[json, Object.entries(binary || {}).map(([name, file]) => name + ' ' + file.mimeType)]"
     tell = code("Tell", f"throw new Error(JSON.stringify($input.all().map(({{ json, binary }}) => {facts})))")
-    run = await partner.ran(many, ask | {"onError": "continueRegularOutput"}, tell)
+    run = await partner.run(many, ask | {"onError": "continueRegularOutput"}, tell)
     message = (await partner.shop.steps(run))[-1]["message"]
     return list(json.JSONDecoder().raw_decode(message[message.index("[") :])[0])
 
@@ -232,13 +232,13 @@ async def test_each_response_format_asks_for_its_own_types(partner: OpenApi) -> 
     steps += [http(version=2, responseFormat="string"), http(method="POST")]
     steps.append(http(sendHeaders=True, headerParameters=rows(Accept="text/csv")))
     named = [{**step, "name": f"Ask {number}"} for number, step in enumerate(steps)]
-    assert (await partner.ran(*named)).status is RunStatus.SUCCEEDED
+    assert (await partner.run(*named)).status is RunStatus.SUCCEEDED
     detected, text = "application/json, text/*;q=0.9, */*;q=0.8", "text/plain, text/*;q=0.9, */*;q=0.8"
     accepted = [request.headers["accept"] for request in partner.api.seen]
     assert accepted == [detected, text, detected, text, detected, "text/csv"]
     json_steps = [http(version=2), http(options={"response": {"response": {"responseFormat": "json"}}})]
     partner.api.respond = lambda request: _json(b"{}")
-    await partner.ran(*({**step, "name": f"Ask {number}"} for number, step in enumerate(json_steps)))
+    await partner.run(*({**step, "name": f"Ask {number}"} for number, step in enumerate(json_steps)))
     accepted = [request.headers["accept"] for request in partner.api.seen[6:]]
     assert accepted == ["application/json, */*;q=0.5"] * 2
 
@@ -263,7 +263,7 @@ async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
     begun_at = partner.shop.clock.now()
     options = {"batching": {"batch": {"batchSize": 2, "batchInterval": 30_000}}}
     many = code("Many", "return [1, 2, 3, 4, 5].map((n) => ({ json: { n } }));")
-    run = await partner.shop.clock.through(partner.ran(many, http(options=options)))
+    run = await partner.shop.clock.through(partner.run(many, http(options=options)))
     assert run.status is RunStatus.SUCCEEDED, run
     assert len(partner.api.seen) == 5
     assert 60 <= (partner.shop.clock.now() - begun_at).total_seconds() < 90
@@ -286,7 +286,7 @@ WHOLE_FILE = {"contentType": "binaryData", "inputDataFieldName": "photo"}
 
 async def test_a_file_is_the_body(partner: OpenApi) -> None:
     """Sends the file's bytes under its MIME type; the approval shows its name and size."""
-    run = await partner.ran(body_of_size(6), http(method="POST", sendBody=True, **WHOLE_FILE))
+    run = await partner.run(body_of_size(6), http(method="POST", sendBody=True, **WHOLE_FILE))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     assert (request.headers["content-type"], request.content) == ("image/png", b"teatea")
@@ -299,7 +299,7 @@ async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
     """Sends the file as a part with its name and type, beside the fields."""
     parts = {"parameters": [FILE_ROW, {"name": "title", "value": "Tea", "parameterType": "formData"}]}
     form = {"contentType": "multipart-form-data", "bodyParameters": parts}
-    run = await partner.ran(body_of_size(6), http(method="POST", sendBody=True, **form))
+    run = await partner.run(body_of_size(6), http(method="POST", sendBody=True, **form))
     assert run.status is RunStatus.SUCCEEDED, run
     [request] = partner.api.seen
     boundary = request.headers["content-type"].partition("; boundary=")[2]
@@ -313,10 +313,10 @@ async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
 async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
     """Sends a file of 1.5 MiB; one byte more fails the step and nothing is sent."""
     asking = http(method="POST", sendBody=True, **WHOLE_FILE)
-    run = await partner.ran(body_of_size(BODY_FILE_BYTES), asking)
+    run = await partner.run(body_of_size(BODY_FILE_BYTES), asking)
     assert run.status is RunStatus.SUCCEEDED, run
     assert len(partner.api.seen[0].content) == BODY_FILE_BYTES == 1536 * 1024
-    run = await partner.ran(body_of_size(BODY_FILE_BYTES + 1), asking)
+    run = await partner.run(body_of_size(BODY_FILE_BYTES + 1), asking)
     assert run.status is RunStatus.FAILED
     assert "larger than 1.5 MiB" in (await partner.shop.steps(run))[-1]["message"]
     assert len(partner.api.seen) == 1
@@ -334,7 +334,7 @@ async def test_an_older_step_sends_a_file_as_its_body(
     """Sends the file's bytes under its MIME type, or under the type that the step names."""
     options = {"bodyContentType": "raw", "bodyContentCustomMimeType": custom_type or ""}
     step = http(version, **OLDER_FILE, binaryPropertyName="photo", options=options)
-    assert (await partner.ran(body_of_size(6), step)).status is RunStatus.SUCCEEDED
+    assert (await partner.run(body_of_size(6), step)).status is RunStatus.SUCCEEDED
     [request] = partner.api.seen
     assert (request.headers["content-type"], request.content) == (custom_type or "image/png", b"teatea")
 
@@ -350,7 +350,7 @@ async def test_an_older_step_sends_files_in_a_form(partner: OpenApi, names: str,
     told = [finding.message for finding in read_value(chain(body_of_size(6), step)).findings]
     is_warned = any("it is sent as “file”" in message for message in told)
     assert is_warned == (names == "photo" or names.startswith("="))
-    assert (await partner.ran(body_of_size(6), step)).status is RunStatus.SUCCEEDED
+    assert (await partner.run(body_of_size(6), step)).status is RunStatus.SUCCEEDED
     [request] = partner.api.seen
     parts = re.findall(rb'name="(\w+)"; filename="t%22ea.png"\r\nContent-Type: image/png', request.content)
     assert [part.decode() for part in parts] == fields
@@ -364,7 +364,7 @@ async def test_an_older_file_setting_that_n8n_hides_sends_no_file(partner: OpenA
     for step in steps:
         findings = [finding for finding in read_value(chain(step)).findings if finding.code == "binary"]
         assert [str(finding.level) for finding in findings] == ["warning"]
-        assert (await partner.ran(step)).status is RunStatus.SUCCEEDED
+        assert (await partner.run(step)).status is RunStatus.SUCCEEDED
     assert [request.content for request in partner.api.seen] == [b'{"a":"tea"}', b""]
 
 
@@ -372,7 +372,7 @@ async def test_an_older_file_setting_that_n8n_hides_sends_no_file(partner: OpenA
 async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
     """Fails the step, naming the field that has no file."""
     made_otherwise = code("Make", "return [{ json: {} }]")
-    run = await partner.ran(made_otherwise, http(method="POST", sendBody=True, **WHOLE_FILE))
+    run = await partner.run(made_otherwise, http(method="POST", sendBody=True, **WHOLE_FILE))
     assert "has no file “photo”" in (await partner.shop.steps(run))[-1]["message"]
     assert partner.api.seen == []
 
@@ -427,7 +427,7 @@ async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner:
         if "http address" in each_finding.message
     ]
     assert str(finding.level) == "warning"
-    run = await partner.ran(http(url=PLAIN), http(url=PLAIN, method="POST") | {"name": "Send"})
+    run = await partner.run(http(url=PLAIN), http(url=PLAIN, method="POST") | {"name": "Send"})
     assert run.status is RunStatus.SUCCEEDED, run
     assert [f"{each_request.method} {each_request.url}" for each_request in partner.api.seen] == [
         f"GET {PLAIN}",
@@ -439,7 +439,7 @@ async def test_an_address_over_http_is_called_where_no_key_goes_with_it(partner:
         partner.api.respond = lambda request, url=url, there=there: (
             there if str(request.url) == url else _json(b"{}")
         )
-        assert (await partner.ran(http(url=url))).status is status
+        assert (await partner.run(http(url=url))).status is status
     assert [str(item.url) for item in partner.api.seen] == [PLAIN, ORDERS, ORDERS]
 
 
@@ -536,7 +536,7 @@ def test_an_empty_address_makes_a_finding() -> None:
 @on_one_engine
 async def test_a_fragment_is_not_sent(partner: OpenApi) -> None:
     """Leaves the fragment of an address out of the request."""
-    run = await partner.ran(http(url=f"{ORDERS}?page=1#top"))
+    run = await partner.run(http(url=f"{ORDERS}?page=1#top"))
     assert run.status is RunStatus.SUCCEEDED, run
     assert [str(item.url) for item in partner.api.seen] == [f"{ORDERS}?page=1"]
 

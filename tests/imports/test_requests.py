@@ -36,7 +36,7 @@ def limited(pages: int) -> dict[str, Any]:
     return {"limitPagesFetched": True, "maxRequests": pages}
 
 
-async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
+async def finished_run(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
     """Runs a step; returns the run, the queries that the address got, and the number of items."""
     before = shop.world.state.ledger.last_seq
     run = await shop.run_and_drain(await automated(shop, chain(step)))
@@ -58,14 +58,14 @@ async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) 
     ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ !$response.body.next }}"}
     pages(shop, {"next": "b"}, {"next": "c d"}, {"next": None})
     led = asking(**parameter("={{ $response.body.next }}"), **ends)
-    run, queries, items = await ran(shop, led)
+    run, queries, items = await finished_run(shop, led)
     assert (run.status, queries, items) == (RunStatus.SUCCEEDED, ["", "at=b", "at=c d"], 3), run
     pages(shop, [{"n": 1}, {"n": 2}], [{"n": 3}], [])
-    run, queries, items = await ran(shop, asking(**parameter("={{ $pageCount + 1 }}")))
+    run, queries, items = await finished_run(shop, asking(**parameter("={{ $pageCount + 1 }}")))
     assert (queries, items) == (["at=1", "at=2", "at=3"], 3), run
     following = {"paginationMode": "responseContainsNextURL", "nextURL": "={{ $response.body.next }}"}
     pages(shop, {"next": "?p=2"}, {"next": ADDRESS + "?p=3"}, {"n": 0})
-    run, queries, items = await ran(shop, asking(**following))
+    run, queries, items = await finished_run(shop, asking(**following))
     assert (queries, items) == (["", "p=2", "p=3"], 3), run
     # The expression also decides the first page, and the step's own query stays.
     pages(shop, {"n": 1}, {"n": 2})
@@ -73,7 +73,7 @@ async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) 
     step = asking(paginationMode="responseContainsNextURL", nextURL=f"={counted}", **limited(2))
     query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "q", "value": "x"}]}}
     step["parameters"] |= query
-    run, queries, items = await ran(shop, step)
+    run, queries, items = await finished_run(shop, step)
     assert (queries, items) == (["p=8&q=x", "p=2&q=x"], 2), run
 
 
@@ -88,19 +88,19 @@ async def test_pages_end_where_they_must(shop: Shop) -> None:
     gone = {"paginationCompleteWhen": "receiveSpecificStatusCodes", "statusCodesWhenComplete": "404, 410"}
     pages(shop, {"n": 1})
     pages(shop, {"error": "gone"}, status=410)
-    run, queries, items = await ran(shop, asking(**counted, **gone))
+    run, queries, items = await finished_run(shop, asking(**counted, **gone))
     assert (run.status, len(queries), items) == (RunStatus.SUCCEEDED, 2, 1), run
     pages(shop, *({"n": number} for number in range(3)))
-    run, queries, items = await ran(shop, asking(**counted, limitPagesFetched=True, maxRequests=2))
+    run, queries, items = await finished_run(shop, asking(**counted, limitPagesFetched=True, maxRequests=2))
     assert (len(queries), items) == (2, 2), run
     shop.world.state.faults.clear()
     pages(shop, *[{"n": 1}] * 9)
-    run, queries, _ = await ran(shop, asking(**counted))
+    run, queries, _ = await finished_run(shop, asking(**counted))
     assert (run.status, len(queries)) == (RunStatus.FAILED, 5), run
     shop.world.state.faults.clear()
     pages(shop, {"next": "https://third.example/wp-json/pages"}, {})
     following = {"paginationMode": "responseContainsNextURL", "nextURL": "={{ $response.body.next }}"}
-    run, queries, _ = await ran(shop, asking(**following))
+    run, queries, _ = await finished_run(shop, asking(**following))
     assert (run.status, len(queries)) == (RunStatus.FAILED, 1), run
 
 
@@ -109,10 +109,10 @@ async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
     """Reads 100 pages and fails the run on one more. See docs/design/imports-n8n.md#http-steps."""
     ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ $pageCount >= 100 }}"}
     pages(shop, *({"n": number} for number in range(201)))
-    run, queries, items = await ran(shop, asking(**parameter("={{ $pageCount }}"), **ends))
+    run, queries, items = await finished_run(shop, asking(**parameter("={{ $pageCount }}"), **ends))
     assert (run.status, len(queries), items) == (RunStatus.SUCCEEDED, 100, 100), run
     ends["completeExpression"] = "={{ $pageCount >= 101 }}"
-    run, queries, _ = await ran(shop, asking(**parameter("={{ $pageCount }}"), **ends))
+    run, queries, _ = await finished_run(shop, asking(**parameter("={{ $pageCount }}"), **ends))
     assert (run.status, len(queries)) == (RunStatus.FAILED, 100), run
 
 
@@ -120,7 +120,7 @@ async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
 async def test_an_answer_that_is_called_json_and_is_none_fails(shop: Shop) -> None:
     """Fails on an answer whose JSON holds NaN. See docs/design/imports-n8n.md#http-steps."""
     pages(shop, {"a": float("nan")})
-    run, _, items = await ran(shop, node("Ask", "httpRequest", 4.2, {"url": ADDRESS}))
+    run, _, items = await finished_run(shop, node("Ask", "httpRequest", 4.2, {"url": ADDRESS}))
     assert (run.status, items) == (RunStatus.FAILED, 0), run
 
 
@@ -132,10 +132,10 @@ async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fai
     """
     older = {"url": ADDRESS, "responseFormat": "string", "dataPropertyName": "page"}
     pages(shop, [{"n": 1}, {"n": 2}])
-    run, _, items = await ran(shop, node("Ask", "httpRequest", 1, older))
+    run, _, items = await finished_run(shop, node("Ask", "httpRequest", 1, older))
     assert (run.status, items) == (RunStatus.SUCCEEDED, 1), run
     pages(shop, [{"n": 1}, {"n": 2}])
-    run, _, items = await ran(shop, node("Ask", "httpRequest", 2, {"url": ADDRESS}))
+    run, _, items = await finished_run(shop, node("Ask", "httpRequest", 2, {"url": ADDRESS}))
     assert (run.status, items) == (RunStatus.SUCCEEDED, 2), run
     request_body = {"endpoint": ADDRESS, "query": "{ a }"}
     for body, status in (
@@ -161,7 +161,9 @@ async def test_data_cannot_make_a_query_of_graphql_change_anything(shop: Shop) -
         shop.world.state.faults.clear()
         shop.fault("status", "POST", "/wp-json/pages", status=200, body={"data": {"a": 1}})
         query = "={ a { {{ '" + words + "' }} } }"
-        run, requests, _ = await ran(shop, node("Ask", "graphql", 1, {"endpoint": ADDRESS, "query": query}))
+        run, requests, _ = await finished_run(
+            shop, node("Ask", "graphql", 1, {"endpoint": ADDRESS, "query": query})
+        )
         assert (run.status, len(requests)) == (status, int(status is RunStatus.SUCCEEDED)), run
 
 

@@ -16,7 +16,7 @@ from steward.runs.start import RunNow, start
 from steward.runs.storage import payload as payloads
 from steward.runs.storage.files import StoredRunFiles
 from steward.runs.storage.payload import StartFile
-from tests.crash.killing import Killed, Killer, watching
+from tests.crash.killing import Killer, ProcessKilled, watching
 from tests.imports.exports import automated, chain, code, node
 from tests.people import Caller
 from tests.runs.api_client import api_client
@@ -204,7 +204,7 @@ async def test_a_start_that_is_killed_leaves_no_half_run(shop: Shop, caller: Cal
         pytest.skip("file and run are one transaction on PostgreSQL")
     automation = await automated(shop, begun_by("webhook", *reading("data")))
     killer = Killer(points=["after_file"])
-    with watching(shop, killer), pytest.raises(Killed):
+    with watching(shop, killer), pytest.raises(ProcessKilled):
         await started(caller, automation, files={"data": encoded()})
     killer.is_dead = False
     assert await rows_of(shop, "SELECT id FROM runs") == []

@@ -4,12 +4,12 @@ import pytest
 
 from tests.api.test_automations import desk
 from tests.people import Caller
-from tests.whole import Whole, whole
+from tests.whole import FurnishedService, whole
 
 __all__ = ["desk", "whole"]
 
 
 @pytest.fixture
-async def token(whole: Whole) -> Caller:
+async def token(whole: FurnishedService) -> Caller:
     """A member of the organization that has everything connected, by token."""
     return await whole.service.token("member")

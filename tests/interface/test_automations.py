@@ -9,9 +9,9 @@ from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId
-from tests.api.test_automations import Desk
+from tests.api.test_automations import AutomationsApi
 from tests.people import Caller
-from tests.whole import Whole
+from tests.whole import FurnishedService
 
 PATH = "/v1/automations"
 ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -26,7 +26,7 @@ REQUIRED = {
 OF_WORKFLOWS = {"source", "plan_version", "readiness", "send_mode", "send_mode_allowed"}
 
 
-def body(whole: Whole, **fields: Any) -> dict[str, Any]:
+def body(whole: FurnishedService, **fields: Any) -> dict[str, Any]:
     """A body that sets up the hiding of what is sold out."""
     sound = {
         "template_id": "hide-out-of-stock-products",
@@ -38,7 +38,7 @@ def body(whole: Whole, **fields: Any) -> dict[str, Any]:
     return {**sound, **fields}
 
 
-async def created(whole: Whole, caller: Caller, **fields: Any) -> dict[str, Any]:
+async def created(whole: FurnishedService, caller: Caller, **fields: Any) -> dict[str, Any]:
     """A new automation as answered."""
     response = await caller.post(PATH, body(whole, **fields))
     assert response.status == 201, response.body
@@ -52,7 +52,7 @@ async def read(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
     return found_automation
 
 
-async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> None:
+async def test_a_new_automation_has_its_fields(whole: FurnishedService, token: Caller) -> None:
     """Every field of an automation.
 
     Interface statements: 2.2 Id, Timestamp; 2.3 id, version, kind, import_id, template_id, template_version,
@@ -85,7 +85,9 @@ async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> N
     assert await read(token, automation) == automation
 
 
-async def test_a_connection_that_is_no_store_is_refused_for_that_alone(whole: Whole, token: Caller) -> None:
+async def test_a_connection_that_is_no_store_is_refused_for_that_alone(
+    whole: FurnishedService, token: Caller
+) -> None:
     """Faults of the request; a spreadsheet has no sales channels that could be missing."""
     sheet = whole.number("spreadsheet")
     response = await token.post(PATH, body(whole, integration_id=sheet))
@@ -95,7 +97,7 @@ async def test_a_connection_that_is_no_store_is_refused_for_that_alone(whole: Wh
     assert (response.status, list(response.errors)) == (422, ["integration_id"])
 
 
-async def test_template_automations_lack_workflow_fields(whole: Whole, token: Caller) -> None:
+async def test_template_automations_lack_workflow_fields(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 2.3 source, bindings, plan_version, readiness, connections, send_mode,
     send_mode_allowed.
     """
@@ -110,7 +112,7 @@ async def test_template_automations_lack_workflow_fields(whole: Whole, token: Ca
 
 
 async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
-    whole: Whole, token: Caller
+    whole: FurnishedService, token: Caller
 ) -> None:
     """Interface statements: 2.3 version; 4.3 update, pause, resume, archive, restore; 9 automation."""
     automation = await created(whole, token)
@@ -136,7 +138,7 @@ async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
     assert (stale.status, stale.data["automation"]["version"]) == (409, 7)
 
 
-async def test_pause_person_and_reason_stay_until_resume(whole: Whole, token: Caller) -> None:
+async def test_pause_person_and_reason_stay_until_resume(whole: FurnishedService, token: Caller) -> None:
     """paused_by, paused_reason, next_run_at; by the merchant, and by the service.
 
     See docs/design/api/automations.md#record.
@@ -164,7 +166,7 @@ async def test_pause_person_and_reason_stay_until_resume(whole: Whole, token: Ca
     assert "The woocommerce" in ended["paused_reason"]
 
 
-async def test_its_zone_is_the_stores_unless_set(whole: Whole, token: Caller) -> None:
+async def test_its_zone_is_the_stores_unless_set(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 2.2 zone; 2.3 timezone."""
     store = (await token.get(f"{PATH}/stores")).data["stores"][0]
     assert (await created(whole, token))["timezone"] == store["timezone"] == "Europe/Berlin"
@@ -175,14 +177,14 @@ async def test_its_zone_is_the_stores_unless_set(whole: Whole, token: Caller) ->
     assert (response.status, set(response.errors)) == (422, {"timezone"})
 
 
-async def test_the_name_takes_120_characters_and_no_more(whole: Whole, token: Caller) -> None:
+async def test_the_name_takes_120_characters_and_no_more(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 2.3 name; 8 name."""
     assert (await created(whole, token, name="ä" * 120))["name"] == "ä" * 120
     response = await token.post(PATH, body(whole, name="ä" * 121))
     assert (response.status, set(response.errors)) == (422, {"name"})
 
 
-async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, token: Caller) -> None:
+async def test_every_automation_has_a_fixed_offset_of_its_own(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 2.3 spread_minutes; 8 spread_minutes."""
     whole.service.restart(spread_max=9)
     seen: Counter[int] = Counter()
@@ -196,7 +198,9 @@ async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, toke
     assert len(seen) > 3
 
 
-async def test_the_last_start_and_failures_in_a_row_are_counted(whole: Whole, token: Caller) -> None:
+async def test_the_last_start_and_failures_in_a_row_are_counted(
+    whole: FurnishedService, token: Caller
+) -> None:
     """Interface statements: 2.3 last_run_at, consecutive_failures."""
     inputs = {"threshold": 5, "teams": {"integration_id": whole.number("teams")}}
     automation = await created(
@@ -221,7 +225,7 @@ async def test_the_last_start_and_failures_in_a_row_are_counted(whole: Whole, to
     assert (await read(token, automation))["consecutive_failures"] == 0
 
 
-async def test_automations_and_runs_say_who_made_them(whole: Whole, token: Caller) -> None:
+async def test_automations_and_runs_say_who_made_them(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 2.3 created_by, created_via, api_client_id, makers."""
     web = await whole.service.web("member")
     person = whole.service.members["member"].person.id
@@ -234,7 +238,7 @@ async def test_automations_and_runs_say_who_made_them(whole: Whole, token: Calle
             assert actual == (person, via, client_id)
 
 
-async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
+async def test_a_trigger_says_how_it_starts(desk: AutomationsApi) -> None:
     """Interface statements: 2.3 trigger; 8 topics."""
     assert (await desk.create())["trigger"] == {"kind": "schedule"}
     by_event = {"schedule": {"cadence": "manual"}, "trigger": {"kind": "event", "topics": ["orders/create"]}}
@@ -246,7 +250,7 @@ async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
         assert all(path.startswith("trigger") for path in response.errors)
 
 
-async def test_a_template_without_a_store_is_labelled_by_its_connections(desk: Desk) -> None:
+async def test_a_template_without_a_store_is_labelled_by_its_connections(desk: AutomationsApi) -> None:
     """Interface statements: 2.3 version, platform, integration_id, store_label, connections, disconnected."""
     reads = [{"integration_id": number, "kind": "woocommerce"} for number in (desk.other_store, desk.store)]
     automation = await desk.create(
@@ -271,7 +275,7 @@ async def test_a_template_without_a_store_is_labelled_by_its_connections(desk: D
     assert "Corner" in response.body["message"]
 
 
-async def disconnect(desk: Desk, store: IntegrationId) -> None:
+async def disconnect(desk: AutomationsApi, store: IntegrationId) -> None:
     """The store is no longer connected."""
     org = desk.service.own.organization.id
 
@@ -284,7 +288,7 @@ async def disconnect(desk: Desk, store: IntegrationId) -> None:
     await desk.service.write(act, org=org)
 
 
-async def test_ids_and_names_have_their_forms(whole: Whole, token: Caller) -> None:
+async def test_ids_and_names_have_their_forms(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 2.2 Id, Timestamp, TemplateId, Platform, ConnectionPlatform."""
     for template in (await token.get(f"{PATH}/templates")).data["templates"]:
         assert re.fullmatch(r"[a-z0-9][a-z0-9-]{1,80}", template["template_id"])

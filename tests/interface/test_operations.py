@@ -13,7 +13,7 @@ from steward.model.account import Scope
 from steward.model.instants import read_time
 from tests.interface.test_automations import PATH, created
 from tests.people import ApiResponse, Caller
-from tests.whole import Whole
+from tests.whole import FurnishedService
 
 MOVE = {"slot_at", "run_at", "scope", "occurrence_version", "automation_version"}
 
@@ -45,7 +45,7 @@ def moved(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not ...}
 
 
-async def test_choices_for_set_up_are_listed(whole: Whole, token: Caller) -> None:
+async def test_choices_for_set_up_are_listed(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 4.3 templates, stores, connections, destinations, status."""
     templates = (await token.get(f"{PATH}/templates")).data["templates"]
     assert {template["template_id"] for template in templates} >= {"low-stock-alert"}
@@ -67,7 +67,7 @@ async def test_choices_for_set_up_are_listed(whole: Whole, token: Caller) -> Non
     assert (await token.get(f"{PATH}/status")).data["automations_enabled"] is True
 
 
-async def test_one_that_was_created_is_answered(whole: Whole, token: Caller) -> None:
+async def test_one_that_was_created_is_answered(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 4.3 create."""
     automation = await created(whole, token, name="Mine")
     assert (automation["name"], automation["inputs"]["threshold"], automation["state"]) == (
@@ -79,7 +79,7 @@ async def test_one_that_was_created_is_answered(whole: Whole, token: Caller) -> 
     assert [item["id"] for item in listed] == [automation["id"]]
 
 
-async def test_a_key_starts_one_run_only(whole: Whole, token: Caller) -> None:
+async def test_a_key_starts_one_run_only(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 4.3 runs, key, other; 7 reused."""
     record, two = await created(whole, token), await created(whole, token)
     first = await run_now(token, record, "k")
@@ -93,7 +93,7 @@ async def test_a_key_starts_one_run_only(whole: Whole, token: Caller) -> None:
     assert [run["id"] for run in runs] == [first.data["run"]["id"]]
 
 
-async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None:
+async def test_a_run_is_followed_to_its_end(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 4.3 mode, run, after_seq, finished."""
     automation = await created(whole, token)
     run = (await run_now(token, automation, "k", mode="test")).data["run"]
@@ -118,7 +118,7 @@ async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None
     assert ended["summary"]["counts"]["proposed"] > 0
 
 
-async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: Whole, token: Caller) -> None:
+async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 4.3 cancel; 7 wrong_state."""
     run = (await run_now(token, await created(whole, token), "k")).data["run"]
     response = await token.post(f"{PATH}/runs/{run['id']}/cancel")
@@ -127,7 +127,7 @@ async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: Whole, token:
     assert (again.status, again.code) == (409, "wrong_state")
 
 
-async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> None:
+async def test_a_move_names_its_missing_fields(whole: FurnishedService, token: Caller) -> None:
     """Every field is required.
 
     Interface statements: 4.2 automationId, required, slot_at, run_at, occurrence_version, automation_version.
@@ -154,7 +154,7 @@ async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> N
         assert stale.data["occurrence"] == response.data["occurrence"]
 
 
-async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) -> None:
+async def test_a_time_that_has_passed_is_refused(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 4.2 rule 3; 7 past."""
     automation = await created(whole, token)
     row = await coming(token, automation)
@@ -166,7 +166,7 @@ async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) ->
     assert (gone.status, set(gone.errors)) == (422, {"schedule.date"})
 
 
-async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Caller) -> None:
+async def test_a_scheduled_run_starts_within_ten_minutes(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 8 start."""
     whole.service.restart(spread_max=9)
     created_items = [await created(whole, token) for _ in range(5)]
@@ -182,7 +182,7 @@ async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Ca
         assert timedelta(0) <= started - slot <= timedelta(minutes=10)
 
 
-async def test_a_token_acts_in_its_own_organization_alone(whole: Whole, token: Caller) -> None:
+async def test_a_token_acts_in_its_own_organization_alone(whole: FurnishedService, token: Caller) -> None:
     """Interface statements: 5 organization; 5.4 bound."""
     automation = await created(whole, token)
     stranger = await whole.service.token("stranger")
@@ -200,7 +200,7 @@ async def test_a_token_acts_in_its_own_organization_alone(whole: Whole, token: C
     assert (await stranger.get(PATH)).status == 401
 
 
-async def test_a_login_gives_nothing_to_refresh_with(whole: Whole) -> None:
+async def test_a_login_gives_nothing_to_refresh_with(whole: FurnishedService) -> None:
     """Interface statements: 5.1 answer; 5.4 refresh."""
     response = await whole.service.log_in("member")
     assert "refresh_token" not in response.body

@@ -17,7 +17,7 @@ from tests.runs.shop import HOST, Shop, connect_all, open_shop
 
 
 @dataclass
-class Office:
+class NotifiedShop:
     """A shop, its scripted mail server and one owner, Ada."""
 
     shop: Shop
@@ -50,7 +50,7 @@ class Office:
 @asynccontextmanager
 async def open_office(
     url: str, clock: FakeClock, folder: Path, script: MailScript, **settings: str
-) -> AsyncIterator[Office]:
+) -> AsyncIterator[NotifiedShop]:
     """Opens an office whose mails go to `script`."""
     async with mail_server(script) as port:
         shop = await open_shop(
@@ -64,6 +64,6 @@ async def open_office(
         )
         try:
             await connect_all(shop)
-            yield Office(shop, script, await join(shop, "ada"))
+            yield NotifiedShop(shop, script, await join(shop, "ada"))
         finally:
             await shop.service.close()

@@ -30,7 +30,7 @@ from steward.runs.finish import FinishRequest, RunEnd
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
-from tests.notifications.office import Office, open_office
+from tests.notifications.office import NotifiedShop, open_office
 from tests.notifications.telling import failed, join, rows_of, tell
 from tests.outbound.mail_server import MailScript
 from tests.runs.shop import HOST, Shop
@@ -42,14 +42,14 @@ ROUTE_TOPICS = RouteFilter(topics=frozenset({Topic.RUN_FAILED}))
 
 
 @pytest.fixture
-async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
+async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[NotifiedShop]:
     """Yields an office with a mail server and two owners."""
     async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
         await join(opened.shop, "bea")
         yield opened
 
 
-async def test_a_flood_is_one_message_a_person_and_every_fact_is_counted(office: Office) -> None:
+async def test_a_flood_is_one_message_a_person_and_every_fact_is_counted(office: NotifiedShop) -> None:
     """Mails the first notice at once and the others in one mail with 20 lines and the number of the rest."""
     await tell(office.shop, failed(0))
     await office.turn()
@@ -100,7 +100,7 @@ async def _fail(shop: Shop, automation: Automation) -> None:
     await finish.end_run(ctx.engine, shop.clock.now(), request)
 
 
-async def _turn_all(office: Office) -> None:
+async def _turn_all(office: NotifiedShop) -> None:
     while await fan_out.fan_out_due(office.ctx):
         pass
     await close.close_due(office.ctx)
@@ -177,7 +177,7 @@ async def test_a_route_that_breaks_is_logged_once_with_its_channel(
         assert {name for name, count in delays.items() if count} == {"email", "teams", "slack"}
 
 
-async def test_a_pass_hands_out_a_bounded_number_of_notices(office: Office) -> None:
+async def test_a_pass_hands_out_a_bounded_number_of_notices(office: NotifiedShop) -> None:
     """Limits the pairs of notice and person in one transaction and continues in the next, without doubles."""
     ctx = replace(office.ctx, rules=replace(office.ctx.rules, fan_out_pairs=4))
     await tell(office.shop, *(failed(number) for number in range(5)))
@@ -187,7 +187,7 @@ async def test_a_pass_hands_out_a_bounded_number_of_notices(office: Office) -> N
     assert [row["count"] for row in await rows_of(office.shop, "inbox")] == [5, 5]
 
 
-async def test_leased_messages_not_begun_in_time_are_released(office: Office) -> None:
+async def test_leased_messages_not_begun_in_time_are_released(office: NotifiedShop) -> None:
     """Gives leased messages back without counting an attempt when a slow server leaves no time for them."""
     for name in ("cid", "dot", "eve", "fay"):
         await join(office.shop, name)

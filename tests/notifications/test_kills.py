@@ -22,7 +22,7 @@ SEED = os.environ.get("KILL_SEED", "1")
 PLACES = ("after_fan_out", "after_message_lease", "after_message_sent")
 
 
-class _Killed(BaseException):
+class _ProcessKilled(BaseException):
     """Ends the process in the tests."""
 
 
@@ -47,14 +47,14 @@ async def test_a_killed_process_loses_no_fact_and_repeats_the_same_bytes(
             def die(name: str, path: str = location, left_side: int = remaining) -> None:
                 reached[name] += 1
                 if name == path and reached[name] > left_side:
-                    raise _Killed
+                    raise _ProcessKilled
 
             await tell(office.shop, *(failed(kill * 10 + number) for number in range(3)))
             reached.clear()
             failpoint.watch(die)
             try:
                 await office.later(minutes=15)
-            except _Killed:
+            except _ProcessKilled:
                 pass
             failpoint.watch(None)
             await office.later(minutes=4)

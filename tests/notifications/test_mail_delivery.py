@@ -26,7 +26,7 @@ from steward.model.notice import (
 from steward.notifications import account_mail, close, deliver, fan_out
 from steward.notifications.account_mail import AccountMail
 from tests.fake_clock import FakeClock
-from tests.notifications.office import Office, open_office
+from tests.notifications.office import NotifiedShop, open_office
 from tests.notifications.telling import failed, join, prefer, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
@@ -36,13 +36,13 @@ RUNS_DIGEST = {**Preferences().email, NoticeGroup.RUNS: MailChoice.DIGEST}
 
 
 @pytest.fixture
-async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
+async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[NotifiedShop]:
     """Yields an office whose mail server accepts everything."""
     async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
         yield opened
 
 
-async def test_a_waiting_approval_reaches_its_people(office: Office) -> None:
+async def test_a_waiting_approval_reaches_its_people(office: NotifiedShop) -> None:
     """Mails a waiting approval to one recipient, with links to its page and the preferences alone."""
     run = await office.shop.waiting(await office.shop.hiding())
     [mail] = office.script.received
@@ -66,7 +66,7 @@ async def test_a_waiting_approval_reaches_its_people(office: Office) -> None:
     assert await office.states() == ["sent"]
 
 
-async def test_a_flood_is_one_mail_a_window_and_counts_all(office: Office) -> None:
+async def test_a_flood_is_one_mail_a_window_and_counts_all(office: NotifiedShop) -> None:
     """Sends the first notice at once and all others in one mail at the end of the window."""
     await tell(office.shop, failed(0))
     await office.turn()
@@ -86,7 +86,7 @@ async def test_a_flood_is_one_mail_a_window_and_counts_all(office: Office) -> No
     assert text.count("/runs/run") == 20
 
 
-async def test_decided_approvals_are_dropped_from_messages(office: Office) -> None:
+async def test_decided_approvals_are_dropped_from_messages(office: NotifiedShop) -> None:
     """Drops a decided approval from its message and does not send a message that is empty then."""
     run = await office.shop.waiting(await office.shop.hiding())
     again = await office.shop.waiting(await office.shop.hiding())
@@ -98,7 +98,7 @@ async def test_decided_approvals_are_dropped_from_messages(office: Office) -> No
     await office.shop.reject(run)
 
 
-async def test_nothing_is_sent_to_people_who_left_or_turned_it_off(office: Office) -> None:
+async def test_nothing_is_sent_to_people_who_left_or_turned_it_off(office: NotifiedShop) -> None:
     """Sends nothing to a person who left or switched the mails off, checked when the message closes."""
     await tell(office.shop, failed(1))
     await office.turn()
@@ -116,7 +116,7 @@ async def test_nothing_is_sent_to_people_who_left_or_turned_it_off(office: Offic
     assert {row["person_id"] for row in await rows_of(office.shop, "inbox")} >= {bea.id}
 
 
-async def test_a_closed_mail_is_dropped_when_its_receiver_muted_all_its_notices(office: Office) -> None:
+async def test_a_closed_mail_is_dropped_when_its_receiver_muted_all_its_notices(office: NotifiedShop) -> None:
     """Does not send a closed mail when its receiver has switched off every group that it tells of."""
     bea = await join(office.shop, "bea")
     stopped = Notice(topic=Topic.CHANGES_STOPPED, dedupe="stopped", facts=facts_of(name="Freeze"))
@@ -132,7 +132,7 @@ async def test_a_closed_mail_is_dropped_when_its_receiver_muted_all_its_notices(
     assert sorted(await office.states()) == ["obsolete", "sent"]
 
 
-async def test_a_digest_waits_for_its_time(office: Office) -> None:
+async def test_a_digest_waits_for_its_time(office: NotifiedShop) -> None:
     """Sends a digest at 08:00 in the organization's zone on a working day with everything in one mail."""
     await prefer(office.shop, office.ada, Preferences(email=RUNS_DIGEST, timezone="Europe/Berlin"))
     await tell(office.shop, failed(1))  # Friday, 08:00 in Berlin
@@ -146,7 +146,7 @@ async def test_a_digest_waits_for_its_time(office: Office) -> None:
     assert mail.message["Subject"] == "[test] Digest: “Automation a1” on “Shop”: 2 runs failed"
 
 
-async def test_quiet_hours_hold_everything_but_an_approval_that_would_expire(office: Office) -> None:
+async def test_quiet_hours_hold_everything_but_an_approval_that_would_expire(office: NotifiedShop) -> None:
     """Holds a notice during quiet hours and sends it at their end."""
     night = QuietHours(time(0), time(12), frozenset(range(7)))
     await prefer(office.shop, office.ada, Preferences(quiet_hours=night, timezone="UTC"))
@@ -157,12 +157,14 @@ async def test_quiet_hours_hold_everything_but_an_approval_that_would_expire(off
     assert len(office.script.received) == 1
 
 
-async def test_a_message_that_a_lost_worker_had_is_sent_again_with_the_same_bytes(office: Office) -> None:
+async def test_a_message_that_a_lost_worker_had_is_sent_again_with_the_same_bytes(
+    office: NotifiedShop,
+) -> None:
     """Sends a message again with the same bytes when the outcome of the first attempt was not stored."""
     await tell(office.shop, failed(1))
     await fan_out.fan_out_due(office.ctx)
     await close.close_due(office.ctx)
-    broken = replace(office.ctx, engine=cast("Engine", _Dying(office.ctx.engine)))
+    broken = replace(office.ctx, engine=cast("Engine", _FailingEngine(office.ctx.engine)))
     with pytest.raises(ConnectionError):
         await deliver.deliver_due(broken, ChannelName.EMAIL)
     assert await office.states() == ["sending"]
@@ -175,7 +177,7 @@ async def test_a_message_that_a_lost_worker_had_is_sent_again_with_the_same_byte
     assert [row["attempt"] for row in await rows_of(office.shop, "messages")] == [2]
 
 
-class _Dying:
+class _FailingEngine:
     """An engine that fails after its first write, so that the lease is stored and the outcome is not."""
 
     def __init__(self, engine: Any) -> None:
@@ -304,7 +306,7 @@ async def test_a_mail_of_ones_account_is_sealed_until_it_is_sent(
         assert (row["state"], row["sealed"]) == ("sent", None)
 
 
-async def test_after_a_restore_nothing_that_may_have_been_sent_is_sent(office: Office) -> None:
+async def test_after_a_restore_nothing_that_may_have_been_sent_is_sent(office: NotifiedShop) -> None:
     """Marks unfinished messages as obsolete after a restore and sends new notices to the inbox alone."""
     await tell(office.shop, failed(1))
     await office.turn()

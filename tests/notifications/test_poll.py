@@ -16,7 +16,7 @@ from steward.model.ids import RouteId
 from steward.model.notice import ChannelName, MessageKind
 from steward.notifications import close, fan_out, poll
 from tests.fake_clock import FakeClock
-from tests.notifications.office import Office, open_office
+from tests.notifications.office import NotifiedShop, open_office
 from tests.notifications.telling import failed, rows_of, tell
 from tests.outbound.mail_server import MailScript
 
@@ -24,20 +24,20 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
+async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[NotifiedShop]:
     """Yields an office whose mail server accepts everything."""
     async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
         yield opened
 
 
-async def woken(office: Office) -> list[str]:
+async def woken(office: NotifiedShop) -> list[str]:
     """Returns the hints that one pass gives."""
     hints: list[str] = []
     assert not await poll.wake_due(replace(office.ctx, wake=hints.append))
     return hints
 
 
-async def test_each_task_is_woken_when_it_has_due_rows(office: Office) -> None:
+async def test_each_task_is_woken_when_it_has_due_rows(office: NotifiedShop) -> None:
     """Wakes fan-out, closing and delivery in turn as a notice becomes a mail, and nothing else."""
     assert await woken(office) == []
     await tell(office.shop, failed(1))
@@ -51,7 +51,7 @@ async def test_each_task_is_woken_when_it_has_due_rows(office: Office) -> None:
     assert await woken(office) == []
 
 
-async def test_a_message_is_due_at_its_instant(office: Office) -> None:
+async def test_a_message_is_due_at_its_instant(office: NotifiedShop) -> None:
     """Wakes nothing a millisecond before a message is due, and its task at that instant."""
     await tell(office.shop, failed(1))
     await office.turn()
@@ -66,7 +66,7 @@ async def test_a_message_is_due_at_its_instant(office: Office) -> None:
     assert await woken(office) == ["message"]
 
 
-async def test_deferred_rows_wake_nobody(office: Office) -> None:
+async def test_deferred_rows_wake_nobody(office: NotifiedShop) -> None:
     """Wakes nothing for deferred rows until their time has come."""
     await tell(office.shop, failed(1))
     [notice] = await rows_of(office.shop, "notices")
@@ -90,7 +90,7 @@ async def test_deferred_rows_wake_nobody(office: Office) -> None:
     assert await woken(office) == ["deliver_email"]
 
 
-async def test_channels_are_distinguished(office: Office) -> None:
+async def test_channels_are_distinguished(office: NotifiedShop) -> None:
     """Wakes the delivery of a message's own channel, and only of channels that are configured."""
 
     async def add(tx: Tx, *, channel: ChannelName) -> None:
@@ -144,7 +144,7 @@ class _CountedStatements:
         return getattr(self._tx, name)
 
 
-async def test_a_second_without_due_rows_costs_one_statement(office: Office) -> None:
+async def test_a_second_without_due_rows_costs_one_statement(office: NotifiedShop) -> None:
     """Reads one statement in a second without due rows, writes nothing and wakes no other task."""
     engine = StatementCounter(office.ctx.engine)
     hints: list[str] = []
@@ -161,7 +161,7 @@ async def test_a_second_without_due_rows_costs_one_statement(office: Office) -> 
     assert hints == []
 
 
-async def test_notification_tasks_run_without_hints_every_30_seconds(office: Office) -> None:
+async def test_notification_tasks_run_without_hints_every_30_seconds(office: NotifiedShop) -> None:
     """Runs fan-out, closing and each channel's delivery by a hint, and every 30 s otherwise."""
     tasks = periodic_tasks.of_worker(await office.shop.registered_worker())
     names = {"fan_out", "close_messages", *(f"deliver_{channel}" for channel in office.ctx.channels)}

@@ -8,7 +8,7 @@ from steward.database.engine.base import Engine
 from steward.scheduling.zones import use_packaged_zones
 from tests.automations.world import World, make_world
 from tests.fake_clock import FakeClock
-from tests.occurrences.diary import Diary
+from tests.occurrences.diary import CalendarClient
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -26,6 +26,6 @@ async def world(engine: Engine, clock: FakeClock) -> World:
 
 
 @pytest.fixture
-def diary(world: World) -> Diary:
+def diary(world: World) -> CalendarClient:
     """Provides the calendar of the owner's organization and its edits."""
-    return Diary(world)
+    return CalendarClient(world)

@@ -34,7 +34,7 @@ def short(moment: datetime) -> str:
 
 
 @dataclass
-class Diary:
+class CalendarClient:
     """Reads and edits the calendar of the world's owner."""
 
     world: World

@@ -20,7 +20,7 @@ Row = dict[str, Any]
 Schedule = dict[str, Any]
 
 
-class Refused(Exception):
+class ExpectedRefusal(Exception):
     """The refusal that the service must give: a code, or the field of a 422."""
 
     def __init__(self, what: str) -> None:
@@ -171,7 +171,7 @@ class Plan:
         entered = {(each.id, each.start) for each in self.closings if each.holds(run_at)}
         left = {(each.id, each.start) for each in self.closings if each.holds(record["run_at"])}
         if entered and not (record["exempt"] and entered <= left):
-            raise Refused("run_at")
+            raise ExpectedRefusal("run_at")
         return bool(entered)
 
     def projected(self, until: datetime) -> set[datetime]:
@@ -256,14 +256,14 @@ class Plan:
     def pause(self) -> None:
         """Decides due slots and ends queued runs."""
         if self.state != "active":
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         self.tick()
         self.state, self.is_live, self.version = "paused", False, self.version + 1
 
     def resume(self) -> None:
         """Skips what was planned inside the pause."""
         if self.state != "paused":
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         for row in self.rows.values():
             if row["state"] == "pending" and row["run_at"] <= self.now:
                 row.update(state="skipped", reason=TOO_LATE)
@@ -273,7 +273,7 @@ class Plan:
     def archive(self) -> None:
         """Deletes coming rows."""
         if self.state == "archived":
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         self.tick()
         self._drop(lambda item: item["state"] == "pending" or item["run_at"] > self.now)
         self.state, self.is_live, self.version = "archived", False, self.version + 1
@@ -282,13 +282,13 @@ class Plan:
     def restore(self) -> None:
         """Restores the automation as paused."""
         if self.state != "archived":
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         self.state, self.version = "paused", self.version + 1
 
     def update(self, schedule: Schedule) -> None:
         """Replaces the schedule: skips stay on their dates, everything else is derived again."""
         if self.state == "archived":
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         if schedule == self.schedule:
             return
         self.tick()
@@ -318,7 +318,7 @@ class Plan:
         )
         if is_slot and nominal > self.slots_after and seen < slot_at <= self.now + FAR:
             return row(slot_at, nominal)
-        raise Refused("slot_at")
+        raise ExpectedRefusal("slot_at")
 
     def version_of(self, slot_at: datetime) -> int:
         """Returns the version that a caller would have read."""
@@ -327,14 +327,14 @@ class Plan:
     def _open(self, slot_at: datetime) -> Row:
         record = self.find(slot_at)
         if record["state"] != "pending" or self.closing_of(record) or self.state != "active":
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         return record
 
     def skip(self, slot_at: datetime) -> None:
         """Skips a slot as a person."""
         record = self._open(slot_at)
         if self.is_projected(slot_at):
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         self.rows[slot_at] = record
         record.update(state="skipped", reason=BY_MERCHANT, exempt=False, version=record["version"] + 1)
 
@@ -343,12 +343,12 @@ class Plan:
         record = self.find(slot_at)
         is_left_out = record["state"] == "pending" and self.closing_of(record) is not None
         if not (is_by_person(record) or is_left_out):
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         is_exempt = self.closing_at(record["run_at"]) is not None
         if record["run_at"] <= self.now or self.state != "active":
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         if is_exempt and (self.is_projected(slot_at) or not by_person):
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         self.rows[slot_at] = record
         record.update(state="pending", reason=None, exempt=is_exempt, version=record["version"] + 1)
 
@@ -356,13 +356,13 @@ class Plan:
         """Moves one slot as a person."""
         record = self._open(slot_at)
         if not self.now < run_at <= self.now + FAR:
-            raise Refused("run_at")
+            raise ExpectedRefusal("run_at")
         if run_at == record["run_at"]:
             return
         planned = [other for other in self.rows.values() if other["state"] == "pending"]
         planned += list(self.generated(run_at + DAY))
         if any(other["run_at"] == run_at and other["slot_at"] != slot_at for other in planned):
-            raise Refused("run_at")
+            raise ExpectedRefusal("run_at")
         is_exempt = self.is_exempt_at(record, run_at)
         self.rows[slot_at] = record
         moved_from, version = record["run_at"], record["version"] + 1
@@ -372,11 +372,11 @@ class Plan:
         """Moves a slot and every later one as a person."""
         record = self._open(slot_at)
         if record["run_at"] <= self.now:
-            raise Refused("wrong_state")
+            raise ExpectedRefusal("wrong_state")
         if self.schedule["cadence"] in ("hourly", "every_6_hours"):
-            raise Refused("scope")
+            raise ExpectedRefusal("scope")
         if not self.now < to <= self.now + FAR:
-            raise Refused("run_at")
+            raise ExpectedRefusal("run_at")
         chosen = record["nominal"]
         others = self._others(slot_at)
         around = [other["nominal"] for other in others]
@@ -384,11 +384,11 @@ class Plan:
             self.nominals(self.schedule, max(self.slots_after, chosen - 40 * DAY), chosen + 40 * DAY)
         )
         if any(to <= near < chosen or chosen < near <= to for near in around):
-            raise Refused("run_at")
+            raise ExpectedRefusal("run_at")
         generated = [other for other in self.generated(chosen + self.spread) if other["slot_at"] != slot_at]
         stays = [other for other in others if other["nominal"] < chosen] + generated
         if any(other["run_at"] == to and other["state"] == "pending" for other in stays):
-            raise Refused("run_at")
+            raise ExpectedRefusal("run_at")
         is_exempt = self.is_exempt_at(record, to)
         self.tick()
         self._carry_out(record, to, is_exempt)

@@ -40,7 +40,7 @@ class Deadlocked(AssertionError):
 
 
 @dataclass
-class HeldAt:
+class StatementBarrier:
     """Stops the first session before a statement until the others have ended or wait for its locks.
 
     `left` counts down to that statement: above 0 if it was never reached.
@@ -105,7 +105,7 @@ class SteppedTx:
 
 
 @dataclass
-class Stepped:
+class SteppedEngine:
     """A session's engine, whose commit waits for a turn as well."""
 
     engine: Engine
@@ -149,8 +149,8 @@ def two(world: World) -> tuple[tuple[Session, World], tuple[Session, World]]:
     """Returns the world as two sessions see it."""
     first, second = Session(), Session()
     return (
-        (first, replace(world, engine=Stepped(world.engine, first))),
-        (second, replace(world, engine=Stepped(world.engine, second))),
+        (first, replace(world, engine=SteppedEngine(world.engine, first))),
+        (second, replace(world, engine=SteppedEngine(world.engine, second))),
     )
 
 

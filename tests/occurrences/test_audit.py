@@ -22,7 +22,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import SecretRegister
 from tests.automations.world import BY_HAND, HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, Diary, short, utc
+from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, CalendarClient, short, utc
 from tests.occurrences.test_calendar import theirs_too
 
 LATE = timedelta(minutes=10)
@@ -95,7 +95,7 @@ async def days(world: World, automation: Automation, last: int) -> None:
 
 
 async def test_nothing_is_found_when_every_slot_has_its_record(
-    world: World, diary: Diary, auditor: Auditor
+    world: World, diary: CalendarClient, auditor: Auditor
 ) -> None:
     """Both counters stay 0 whatever a person edited. See docs/design/schedule.md#dispatch."""
     automation = await world.create()

@@ -18,7 +18,7 @@ from steward.model.refusals import ValidationFailed
 from steward.model.run import RunStatus
 from steward.occurrences.calendar import place_of
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World
-from tests.occurrences.diary import DAY, HOUR, LATER, Diary, fields, short, utc
+from tests.occurrences.diary import DAY, HOUR, LATER, CalendarClient, fields, short, utc
 
 PENDING, QUEUED, SKIPPED = OccurrenceState
 INSTANT = timedelta(milliseconds=1)
@@ -30,7 +30,7 @@ async def theirs_too(tx: Tx, *, world: World) -> Automation:
     return (await setup.create(tx, world.stranger, query, rules=world.rules)).automation
 
 
-async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, diary: Diary) -> None:
+async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, diary: CalendarClient) -> None:
     """By default the range is now to 14 days later. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     rows = await diary.rows()
@@ -50,7 +50,7 @@ async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, d
     assert (first.reason, first.run_id, first.run_status, first.moved_from) == (None, None, None, None)
 
 
-async def test_the_range_ends_before_its_end(world: World, diary: Diary) -> None:
+async def test_the_range_ends_before_its_end(world: World, diary: CalendarClient) -> None:
     """The range includes `from` and excludes `to`. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     moment = utc("05-02 08:00")
@@ -79,7 +79,7 @@ async def test_the_range_ends_before_its_end(world: World, diary: Diary) -> None
     ],
 )
 async def test_the_range_has_limits(
-    world: World, diary: Diary, since: timedelta, until: timedelta | None, wrong: list[str]
+    world: World, diary: CalendarClient, since: timedelta, until: timedelta | None, wrong: list[str]
 ) -> None:
     """The range is accepted at each limit and refused one past it. See docs/design/schedule.md#calendar."""
     query: dict[str, Any] = {"since": world.now + since}
@@ -93,7 +93,7 @@ async def test_the_range_has_limits(
     assert fields(refused.value) == wrong
 
 
-async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diary) -> None:
+async def test_foreign_and_unknown_filters_are_refused(world: World, diary: CalendarClient) -> None:
     """Another organization's id and an unknown id both give 422.
 
     See docs/design/api/calendar.md#coming-runs and docs/design/api/conventions.md#codes.
@@ -110,14 +110,16 @@ async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diar
     assert fields(refused.value) == ["integration_id"]
 
 
-async def test_another_organizations_rows_are_not_listed(world: World, diary: Diary) -> None:
+async def test_another_organizations_rows_are_not_listed(world: World, diary: CalendarClient) -> None:
     """Rows of another organization are not listed. See docs/design/api/conventions.md#scope."""
     await world.write(partial(theirs_too, world=world), world.stranger.org)
     assert await diary.rows() == []
     assert len((await diary.page(actor=world.stranger)).rows) == 14
 
 
-async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(world: World, diary: Diary) -> None:
+async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(
+    world: World, diary: CalendarClient
+) -> None:
     """Filters by automation_id and integration_id. See docs/design/api/calendar.md#coming-runs."""
     automation = await world.create()
     two = await world.create(integration_id=world.other_store)
@@ -128,7 +130,9 @@ async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(world: World
 
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
-async def test_only_active_automations_have_coming_rows(world: World, diary: Diary, turn: str) -> None:
+async def test_only_active_automations_have_coming_rows(
+    world: World, diary: CalendarClient, turn: str
+) -> None:
     """Paused, archived, draft and event-triggered automations have no coming rows.
 
     See docs/design/schedule.md#calendar.
@@ -144,7 +148,7 @@ async def test_only_active_automations_have_coming_rows(world: World, diary: Dia
     assert await diary.rows() == []
 
 
-async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: Diary) -> None:
+async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: CalendarClient) -> None:
     """Moved and skipped rows reappear when the automation is resumed.
 
     See docs/design/schedule.md#calendar.
@@ -161,7 +165,7 @@ async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: D
     ]
 
 
-async def test_past_rows_show_what_became_of_them(world: World, diary: Diary) -> None:
+async def test_past_rows_show_what_became_of_them(world: World, diary: CalendarClient) -> None:
     """Past rows have their run's status or the reason of the skip. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
@@ -179,7 +183,9 @@ async def test_past_rows_show_what_became_of_them(world: World, diary: Diary) ->
     assert again.run_status is RunStatus.SUCCEEDED
 
 
-async def test_past_rows_of_paused_automations_stay_and_of_archived_go(world: World, diary: Diary) -> None:
+async def test_past_rows_of_paused_automations_stay_and_of_archived_go(
+    world: World, diary: CalendarClient
+) -> None:
     """Past rows are listed unless the automation is archived. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
@@ -191,7 +197,7 @@ async def test_past_rows_of_paused_automations_stay_and_of_archived_go(world: Wo
     assert await diary.rows(automation, since=since) == []
 
 
-async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) -> None:
+async def test_the_calendar_is_narrowed_to_states(world: World, diary: CalendarClient) -> None:
     """Filters by a list of states. See docs/design/api/calendar.md#coming-runs."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
@@ -209,7 +215,7 @@ async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) ->
     assert await days() == ["05-01", "05-02", "05-03", "05-04"]
 
 
-async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: Diary) -> None:
+async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: CalendarClient) -> None:
     """A moved occurrence is listed at its new time only. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     await diary.move(automation, utc("05-02 08:00"), utc("05-20 12:30"))
@@ -231,7 +237,7 @@ async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: Diar
     ],
 )
 async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
-    world: World, diary: Diary, schedule: dict[str, Any], near: int
+    world: World, diary: CalendarClient, schedule: dict[str, Any], near: int
 ) -> None:
     """Slots beyond fourteen days or fifty are `projected`. See docs/design/schedule.md#calendar."""
     automation = await world.create(schedule=schedule)
@@ -242,7 +248,7 @@ async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
 
 
 async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
-    world: World, diary: Diary
+    world: World, diary: CalendarClient
 ) -> None:
     """After the clock was set back the fifty slots still start at the first one after set-up.
 
@@ -256,7 +262,9 @@ async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
     assert len(rows) > 50
 
 
-async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World, diary: Diary) -> None:
+async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(
+    world: World, diary: CalendarClient
+) -> None:
     """A slot exactly 14 days ahead is not projected; one past it is. See docs/design/schedule.md#calendar."""
     automation = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
     moment = world.now + 14 * DAY
@@ -266,7 +274,7 @@ async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World,
     assert row.is_projected
 
 
-async def test_an_edited_row_is_not_projected_however_far(world: World, diary: Diary) -> None:
+async def test_an_edited_row_is_not_projected_however_far(world: World, diary: CalendarClient) -> None:
     """A row that a person edited is never projected. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     slot_at = utc("07-20 08:00")
@@ -278,7 +286,9 @@ async def test_an_edited_row_is_not_projected_however_far(world: World, diary: D
     assert (row, row.version) == (edited.occurrence, 1)
 
 
-async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(world: World, diary: Diary) -> None:
+async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(
+    world: World, diary: CalendarClient
+) -> None:
     """Rows are ordered by `run_at`, `slot_at`, `automation_id`. See docs/design/schedule.md#calendar."""
     automations = [await world.create(name=f"Automation {number}") for number in range(5)]
     early = await world.create(schedule={"cadence": "daily", "run_at": "07:00"})
@@ -292,7 +302,7 @@ async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(world: Wo
     assert every == sorted(every)
 
 
-async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
+async def test_pages_give_every_row_once(world: World, diary: CalendarClient) -> None:
     """Pages list every row that exists throughout exactly once. See docs/design/api/conventions.md#paging."""
     automations = [await world.create(name=f"Automation {number}") for number in range(4)]
     hourly = await world.create(schedule=HOURLY)
@@ -313,7 +323,7 @@ async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
 
 
 async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
-    world: World, diary: Diary
+    world: World, diary: CalendarClient
 ) -> None:
     """A change between two pages neither repeats nor hides other rows.
 
@@ -330,7 +340,7 @@ async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
     assert own_values == [row.slot_at for row in await diary.rows(automation)]
 
 
-async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
+async def test_a_cursor_outlives_its_range(world: World, diary: CalendarClient) -> None:
     """A cursor still works when its `from` is more than 31 days old.
 
     See docs/design/api/conventions.md#paging.
@@ -346,7 +356,9 @@ async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
     assert {row.automation_id for row in rest.rows} == {automation.id}
 
 
-async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
+async def test_a_due_slot_is_still_pending_until_it_is_dispatched(
+    world: World, diary: CalendarClient
+) -> None:
     """A due slot is listed as pending until dispatch decides it. See docs/design/schedule.md#slot-rules."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
@@ -357,7 +369,7 @@ async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, 
     assert row.state is QUEUED
 
 
-async def test_a_week_across_a_clock_change(world: World, diary: Diary) -> None:
+async def test_a_week_across_a_clock_change(world: World, diary: CalendarClient) -> None:
     """In Berlin's autumn of 2026 02:30 occurs once, and every hour has its run.
 
     See docs/design/schedule.md#slot-rules.
@@ -377,7 +389,7 @@ async def test_a_week_across_a_clock_change(world: World, diary: Diary) -> None:
     assert [short(row.run_at) for row in spring] == ["03-27 01:30", "03-28 01:30", "03-29 00:30"]
 
 
-async def test_rows_carry_the_version_of_the_automation_as_it_is(world: World, diary: Diary) -> None:
+async def test_rows_carry_the_version_of_the_automation_as_it_is(world: World, diary: CalendarClient) -> None:
     """`automation_version` is raised by this_and_later, not by a move or a skip.
 
     See docs/design/schedule.md#calendar.

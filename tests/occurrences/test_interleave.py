@@ -15,7 +15,7 @@ from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import Refusal, StaleVersion, WrongState
 from tests.automations.world import World, make_world
 from tests.fake_clock import FakeClock
-from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, Diary, utc
+from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, CalendarClient, utc
 from tests.occurrences.stepping import stepped, two
 
 # `make soak` sets 1,000.
@@ -51,10 +51,10 @@ async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tup
         await world.clock.advance_to(slot_at)
         new = slot_at + 17 * MINUTE
         (session, moving), (other, dispatching) = two(world)
-        acts = [Diary(moving).move(automation, slot_at, new), dispatching.dispatch()]
+        acts = [CalendarClient(moving).move(automation, slot_at, new), dispatching.dispatch()]
         answer, decided = await stepped(Random(seed).choice, watcher, [session, other], acts)
         assert not isinstance(decided, BaseException), (seed, decided)
-        row, runs = await Diary(world).row(automation, slot_at), await world.runs(automation)
+        row, runs = await CalendarClient(world).row(automation, slot_at), await world.runs(automation)
         if isinstance(answer, Refusal):
             assert isinstance(answer, WrongState), seed
             assert (row.state, row.run_at, row.version, len(runs)) == (QUEUED, slot_at, 0, 1), seed
@@ -79,13 +79,13 @@ async def test_of_two_moves_one_wins_at_every_statement(watched: tuple[World, An
         automation = await world.create()
         (session, first), (other, second) = two(world)
         acts = [
-            Diary(first).move(automation, FIRST, FIRST + HOUR, THIS),
-            Diary(second).move(automation, FIRST, FIRST + 2 * HOUR, scope),
+            CalendarClient(first).move(automation, FIRST, FIRST + HOUR, THIS),
+            CalendarClient(second).move(automation, FIRST, FIRST + 2 * HOUR, scope),
         ]
         answers = await stepped(Random(seed).choice, watcher, [session, other], acts)
         [lost] = [answer for answer in answers if isinstance(answer, BaseException)]
         assert isinstance(lost, StaleVersion), (seed, lost)
-        row = await Diary(world).row(automation, FIRST)
+        row = await CalendarClient(world).row(automation, FIRST)
         winner = answers.index(lost) == 0
         won[winner] += 1
         assert (row.version, row.run_at) == (1, FIRST + HOUR + winner * HOUR), seed

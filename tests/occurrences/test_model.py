@@ -43,10 +43,10 @@ from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import SecretRegister
 from tests.automations.world import RULES, World, actor
-from tests.closed_periods.closing import WHOLE, Closer
+from tests.closed_periods.closing import WHOLE, PeriodEditor
 from tests.fake_clock import FakeClock
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, THIS, Diary
-from tests.occurrences.plan import Closing, Plan, Refused, Row
+from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, THIS, CalendarClient
+from tests.occurrences.plan import Closing, ExpectedRefusal, Plan, Row
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "8"))
 STEPS = 30
@@ -96,13 +96,13 @@ class Calendar(RuleBasedStateMachine):
 
     async def _make(self, schedule: dict[str, Any], zone: str, spread_max: int) -> Automation:
         owner = await actor(self.engine, self.clock.now(), f"Shop {next(numbers)}")
-        self.closer = Closer(self.engine, self.clock, owner)
+        self.closer = PeriodEditor(self.engine, self.clock, owner)
         self.periods: list[tuple[StoredPeriod, Closing]] = []
         none = IntegrationId(0)
         rules = replace(RULES, spread_max=spread_max)
         world = World(self.engine, self.clock, rules, owner, owner, none, none, none, none, none, [])
         world.store = await world.connect("woocommerce", "Corner")
-        self.world, self.diary = world, Diary(world)
+        self.world, self.diary = world, CalendarClient(world)
         return await world.create(schedule=schedule, timezone=zone)
 
     def run(self, work: Any) -> Any:
@@ -115,7 +115,7 @@ class Calendar(RuleBasedStateMachine):
         attempt = self.plan.copy()
         try:
             getattr(attempt, model)(*args)
-        except Refused as refused:
+        except ExpectedRefusal as refused:
             expected = refused.what
         else:
             self.plan = attempt
@@ -381,7 +381,7 @@ class Calendar(RuleBasedStateMachine):
         slot_at = self.pick(place)["slot_at"]
         try:
             self.plan.find(slot_at)
-        except Refused:
+        except ExpectedRefusal:
             return
         with pytest.raises(StaleVersion):
             self.run(self.diary.skip(self.current(), slot_at, version=self.plan.version_of(slot_at) + 1))

@@ -14,20 +14,20 @@ from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
 from tests.automations.world import HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, Diary, fields, short, utc
+from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, CalendarClient, fields, short, utc
 
 PENDING, QUEUED, SKIPPED = OccurrenceState
 WEEKLY = {"cadence": "weekly", "run_at": "08:00", "day_of_week": 1}
 INSTANT = timedelta(milliseconds=1)
 
 
-async def times(diary: Diary, automation: Automation, days: int = 10) -> list[str]:
+async def times(diary: CalendarClient, automation: Automation, days: int = 10) -> list[str]:
     """Returns the times of the coming days."""
     rows = await diary.rows(automation, until=diary.world.now + days * DAY, states=[PENDING])
     return [short(row.run_at) for row in rows]
 
 
-async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: Diary) -> None:
+async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: CalendarClient) -> None:
     """The chosen occurrence and every later one move. See docs/design/schedule.md#moving-this-and-later."""
     automation = await world.create()
     world.clock.tick(60)
@@ -79,7 +79,7 @@ async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: Di
 )
 async def test_the_schedule_changes_by_the_table(
     world: World,
-    diary: Diary,
+    diary: CalendarClient,
     schedule: dict[str, Any],
     slot_at: str,
     run_at: str,
@@ -95,7 +95,7 @@ async def test_the_schedule_changes_by_the_table(
 
 @pytest.mark.parametrize("schedule", [HOURLY, {"cadence": "every_6_hours"}])
 async def test_schedules_of_several_runs_a_day_are_refused(
-    world: World, diary: Diary, schedule: dict[str, str]
+    world: World, diary: CalendarClient, schedule: dict[str, str]
 ) -> None:
     """A schedule with several runs a day is refused with 422 on `scope`.
 
@@ -119,7 +119,7 @@ async def test_schedules_of_several_runs_a_day_are_refused(
     ],
 )
 async def test_the_new_time_lies_between_the_neighbours(
-    world: World, diary: Diary, run_at: str, is_right: bool
+    world: World, diary: CalendarClient, run_at: str, is_right: bool
 ) -> None:
     """The new time is a whole minute strictly between the neighbouring slots.
 
@@ -141,7 +141,7 @@ async def test_the_new_time_lies_between_the_neighbours(
     ("ahead", "is_right"), [(timedelta(0), False), (MINUTE, True), (366 * DAY, True), (367 * DAY, False)]
 )
 async def test_the_new_time_lies_within_366_days(
-    world: World, diary: Diary, ahead: timedelta, is_right: bool
+    world: World, diary: CalendarClient, ahead: timedelta, is_right: bool
 ) -> None:
     """The new time is at most 366 days ahead; a `once` has no neighbours.
 
@@ -157,7 +157,7 @@ async def test_the_new_time_lies_within_366_days(
     assert fields(refused.value) == ["run_at"]
 
 
-async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> None:
+async def test_a_time_that_has_passed_is_refused(world: World, diary: CalendarClient) -> None:
     """A past time is refused to the second. See docs/design/api/calendar.md#move.
 
     Interface statements: 4.2 rule 3.
@@ -172,7 +172,9 @@ async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> 
     ).occurrence.version == 1
 
 
-async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: World, diary: Diary) -> None:
+async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(
+    world: World, diary: CalendarClient
+) -> None:
     """The chosen occurrence runs exactly then, later ones with their spread.
 
     See docs/design/schedule.md#moving-this-and-later.
@@ -192,7 +194,7 @@ async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: Wor
     ]
 
 
-async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
+async def test_earlier_moves_and_skips_stay(world: World, diary: CalendarClient) -> None:
     """Earlier occurrences keep their times and skips. See docs/design/schedule.md#moving-this-and-later."""
     automation = await world.create()
     await diary.move(automation, utc("05-02 08:00"), utc("05-02 12:00"))
@@ -210,7 +212,9 @@ async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
     assert (await diary.unskip(automation, utc("05-03 08:00"))).occurrence.state is PENDING
 
 
-async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: World, diary: Diary) -> None:
+async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(
+    world: World, diary: CalendarClient
+) -> None:
     """Rows of the old schedule run and can be edited until the next update.
 
     See docs/design/schedule.md#calendar.
@@ -233,7 +237,7 @@ async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: Worl
     ]
 
 
-async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary: Diary) -> None:
+async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary: CalendarClient) -> None:
     """The skip of the k-th later slot moves to the k-th slot after the new time.
 
     See docs/design/schedule.md#moving-this-and-later.
@@ -254,7 +258,7 @@ async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary
     assert rows[3].moved_from is None
 
 
-async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary) -> None:
+async def test_a_second_move_starts_from_the_new_date(world: World, diary: CalendarClient) -> None:
     """A second move starts from the new date and time. See docs/design/schedule.md#moving-this-and-later."""
     automation = await world.create(schedule=WEEKLY)
     slot_at = utc("05-11 08:00")
@@ -270,7 +274,7 @@ async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary
     assert await times(diary, automation, 35) == ["05-04 08:00", "05-20 08:59", "05-27 08:59", "06-03 08:59"]
 
 
-async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, diary: Diary) -> None:
+async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, diary: CalendarClient) -> None:
     """An occurrence moved alone before counts by its slot.
 
     See docs/design/schedule.md#moving-this-and-later.
@@ -287,7 +291,9 @@ async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, dia
     ]  # fmt: skip
 
 
-async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World, diary: Diary) -> None:
+async def test_the_instant_of_an_earlier_run_that_stays_is_refused(
+    world: World, diary: CalendarClient
+) -> None:
     """The time of another pending occurrence that stays is refused.
 
     See docs/design/api/calendar.md#coming-runs.
@@ -302,7 +308,7 @@ async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World,
     assert edited.occurrence.run_at == utc("05-04 10:00")
 
 
-async def test_due_slots_are_decided_before_a_change(world: World, diary: Diary) -> None:
+async def test_due_slots_are_decided_before_a_change(world: World, diary: CalendarClient) -> None:
     """Every slot up to now is decided under its own schedule first.
 
     See docs/design/schedule.md#changes-decide-first.
@@ -319,7 +325,9 @@ async def test_due_slots_are_decided_before_a_change(world: World, diary: Diary)
     assert moved.automation.next_run_at == utc("05-04 10:00")
 
 
-async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: World, diary: Diary) -> None:
+async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(
+    world: World, diary: CalendarClient
+) -> None:
     """A due occurrence is decided first and then cannot be moved.
 
     See docs/design/schedule.md#moving-this-and-later.
@@ -333,7 +341,9 @@ async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: 
     assert len(await world.runs(automation)) == 1
 
 
-async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: World, diary: Diary) -> None:
+async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(
+    world: World, diary: CalendarClient
+) -> None:
     """An occurrence moved ahead can be chosen although its slot is past.
 
     See docs/design/schedule.md#moving-this-and-later.
@@ -347,7 +357,9 @@ async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: Wor
     assert await times(diary, automation, 3) == ["05-01 18:00", "05-02 18:00", "05-03 18:00"]
 
 
-async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: World, diary: Diary) -> None:
+async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(
+    world: World, diary: CalendarClient
+) -> None:
     """After a move to another day one schedule covers this and every later run.
 
     See docs/design/schedule.md#moving-this-and-later.
@@ -358,7 +370,7 @@ async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: Worl
     assert await times(diary, automation, 14) == ["05-04 08:00", "05-05 08:00", "05-11 08:00", "05-12 08:00"]
 
 
-async def test_every_planned_slot_is_decided_after_a_move(world: World, diary: Diary) -> None:
+async def test_every_planned_slot_is_decided_after_a_move(world: World, diary: CalendarClient) -> None:
     """Dispatch does what the calendar planned, slot by slot. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     await diary.skip(automation, utc("05-07 08:00"))
@@ -376,7 +388,7 @@ async def test_every_planned_slot_is_decided_after_a_move(world: World, diary: D
 
 @pytest.mark.parametrize("turn", [("pause", "resume"), ("archive", "restore", "resume")])
 async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
-    world: World, diary: Diary, turn: tuple[str, ...]
+    world: World, diary: CalendarClient, turn: tuple[str, ...]
 ) -> None:
     """Stored rows reappear once on resume; after the archive only the schedule counts.
 
@@ -392,7 +404,7 @@ async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
     assert await times(diary, automation, 5) == expected
 
 
-async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: Diary) -> None:
+async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: CalendarClient) -> None:
     """A time in the second pass of a fold is stored as its local time.
 
     See docs/design/schedule.md#moving-this-and-later.
@@ -411,7 +423,7 @@ async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: 
     ]
 
 
-async def test_the_history_shows_the_move_and_the_schedule(world: World, diary: Diary) -> None:
+async def test_the_history_shows_the_move_and_the_schedule(world: World, diary: CalendarClient) -> None:
     """The history lists the move and the new schedule. See docs/design/api/automations.md#history."""
     automation = await world.create()
     world.clock.tick(1)
@@ -421,7 +433,7 @@ async def test_the_history_shows_the_move_and_the_schedule(world: World, diary: 
     assert [edit.field for edit in entry.fields] == ["slot_at", "run_at", "schedule"]
 
 
-async def test_a_move_of_seconds_is_refused_but_for_one_run(world: World, diary: Diary) -> None:
+async def test_a_move_of_seconds_is_refused_but_for_one_run(world: World, diary: CalendarClient) -> None:
     """A time with seconds is refused except for a single occurrence.
 
     See docs/design/schedule.md#moving-this-and-later.

@@ -16,13 +16,13 @@ from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import NotFound, Refusal, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import RunStatus
 from tests.automations.world import BY_HAND, HOURLY, ON_ORDERS, World
-from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, THIS, Diary, fields, short, utc
+from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, THIS, CalendarClient, fields, short, utc
 
 SLOT = utc("05-02 08:00")
 INSTANT = timedelta(milliseconds=1)
 
 
-async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: Diary) -> None:
+async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: CalendarClient) -> None:
     """A move sets `moved_from` and raises the version of one row.
 
     See docs/design/schedule.md#moving-one-run and docs/design/api/calendar.md#states.
@@ -45,7 +45,7 @@ async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: Diar
     assert row in after
 
 
-async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, diary: Diary) -> None:
+async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, diary: CalendarClient) -> None:
     """`moved_from` is the time just before; moving back is a move as well.
 
     See docs/design/schedule.md#moving-one-run.
@@ -58,7 +58,7 @@ async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, d
     assert (back.run_at, back.moved_from, back.version) == (SLOT, SLOT + 2 * HOUR, 3)
 
 
-async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: Diary) -> None:
+async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: CalendarClient) -> None:
     """A move to the same time changes nothing, also for a projected row.
 
     See docs/design/schedule.md#moving-one-run.
@@ -71,14 +71,14 @@ async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: Diary)
     assert (await diary.move(automation, far, far)).occurrence.is_projected
 
 
-async def test_the_new_time_is_cut_to_whole_seconds(world: World, diary: Diary) -> None:
+async def test_the_new_time_is_cut_to_whole_seconds(world: World, diary: CalendarClient) -> None:
     """The new time is cut to whole seconds. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     moved = await diary.move(automation, SLOT, SLOT + HOUR + SECOND + 999 * INSTANT)
     assert moved.occurrence.run_at == SLOT + HOUR + SECOND
 
 
-async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
+async def test_next_run_at_follows_at_once(world: World, diary: CalendarClient) -> None:
     """`next_run_at` is updated in the same transaction. See docs/design/schedule.md#slot-rules."""
     automation = await world.create()
     first = utc("05-01 08:00")
@@ -93,7 +93,7 @@ async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
 
 
 @pytest.mark.parametrize("spread", [0, 9])
-async def test_a_moved_run_starts_exactly_then(world: World, diary: Diary, spread: int) -> None:
+async def test_a_moved_run_starts_exactly_then(world: World, diary: CalendarClient, spread: int) -> None:
     """A moved occurrence starts without spread. See docs/design/schedule.md#moving-one-run."""
     world.rules = replace(world.rules, spread_max=spread)
     automation = await world.create()
@@ -112,7 +112,9 @@ async def test_a_moved_run_starts_exactly_then(world: World, diary: Diary, sprea
     assert (row.version, row.run_id) == (1, run.id)
 
 
-async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World, diary: Diary) -> None:
+async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(
+    world: World, diary: CalendarClient
+) -> None:
     """An occurrence that ran before its slot does not run at it again.
 
     See docs/design/schedule.md#dispatch.
@@ -142,7 +144,7 @@ async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World
     ],
 )
 async def test_the_new_time_lies_within_366_days(
-    world: World, diary: Diary, run_at: timedelta, is_right: bool
+    world: World, diary: CalendarClient, run_at: timedelta, is_right: bool
 ) -> None:
     """The new time is in the next 366 days. See docs/design/schedule.md#moving-one-run.
 
@@ -158,7 +160,7 @@ async def test_the_new_time_lies_within_366_days(
     assert await world.rows(automation) == []
 
 
-async def test_the_instant_of_another_pending_run_is_refused(world: World, diary: Diary) -> None:
+async def test_the_instant_of_another_pending_run_is_refused(world: World, diary: CalendarClient) -> None:
     """The time of another pending occurrence is refused. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     following = SLOT + DAY
@@ -173,21 +175,21 @@ async def test_the_instant_of_another_pending_run_is_refused(world: World, diary
     assert (await diary.move(automation, SLOT, utc("05-03 12:00:01"), version=1)).occurrence.version == 2
 
 
-async def test_a_skipped_run_leaves_its_instant_free(world: World, diary: Diary) -> None:
+async def test_a_skipped_run_leaves_its_instant_free(world: World, diary: CalendarClient) -> None:
     """The time of a skipped occurrence is free. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     await diary.skip(automation, SLOT + DAY)
     assert (await diary.move(automation, SLOT, SLOT + DAY)).occurrence.run_at == SLOT + DAY
 
 
-async def test_another_automations_run_does_not_matter(world: World, diary: Diary) -> None:
+async def test_another_automations_run_does_not_matter(world: World, diary: CalendarClient) -> None:
     """Occurrences of another automation do not matter. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create()
     await world.create(schedule={"cadence": "daily", "run_at": "09:00"})
     assert (await diary.move(automation, SLOT, SLOT + HOUR)).occurrence.version == 1
 
 
-async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary) -> None:
+async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: CalendarClient) -> None:
     """An occurrence can be moved past others of its automation.
 
     See docs/design/schedule.md#moving-one-run.
@@ -199,7 +201,7 @@ async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary)
     assert short(rows[0].slot_at) == "05-05 08:00"
 
 
-async def test_hourly_runs_can_be_moved_alone(world: World, diary: Diary) -> None:
+async def test_hourly_runs_can_be_moved_alone(world: World, diary: CalendarClient) -> None:
     """A single hourly occurrence can be moved. See docs/design/api/calendar.md#move.
 
     Interface statements: 4.2 this_and_later, hourly.
@@ -209,7 +211,9 @@ async def test_hourly_runs_can_be_moved_alone(world: World, diary: Diary) -> Non
     assert moved.occurrence.version == 1
 
 
-async def test_stale_versions_come_first_and_name_the_current_one(world: World, diary: Diary) -> None:
+async def test_stale_versions_come_first_and_name_the_current_one(
+    world: World, diary: CalendarClient
+) -> None:
     """A stale version is refused before everything but 404 and the shape.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
@@ -225,7 +229,7 @@ async def test_stale_versions_come_first_and_name_the_current_one(world: World, 
 
 
 async def test_errors_for_a_stale_version_or_unknown_slot_name_no_occurrence(
-    world: World, diary: Diary
+    world: World, diary: CalendarClient
 ) -> None:
     """`data.occurrence` is null if the schedule no longer has the slot.
 
@@ -239,7 +243,9 @@ async def test_errors_for_a_stale_version_or_unknown_slot_name_no_occurrence(
 
 
 @pytest.mark.parametrize("version", [0, 3])
-async def test_a_slot_the_schedule_does_not_have_is_refused(world: World, diary: Diary, version: int) -> None:
+async def test_a_slot_the_schedule_does_not_have_is_refused(
+    world: World, diary: CalendarClient, version: int
+) -> None:
     """An unknown slot gives 422 on `slot_at`, whatever version was sent.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
@@ -251,7 +257,7 @@ async def test_a_slot_the_schedule_does_not_have_is_refused(world: World, diary:
         assert fields(refused.value) == ["slot_at"]
 
 
-async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: Diary) -> None:
+async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: CalendarClient) -> None:
     """A slot can be named up to 366 days ahead and not beyond.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
@@ -264,7 +270,7 @@ async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: Diary) 
     assert fields(refused.value) == ["slot_at"]
 
 
-async def test_automations_without_slots_have_none_to_move(world: World, diary: Diary) -> None:
+async def test_automations_without_slots_have_none_to_move(world: World, diary: CalendarClient) -> None:
     """Manual and event-triggered automations have no slot to move.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
@@ -278,7 +284,9 @@ async def test_automations_without_slots_have_none_to_move(world: World, diary: 
 
 
 @pytest.mark.parametrize("scope", [THIS, LATER])
-async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diary, scope: Any) -> None:
+async def test_queued_and_skipped_runs_cannot_be_moved(
+    world: World, diary: CalendarClient, scope: Any
+) -> None:
     """Queued and skipped occurrences are refused by state, not by version.
 
     See docs/design/api/calendar.md#move and docs/design/schedule.md#calendar.
@@ -298,7 +306,7 @@ async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diar
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
 async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
-    world: World, diary: Diary, turn: str
+    world: World, diary: CalendarClient, turn: str
 ) -> None:
     """An inactive automation refuses the move with 409 after the slot was found.
 
@@ -312,7 +320,7 @@ async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
     assert fields(refused.value) == ["slot_at"]
 
 
-async def test_another_organizations_automation_is_not_found(world: World, diary: Diary) -> None:
+async def test_another_organizations_automation_is_not_found(world: World, diary: CalendarClient) -> None:
     """Another organization's automation answers as an absent one.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
@@ -333,7 +341,7 @@ def _unknown(world: World) -> AutomationId:
     return AutomationId(new_id(world.now))
 
 
-async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> None:
+async def test_a_refused_move_changes_nothing(world: World, diary: CalendarClient) -> None:
     """A refused move changes nothing. See docs/design/schedule.md#order-of-checks-of-an-edit."""
     automation = await world.create()
     await diary.move(automation, SLOT, SLOT + HOUR)
@@ -355,7 +363,7 @@ async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> Non
     ) == before
 
 
-async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
+async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, diary: CalendarClient) -> None:
     """A move before dispatch wins, and dispatch has nothing to do.
 
     See docs/design/schedule.md#order-of-checks-of-an-edit.
@@ -372,7 +380,7 @@ async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, d
     assert len(await world.runs(automation)) == 1
 
 
-async def test_a_decided_slot_is_never_open_again(world: World, diary: Diary) -> None:
+async def test_a_decided_slot_is_never_open_again(world: World, diary: CalendarClient) -> None:
     """A decided slot stays decided when the clock is set back. See docs/design/schedule.md#dispatch."""
     automation = await world.create()
     await world.at("2026-05-01T08:00")
@@ -384,7 +392,7 @@ async def test_a_decided_slot_is_never_open_again(world: World, diary: Diary) ->
     assert len(await world.runs(automation)) == 1
 
 
-async def test_a_once_can_be_moved(world: World, diary: Diary) -> None:
+async def test_a_once_can_be_moved(world: World, diary: CalendarClient) -> None:
     """A `once` runs at its new time and then has no next run. See docs/design/schedule.md#moving-one-run."""
     automation = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
     moved = await diary.move(automation, utc("05-04 10:00"), utc("05-01 09:00"))
@@ -397,7 +405,7 @@ async def test_a_once_can_be_moved(world: World, diary: Diary) -> None:
     assert len(await world.runs(automation)) == 1
 
 
-async def test_the_history_says_who_moved_which_run(world: World, diary: Diary) -> None:
+async def test_the_history_says_who_moved_which_run(world: World, diary: CalendarClient) -> None:
     """The history lists the person and both times. See docs/design/api/automations.md#history."""
     automation = await world.create()
     world.clock.tick(1)

@@ -12,7 +12,7 @@ from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import Refusal, StaleVersion, WrongState
 from tests.automations.world import World
-from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, Diary, utc
+from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, CalendarClient, utc
 
 TRIES = int(os.environ.get("RACE_TRIES", "15"))
 FIRST = utc("05-01 08:00")
@@ -34,7 +34,7 @@ async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
 
 @pytest.mark.parametrize("scope", [THIS, LATER])
 async def test_of_two_moves_one_wins_and_the_other_is_stale(
-    world: World, diary: Diary, scope: object
+    world: World, diary: CalendarClient, scope: object
 ) -> None:
     """Of two moves one is stored and the other is stale. See docs/design/api/conventions.md#versions."""
     random = Random(1)
@@ -56,7 +56,7 @@ async def test_of_two_moves_one_wins_and_the_other_is_stale(
         await world.turn("archive", await world.read(automation))
 
 
-async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None:
+async def test_of_a_move_and_a_skip_one_wins(world: World, diary: CalendarClient) -> None:
     """Of a move and a skip one is stored. See docs/design/schedule.md#order-of-checks-of-an-edit."""
     random = Random(2)
     for _ in range(TRIES):
@@ -71,7 +71,7 @@ async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None
         await world.turn("archive", await world.read(automation))
 
 
-async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
+async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: CalendarClient) -> None:
     """A move and a dispatch exclude each other; no run is lost or started twice.
 
     See docs/design/schedule.md#dispatch.
@@ -101,7 +101,7 @@ async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -
     assert queued + moved == TRIES
 
 
-async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
+async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: CalendarClient) -> None:
     """A this-and-later move at the due instant leaves one record and one run per slot."""
     random, won = Random(6), set()
     for number in range(TRIES):
@@ -123,7 +123,7 @@ async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Di
     assert won
 
 
-async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary) -> None:
+async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: CalendarClient) -> None:
     """A this-and-later move and an update share the automation's version, so one is stale.
 
     See docs/design/api/conventions.md#versions.
@@ -147,7 +147,7 @@ async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary
         await world.turn("archive", after)
 
 
-async def test_edits_of_different_runs_do_not_disturb_each_other(world: World, diary: Diary) -> None:
+async def test_edits_of_different_runs_do_not_disturb_each_other(world: World, diary: CalendarClient) -> None:
     """Edits of different occurrences do not affect each other. See docs/design/schedule.md#calendar."""
     random = Random(5)
     for _ in range(TRIES):

@@ -11,14 +11,14 @@ from steward.database.automations import history
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound, StaleVersion, ValidationFailed, WrongState
 from tests.automations.world import BY_HAND, HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, MINUTE, Diary, fields, short, utc
+from tests.occurrences.diary import DAY, HOUR, MINUTE, CalendarClient, fields, short, utc
 
 SLOT = utc("05-02 08:00")
 INSTANT = timedelta(milliseconds=1)
 PENDING, QUEUED, SKIPPED = OccurrenceState
 
 
-async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
+async def test_a_skipped_run_does_not_start(world: World, diary: CalendarClient) -> None:
     """A skipped occurrence starts no run. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     edited = await diary.skip(automation, utc("05-01 08:00"))
@@ -34,7 +34,7 @@ async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
     assert rows[0].reason is SkipReason.BY_MERCHANT
 
 
-async def test_a_skip_is_withdrawn(world: World, diary: Diary) -> None:
+async def test_a_skip_is_withdrawn(world: World, diary: CalendarClient) -> None:
     """An occurrence whose skip was removed runs. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     first = utc("05-01 08:00")
@@ -48,7 +48,7 @@ async def test_a_skip_is_withdrawn(world: World, diary: Diary) -> None:
     assert [slot.state for slot in await world.rows(automation)] == [QUEUED]
 
 
-async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: Diary) -> None:
+async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: CalendarClient) -> None:
     """A moved occurrence that is skipped keeps its time. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     await diary.move(automation, SLOT, SLOT + HOUR)
@@ -67,7 +67,7 @@ async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: D
     ],
 )
 async def test_a_projected_run_cannot_be_skipped(
-    world: World, diary: Diary, schedule: object, last: str, past: str
+    world: World, diary: CalendarClient, schedule: object, last: str, past: str
 ) -> None:
     """The last occurrence that is not projected can be skipped, the next cannot.
 
@@ -79,7 +79,7 @@ async def test_a_projected_run_cannot_be_skipped(
     assert (await diary.skip(automation, utc(last))).occurrence.version == 1
 
 
-async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: Diary) -> None:
+async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: CalendarClient) -> None:
     """A moved occurrence is not projected and can be skipped. See docs/design/schedule.md#calendar."""
     automation = await world.create()
     far = utc("07-20 08:00")
@@ -87,7 +87,7 @@ async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: Diar
     assert (await diary.skip(automation, far, version=1)).occurrence.state is SKIPPED
 
 
-async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Diary) -> None:
+async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: CalendarClient) -> None:
     """Queued and skipped occurrences answer 409 `wrong_state`.
 
     See docs/design/schedule.md#skip-and-un-skip.
@@ -102,7 +102,7 @@ async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Di
         await diary.skip(automation, SLOT, version=1)
 
 
-async def test_only_a_persons_skip_is_withdrawn(world: World, diary: Diary) -> None:
+async def test_only_a_persons_skip_is_withdrawn(world: World, diary: CalendarClient) -> None:
     """Only a person's skip can be removed. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
     await world.at("2026-05-01T09:00")
@@ -116,7 +116,7 @@ async def test_only_a_persons_skip_is_withdrawn(world: World, diary: Diary) -> N
 
 @pytest.mark.parametrize(("before", "is_right"), [(INSTANT, True), (timedelta(0), False)])
 async def test_a_skip_whose_time_has_passed_stays(
-    world: World, diary: Diary, before: timedelta, is_right: bool
+    world: World, diary: CalendarClient, before: timedelta, is_right: bool
 ) -> None:
     """A skip cannot be removed from its `run_at` on. See docs/design/schedule.md#skip-and-un-skip."""
     automation = await world.create()
@@ -131,7 +131,7 @@ async def test_a_skip_whose_time_has_passed_stays(
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
 async def test_runs_of_automations_that_are_not_active_are_left_alone(
-    world: World, diary: Diary, turn: str
+    world: World, diary: CalendarClient, turn: str
 ) -> None:
     """An inactive automation refuses skips with wrong_state. See docs/design/api/calendar.md#coming-runs."""
     automation = await world.create()
@@ -144,7 +144,9 @@ async def test_runs_of_automations_that_are_not_active_are_left_alone(
             await diary.unskip(automation, SLOT)
 
 
-async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: World, diary: Diary) -> None:
+async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(
+    world: World, diary: CalendarClient
+) -> None:
     """Skip and unskip check slot and versions in the order of a move.
 
     See docs/design/schedule.md#skip-and-un-skip.
@@ -167,7 +169,7 @@ async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: Wor
         await diary.skip(by_hand, SLOT)
 
 
-async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, diary: Diary) -> None:
+async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, diary: CalendarClient) -> None:
     """`next_run_at` is null while the only occurrence is skipped. See docs/design/schedule.md#slot-rules."""
     automation = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
     slot_at = utc("05-04 10:00")
@@ -176,7 +178,7 @@ async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, di
     assert (await diary.unskip(automation, slot_at)).automation.next_run_at == slot_at
 
 
-async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, diary: Diary) -> None:
+async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, diary: CalendarClient) -> None:
     """Skips stay on their dates when the schedule's time changes; moves are dropped.
 
     See docs/design/schedule.md#calendar.
@@ -195,7 +197,7 @@ async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, dia
     assert (await diary.unskip(automation, utc("05-04 07:30"))).occurrence.version == 2
 
 
-async def test_the_history_says_who_skipped_which_run(world: World, diary: Diary) -> None:
+async def test_the_history_says_who_skipped_which_run(world: World, diary: CalendarClient) -> None:
     """The history lists who skipped and unskipped. See docs/design/api/automations.md#history."""
     automation = await world.create()
     world.clock.tick(1)

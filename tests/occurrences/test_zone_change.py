@@ -14,7 +14,7 @@ from steward.model.occurrence import OccurrenceState
 from steward.occurrences import zone_change
 from steward.scheduling import zones
 from tests.automations.world import HOURLY, World
-from tests.occurrences.diary import DAY, HOUR, LATER, Diary, short, utc
+from tests.occurrences.diary import DAY, HOUR, LATER, CalendarClient, short, utc
 from tests.occurrences.test_audit import Auditor
 
 PENDING, QUEUED, SKIPPED = OccurrenceState
@@ -37,7 +37,7 @@ async def berlin(world: World, **fields: object) -> Automation:
 
 @pytest.mark.parametrize(("like", "hour"), [("Europe/Kyiv", "09"), ("Europe/Lisbon", "11")])
 async def test_unedited_slots_follow_in_both_directions(
-    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch, like: str, hour: str
+    world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch, like: str, hour: str
 ) -> None:
     """Unedited slots follow the zone, with one run for each date. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
@@ -66,7 +66,7 @@ async def test_unedited_slots_follow_in_both_directions(
 
 
 async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
-    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+    world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A skip moves to the new slot of its date. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
@@ -83,7 +83,7 @@ async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
 
 
 async def test_a_moved_run_keeps_its_instant_and_runs_once(
-    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+    world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A moved occurrence keeps its instant and stands for the new slot. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
@@ -99,7 +99,7 @@ async def test_a_moved_run_keeps_its_instant_and_runs_once(
 
 
 async def test_rows_of_this_and_later_follow_without_a_double(
-    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+    world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows kept from the old schedule follow; the chosen one keeps its instant.
 
@@ -116,7 +116,7 @@ async def test_rows_of_this_and_later_follow_without_a_double(
 
 
 async def test_following_twice_changes_nothing_more(
-    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+    world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start with equal rules changes nothing. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
@@ -136,7 +136,7 @@ async def test_following_twice_changes_nothing_more(
 
 
 async def test_paused_automations_follow_too(
-    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+    world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The skips of a paused automation follow as well. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)

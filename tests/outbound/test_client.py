@@ -55,7 +55,7 @@ class Shop:
         return httpx.Response(response.status_code, headers=response.headers, stream=raw)
 
 
-class Bench:
+class ShopClient:
     """A client over a Shop."""
 
     def __init__(
@@ -123,7 +123,7 @@ def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:
 
 async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key(clock: FakeClock) -> None:
     """See docs/design/connectors.md#test-mode and docs/design/connectors.md#addresses."""
-    bench = Bench(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
+    bench = ShopClient(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
     await bench.reading().get("/a b/x", {"sku": "A,B & C", "page": "1"})
     await bench.reading().head("/a")
     get, head = bench.shop.requests
@@ -138,7 +138,7 @@ async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key
 @pytest.mark.parametrize("path", ["x", "//evil.example/x", "/a/../b", "/a?x=1", "/a#b", "/a\\b", "", "/./a"])
 async def test_a_path_cannot_leave_the_connection(clock: FakeClock, path: str) -> None:
     """See docs/design/connectors.md#hosts-and-secrets."""
-    bench = Bench(clock)
+    bench = ShopClient(clock)
     with pytest.raises(CallRefused):
         await bench.reading().get(path)
     assert bench.shop.requests == []
@@ -153,7 +153,7 @@ async def test_a_read_is_tried_three_times_with_one_and_four_seconds_between(
     clock: FakeClock, failure: Any
 ) -> None:
     """See docs/design/connectors.md#retries."""
-    bench = Bench(clock, failure, failure, httpx.Response(200, json={"ok": 1}))
+    bench = ShopClient(clock, failure, failure, httpx.Response(200, json={"ok": 1}))
     begun = clock.monotonic()
     task = asyncio.create_task(bench.reading().get("/x"))
     await clock.advance(0.9)
@@ -167,21 +167,21 @@ async def test_a_read_is_tried_three_times_with_one_and_four_seconds_between(
 
 async def test_a_read_is_not_tried_a_fourth_time(clock: FakeClock) -> None:
     """Up to 3 tries. See docs/design/connectors.md#retries."""
-    bench = Bench(clock, httpx.ReadTimeout("x"))
+    bench = ShopClient(clock, httpx.ReadTimeout("x"))
     with pytest.raises(PlatformUnavailable):
         await bench.waited(bench.reading().get("/x"))
     assert len(bench.shop.requests) == 3
-    limited = Bench(clock, httpx.Response(429, headers={"retry-after": "3"}))
+    limited = ShopClient(clock, httpx.Response(429, headers={"retry-after": "3"}))
     with pytest.raises(Throttled):
         await limited.waited(limited.reading().get("/x"))
-    maintained = Bench(clock, httpx.Response(503))
+    maintained = ShopClient(clock, httpx.Response(503))
     assert (await maintained.waited(maintained.reading().get("/x"))).status == 503
 
 
 @pytest.mark.parametrize(("named", "tries"), [("60", 3), ("61", 1)])
 async def test_a_named_wait_is_kept_up_to_a_minute(clock: FakeClock, named: str, tries: int) -> None:
     """Retry-After up to 60 s in the step. See docs/design/connectors.md#retries."""
-    bench = Bench(clock, httpx.Response(429, headers={"retry-after": named}))
+    bench = ShopClient(clock, httpx.Response(429, headers={"retry-after": named}))
     with pytest.raises(Throttled) as told:
         await bench.waited(bench.reading().get("/x"))
     assert told.value.wait_s == int(named)
@@ -191,7 +191,7 @@ async def test_a_named_wait_is_kept_up_to_a_minute(clock: FakeClock, named: str,
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 501])
 async def test_other_answers_are_not_asked_for_again(clock: FakeClock, status: int) -> None:
     """See docs/design/connectors.md#retries."""
-    bench = Bench(clock, httpx.Response(status))
+    bench = ShopClient(clock, httpx.Response(status))
     assert (await bench.reading().get("/x")).status == status
     assert len(bench.shop.requests) == 1
 
@@ -204,11 +204,11 @@ def moved(to: str, status: int = 302) -> httpx.Response:
 async def test_reads_follow_three_redirects_of_the_same_host(clock: FakeClock) -> None:
     """See docs/design/connectors.md#redirects."""
     chain = [moved("/b"), moved("https://shop.example/c", 307), moved("d"), httpx.Response(200)]
-    bench = Bench(clock, *chain)
+    bench = ShopClient(clock, *chain)
     assert (await bench.reading().get("/a")).ok
     assert [request.url.path for request in bench.shop.requests] == ["/a", "/b", "/c", "/d"]
     with pytest.raises(WrongAddress):
-        await Bench(clock, moved("/again")).reading().get("/a")
+        await ShopClient(clock, moved("/again")).reading().get("/a")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_reads_follow_three_redirects_of_the_same_host(clock: FakeClock) -
 )  # fmt: skip
 async def test_a_redirect_elsewhere_is_never_followed(clock: FakeClock, to: str) -> None:
     """See docs/design/connectors.md#redirects."""
-    bench = Bench(clock, moved(to), httpx.Response(200))
+    bench = ShopClient(clock, moved(to), httpx.Response(200))
     with pytest.raises(WrongAddress):
         await bench.reading().get("/a")
     assert len(bench.shop.requests) == 1
@@ -227,17 +227,17 @@ async def test_a_redirect_elsewhere_is_never_followed(clock: FakeClock, to: str)
 async def test_a_secret_address_and_a_write_follow_no_redirect(clock: FakeClock) -> None:
     """See docs/design/connectors.md#redirects."""
     secret = SecretUrl(Secret("https://shop.example/hook?sig=abcdefgh"))
-    bench = Bench(clock, moved("/b"), httpx.Response(200), proof=secret)
+    bench = ShopClient(clock, moved("/b"), httpx.Response(200), proof=secret)
     with pytest.raises(WrongAddress):
         await bench.reading().get("")
-    writing = Bench(clock, moved("/b"), httpx.Response(200))
+    writing = ShopClient(clock, moved("/b"), httpx.Response(200))
     assert (await write(writing.writing())).status == 302
     assert [len(each_bench.shop.requests) for each_bench in (bench, writing)] == [1, 1]
 
 
 async def test_a_write_carries_the_key_of_its_effects(clock: FakeClock) -> None:
     """See docs/design/fake-platforms.md#control and docs/design/writes.md#keys."""
-    bench = Bench(clock)
+    bench = ShopClient(clock)
     await write(bench.writing(), *KEYS)
     assert bench.shop.requests[0].headers["idempotency-key"] == batch_key(KEYS)
     await write(bench.writing(), KEYS[0])
@@ -256,7 +256,7 @@ async def test_a_write_carries_the_key_of_its_effects(clock: FakeClock) -> None:
 )
 async def test_a_write_without_its_named_effect_is_refused(clock: FakeClock, changed: dict[str, Any]) -> None:
     """See docs/design/connectors.md#test-mode."""
-    bench = Bench(clock)
+    bench = ShopClient(clock)
     with pytest.raises(NotSent) as refused:
         await write(bench.writing(), **changed)
     assert isinstance(refused.value.cause, CallRefused)
@@ -265,7 +265,7 @@ async def test_a_write_without_its_named_effect_is_refused(clock: FakeClock, cha
 
 async def test_a_write_to_another_connection_is_refused(clock: FakeClock) -> None:
     """See docs/design/connectors.md#test-mode."""
-    bench = Bench(clock)
+    bench = ShopClient(clock)
     with pytest.raises(NotSent):
         await write(bench.writing(effects={KEYS[0]: IntegrationId(12)}))
     assert bench.shop.requests == []
@@ -273,7 +273,7 @@ async def test_a_write_to_another_connection_is_refused(clock: FakeClock) -> Non
 
 async def test_a_write_after_the_confirmed_end_of_the_lease_is_refused(clock: FakeClock) -> None:
     """The lease is asked at the moment of sending. See docs/design/connectors.md#test-mode."""
-    bench = Bench(clock)
+    bench = ShopClient(clock)
     end = [clock.now() + timedelta(milliseconds=1)]
     client = bench.writing(confirmed_until=lambda: end[0])
     await write(client, KEYS[0])
@@ -285,7 +285,7 @@ async def test_a_write_after_the_confirmed_end_of_the_lease_is_refused(clock: Fa
 
 async def test_a_write_five_seconds_after_its_intent_is_sent_and_later_is_not(clock: FakeClock) -> None:
     """See docs/design/writes.md#protocol-of-one-write."""
-    bench = Bench(clock)
+    bench = ShopClient(clock)
     first, second = bench.writing(), bench.writing()
     clock.tick(5)
     await write(first)
@@ -297,7 +297,7 @@ async def test_a_write_five_seconds_after_its_intent_is_sent_and_later_is_not(cl
 
 async def test_an_effect_is_sent_once_by_a_client(clock: FakeClock) -> None:
     """A write is never repeated, at any layer. See docs/design/connectors.md#retries."""
-    bench = Bench(clock, httpx.ReadError("reset"))
+    bench = ShopClient(clock, httpx.ReadError("reset"))
     client = bench.writing()
     with pytest.raises(OutcomeUnknown):
         await write(client)
@@ -320,7 +320,7 @@ async def test_an_effect_is_sent_once_by_a_client(clock: FakeClock) -> None:
 )  # fmt: skip
 async def test_a_failed_write_arrives_at_most_once(clock: FakeClock, failure: Any, kind: type) -> None:
     """Reading the answer; each arrived once at most. See docs/design/writes.md#protocol-of-one-write."""
-    bench = Bench(clock, failure)
+    bench = ShopClient(clock, failure)
     with pytest.raises(kind) as told:
         await write(bench.writing())
     assert len(bench.shop.requests) == 1
@@ -331,18 +331,18 @@ async def test_a_failed_write_arrives_at_most_once(clock: FakeClock, failure: An
 @pytest.mark.parametrize("status", [200, 201, 400, 401, 404, 413, 500, 503])
 async def test_other_answers_to_a_write_are_handed_on(clock: FakeClock, status: int) -> None:
     """Their meaning is the connector's. See docs/design/connectors.md#errors."""
-    bench = Bench(clock, httpx.Response(status))
+    bench = ShopClient(clock, httpx.Response(status))
     assert (await write(bench.writing())).status == status
     assert len(bench.shop.requests) == 1
 
 
 async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(clock: FakeClock) -> None:
     """See docs/design/connectors.md#limits."""
-    bench = Bench(clock)
+    bench = ShopClient(clock)
     with pytest.raises(NotSent):
         await bench.writing().send("POST", "/x", "x" * REQUEST_BYTES, effect_keys=KEYS[:1], key=KEYS[0])
     await bench.writing().send("POST", "/x", "x" * (REQUEST_BYTES - 2), effect_keys=KEYS[:1], key=KEYS[0])
-    wide = Bench(clock, httpx.Response(200, headers={"x-wide": "x" * 65_536}))
+    wide = ShopClient(clock, httpx.Response(200, headers={"x-wide": "x" * 65_536}))
     with pytest.raises(UnusableResponse):
         await wide.reading().get("/x")
 
@@ -350,12 +350,12 @@ async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(
 async def test_only_writes_are_written(clock: FakeClock) -> None:
     """See docs/design/connectors.md#test-mode."""
     with pytest.raises(NotSent):
-        await Bench(clock).writing().send("GET", "/x", {}, effect_keys=KEYS[:1], key=KEYS[0])
+        await ShopClient(clock).writing().send("GET", "/x", {}, effect_keys=KEYS[:1], key=KEYS[0])
 
 
 async def test_a_check_can_be_made_without_the_secret(clock: FakeClock) -> None:
     """The site's index needs no key. See docs/design/connectors.md#woocommerce."""
-    bench = Bench(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
+    bench = ShopClient(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
     await bench.upkeep().get_bare("/wp-json/")
     await bench.upkeep().send("POST", "/x", {})
     bare, sent = bench.shop.requests
@@ -367,7 +367,7 @@ async def test_a_secret_in_an_answer_or_error_never_reaches_a_line_or_a_text(clo
     """Canaries. See docs/design/connectors.md#redaction and docs/design/connectors.md#tests."""
     key, word = Secret("ck_canary_1234567890"), Secret("cs_canary_0987654321")
     echo = f"no: {key.reveal()} {word.reveal()}"
-    bench = Bench(clock, httpx.Response(404, text=echo), proof=Basic(key, word))
+    bench = ShopClient(clock, httpx.Response(404, text=echo), proof=Basic(key, word))
     answer = await bench.reading().get("/x", {"q": word.reveal()})
     assert answer.quote(answer.body.decode()) == "no: [redacted] [redacted]"
     assert not any("canary" in line for line in bench.lines)
@@ -378,12 +378,12 @@ def test_a_connection_to_an_address_is_refused_when_it_is_opened(clock: FakeCloc
     """See docs/design/connectors.md#addresses."""
     for base in ("https://2130706433/", "http://shop.example", "https://[::1]/"):
         with pytest.raises(CallRefused):
-            Bench(clock, base=base).reading()
+            ShopClient(clock, base=base).reading()
 
 
 async def test_a_secret_address_on_another_host_than_its_link_is_refused(clock: FakeClock) -> None:
     """A secret goes to its connection's host alone. See docs/design/connectors.md#hosts-and-secrets."""
-    bench = Bench(clock, proof=SecretUrl(Secret("https://evil.example/hook?sig=abcdefgh")))
+    bench = ShopClient(clock, proof=SecretUrl(Secret("https://evil.example/hook?sig=abcdefgh")))
     with pytest.raises(CallRefused):
         await bench.reading().get("")
     assert bench.shop.requests == []

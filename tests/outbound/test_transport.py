@@ -256,7 +256,7 @@ async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
         assert len(response.heads) == 1
 
 
-class Late:
+class LateServer:
     """Answers after a pause, in one piece, or is silent before the first byte or in the midst of the body."""
 
     def __init__(self, pause: float, *, silent_after: int | None) -> None:
@@ -282,7 +282,7 @@ async def test_the_first_byte_may_take_longer_than_the_next_ones(
     pause: float, silent_after: int | None, first_byte: float, comes: bool
 ) -> None:
     """The wait for an account that works on its answer is no silence in the middle of one."""
-    late = Late(pause, silent_after=silent_after)
+    late = LateServer(pause, silent_after=silent_after)
     async with listening(late) as port:
         times = replace(PATIENT, first_byte_s=first_byte, between_bytes_s=0.3)
         client, link = outbound(port, Names("127.0.0.1"), times=times)

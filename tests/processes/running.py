@@ -77,7 +77,7 @@ async def run_forked(*words: str, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 @dataclass
-class Running:
+class RunningProcess:
     """Holds a process that is ready, and the facts that it printed."""
 
     child: asyncio.subprocess.Process | ForkedChild
@@ -105,7 +105,7 @@ async def start(
     before: Sequence[str] = (),
     program: Sequence[str] = _STEWARD,
     folder: Path | None = None,
-) -> Running:
+) -> RunningProcess:
     """Starts `program` in `folder`, through the command `before`, and waits until it is ready."""
     child = await asyncio.create_subprocess_exec(
         *(*before, *program),
@@ -119,10 +119,10 @@ async def start(
     assert child.stdout is not None
     line = await asyncio.wait_for(child.stdout.readline(), LONGEST)
     assert line, f"steward {' '.join(words)} ended before it was ready"
-    return Running(child, json.loads(line))
+    return RunningProcess(child, json.loads(line))
 
 
-async def start_forked(*words: str, env: Mapping[str, str], death: DeathAt | None = None) -> Running:
+async def start_forked(*words: str, env: Mapping[str, str], death: DeathAt | None = None) -> RunningProcess:
     """Starts a command of the service like `start`, from a process that has imported the service.
 
     What the system loads into a process when it executes a program needs a program.
@@ -130,7 +130,7 @@ async def start_forked(*words: str, env: Mapping[str, str], death: DeathAt | Non
     if "LD_PRELOAD" in env:
         return await start(*words, env=env)
     child, line = await fork(*words, env=env, death=death)
-    return Running(child, json.loads(line))
+    return RunningProcess(child, json.loads(line))
 
 
 @dataclass
@@ -138,8 +138,8 @@ class Site:
     """Holds an organization with a connected shop, served by real processes."""
 
     env: dict[str, str]
-    sandbox: Running
-    service: Running
+    sandbox: RunningProcess
+    service: RunningProcess
     web: httpx.AsyncClient
     world: httpx.AsyncClient
     line: Proxy  # between the service and the store
@@ -247,7 +247,7 @@ async def open_site(
 
 
 @contextlib.asynccontextmanager
-async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIterator[Site]:
+async def _served(env: dict[str, str], sandbox: RunningProcess, line: Proxy) -> AsyncIterator[Site]:
     await add_organization(env, "Test Shop", "owner")
     env["STEWARD_LISTEN"] = f"127.0.0.1:{free_port()}"
     env["STEWARD_BASE_URL"] = f"http://{env['STEWARD_LISTEN']}"

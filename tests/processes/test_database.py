@@ -92,7 +92,7 @@ class Load:
 
 
 @dataclass
-class Scene:
+class DisconnectedShop:
     """Holds a served shop whose line to the database tests can cut."""
 
     site: Site
@@ -100,7 +100,7 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def serving(primary: Server, folder: Path) -> AsyncIterator[Scene]:
+async def serving(primary: Server, folder: Path) -> AsyncIterator[DisconnectedShop]:
     """Starts real processes whose line to the database goes through a proxy."""
     maintenance = await asyncpg.connect(primary.url("postgres"))
     await maintenance.execute("CREATE DATABASE steward")
@@ -108,11 +108,11 @@ async def serving(primary: Server, folder: Path) -> AsyncIterator[Scene]:
     async with line_to("127.0.0.1", primary.port) as line:
         url = replace(primary, port=line.listen_port).url("steward")
         async with open_site(url, folder) as site:
-            yield Scene(site, line)
+            yield DisconnectedShop(site, line)
 
 
 @pytest.fixture(scope="module")
-async def scene(primary: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def scene(primary: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DisconnectedShop]:
     """Provides the scene for every test but the fail-over, which leaves no server to come back to."""
     async with serving(primary, tmp_path_factory.mktemp("data")) as opened:
         yield opened
@@ -146,7 +146,7 @@ async def applying(site: Site) -> tuple[str, list[dict[str, Any]], int]:
 
 
 async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
-    primary: Server, scene: Scene
+    primary: Server, scene: DisconnectedShop
 ) -> None:
     """Answers 503 with Retry-After and never 500, loses nothing acknowledged, and is back within 15 s.
 
@@ -163,7 +163,7 @@ async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
         assert load.refused
 
 
-async def test_a_silent_network_to_the_database_loses_nothing(scene: Scene) -> None:
+async def test_a_silent_network_to_the_database_loses_nothing(scene: DisconnectedShop) -> None:
     """Begins no write while the line is silent for longer than the lease, and then finishes the run.
 
     See docs/design/runs.md#workers-and-leases.
@@ -193,7 +193,7 @@ async def test_a_fail_over_to_a_synchronous_standby_loses_nothing(tmp_path: Path
         postgres.remove(standby, primary)
 
 
-async def _fails_over(scene: Scene, primary: Server, standby: Server) -> None:
+async def _fails_over(scene: DisconnectedShop, primary: Server, standby: Server) -> None:
     maintenance: Any = await asyncpg.connect(primary.url("postgres"))
     await maintenance.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
     await maintenance.execute("SELECT pg_reload_conf()")

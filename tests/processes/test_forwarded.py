@@ -36,7 +36,7 @@ async def served(database_url: str, folder: Path) -> AsyncIterator[str]:
         await serving.stop()
 
 
-class From:
+class LocalAddress:
     """Makes calls from one address of this machine."""
 
     def __init__(self, url: str, peer: str) -> None:
@@ -75,26 +75,33 @@ async def test_limits_and_sessions_know_the_client_behind_trusted_proxies(
     spent = [422] * LIMIT + [429]
     async with served(sqlite_url, tmp_path) as url:
         # Each client behind the proxy has its own limit, whatever addresses it claims.
-        assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For="9.9.9.{}, 198.51.100.1") == spent
-        assert await From(url, PROXY).tries(1, X_Forwarded_For="198.51.100.1") == [429]
-        assert await From(url, SECOND_PROXY).tries(1, X_Forwarded_For="198.51.100.1, 127.0.0.2") == [429]
-        assert await From(url, PROXY).tries(1, X_Forwarded_For="198.51.100.2") == [422]
+        assert (
+            await LocalAddress(url, PROXY).tries(LIMIT + 1, X_Forwarded_For="9.9.9.{}, 198.51.100.1") == spent
+        )
+        assert await LocalAddress(url, PROXY).tries(1, X_Forwarded_For="198.51.100.1") == [429]
+        assert await LocalAddress(url, SECOND_PROXY).tries(1, X_Forwarded_For="198.51.100.1, 127.0.0.2") == [
+            429
+        ]
+        assert await LocalAddress(url, PROXY).tries(1, X_Forwarded_For="198.51.100.2") == [422]
         # A peer that is not a trusted proxy counts by its own address, whatever it sends.
-        assert await From(url, STRANGER).tries(LIMIT + 1, X_Forwarded_For="198.51.101.{}") == spent
-        assert await From(url, STRANGER).tries(1, X_Forwarded_For="127.0.0.2") == [429]
+        assert await LocalAddress(url, STRANGER).tries(LIMIT + 1, X_Forwarded_For="198.51.101.{}") == spent
+        assert await LocalAddress(url, STRANGER).tries(1, X_Forwarded_For="127.0.0.2") == [429]
         # No other header is read, not even from a proxy.
         others = {
             "Forwarded": "for=198.51.102.{}",
             "X_Real_IP": "198.51.103.{}",
             "Client_IP": "1.1.1.{}",
         }
-        assert await From(url, PROXY).tries(LIMIT + 1, **others) == spent
+        assert await LocalAddress(url, PROXY).tries(LIMIT + 1, **others) == spent
         # One network of IPv6 counts as one client.
         address = "2001:db8:1:2:{}::1"
-        assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For=address) == spent
-        assert await From(url, PROXY).tries(1, X_Forwarded_For="2001:db8:1:3::1") == [422]
-        assert await From(url, PROXY).signs_in(X_Forwarded_For="9.9.9.9, 198.51.100.7") == 200
-        assert await From(url, NEAR).signs_in(X_Forwarded_For="198.51.100.8", Forwarded="for=1.1.1.1") == 200
+        assert await LocalAddress(url, PROXY).tries(LIMIT + 1, X_Forwarded_For=address) == spent
+        assert await LocalAddress(url, PROXY).tries(1, X_Forwarded_For="2001:db8:1:3::1") == [422]
+        assert await LocalAddress(url, PROXY).signs_in(X_Forwarded_For="9.9.9.9, 198.51.100.7") == 200
+        assert (
+            await LocalAddress(url, NEAR).signs_in(X_Forwarded_For="198.51.100.8", Forwarded="for=1.1.1.1")
+            == 200
+        )
     assert await asyncio.to_thread(_addresses, sqlite_url) == {"198.51.100.7", NEAR}
 
 

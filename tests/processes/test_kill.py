@@ -12,7 +12,7 @@ import pytest
 
 from tests.databases import Clones, copy_migrated_sqlite
 from tests.processes.judging import assert_written_once, hiding, more_products, slow_writes, written_parts
-from tests.processes.running import CLOCK, Running, Site, eventually, open_site, start_forked
+from tests.processes.running import CLOCK, RunningProcess, Site, eventually, open_site, start_forked
 
 # `make soak` sets more, and another seed for each round.
 KILLS = int(os.environ.get("KILLS", "2"))
@@ -84,7 +84,7 @@ async def _one_has(database: Any, run: str) -> int:
     return 0 if name is None else int(name.split("|")[1])
 
 
-async def _kill_who_has(site: Site, url: str, spare: list[Running], run: str) -> float | None:
+async def _kill_who_has(site: Site, url: str, spare: list[RunningProcess], run: str) -> float | None:
     """Kills the process that has the run, and returns the seconds until its lease is over.
 
     Returns None if no process had it.

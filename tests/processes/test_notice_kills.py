@@ -34,7 +34,7 @@ from tests.processes.ports import free_port
 from tests.processes.running import (
     CLOCK,
     PASSWORD,
-    Running,
+    RunningProcess,
     add_organization,
     eventually,
     start_forked,
@@ -65,14 +65,14 @@ def site_url(request: pytest.FixtureRequest, session_folder: Path, tmp_path: Pat
 
 
 @dataclass
-class Mailed:
+class MailingSite:
     """Holds a served organization of two owners, the acknowledged facts, and what their mail server got."""
 
     env: Mapping[str, str]
     web: httpx.AsyncClient
     script: MailScript
     engine: Engine
-    service: Running
+    service: RunningProcess
     csrf: dict[str, str] = field(default_factory=dict)
     answered_facts: set[str] = field(default_factory=set)
     content: dict[str, bytes] = field(default_factory=dict)  # of each message's first mail
@@ -97,7 +97,7 @@ class Mailed:
 
 
 @pytest.fixture
-async def mailed(site_url: str, tmp_path: Path) -> AsyncIterator[Mailed]:
+async def mailed(site_url: str, tmp_path: Path) -> AsyncIterator[MailingSite]:
     """Provides the service with a mail server and no window, so that every fact becomes a mail at once."""
     script = MailScript()
     async with mail_server(script) as port:
@@ -107,7 +107,7 @@ async def mailed(site_url: str, tmp_path: Path) -> AsyncIterator[Mailed]:
         await engine.write(CLOCK.now(), _add_owner, org=OrgId(1))
         service = await start_forked("serve", env=env)
         async with httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web:
-            site = Mailed(env, web, script, engine, service)
+            site = MailingSite(env, web, script, engine, service)
             session = await site.call("/app/session", {"email": "owner@shop.example", "password": PASSWORD})
             site.csrf = {"X-CSRF-Token": session["session"]["csrf_token"]}
             yield site
@@ -147,7 +147,7 @@ async def _add_owner(tx: Tx) -> None:
     await people.add_to_organization(tx, person, OrgId(1), Role.OWNER)
 
 
-async def test_kills_lose_no_fact_and_no_mail(mailed: Mailed) -> None:
+async def test_kills_lose_no_fact_and_no_mail(mailed: MailingSite) -> None:
     """Tells each person each fact once; a mail is repeated only after a kill, with the same bytes."""
     chance, until = Random(KILL_SEED), CLOCK.monotonic() + SECONDS
     while mailed.kills.total() < KILLS and (CLOCK.monotonic() < until or not mailed.kills):
@@ -161,7 +161,7 @@ async def test_kills_lose_no_fact_and_no_mail(mailed: Mailed) -> None:
         print(f"{mailed.engine.dialect}: {mailed.kills.total()} kills ({kills}), {counts}", flush=True)
 
 
-async def _live_and_die(mailed: Mailed, chance: Random) -> None:
+async def _live_and_die(mailed: MailingSite, chance: Random) -> None:
     """Serves and makes facts until the process is killed at a random moment or at a failpoint."""
     number = mailed.kills.total()
     failpoint = FAILPOINTS[number // 2 % len(FAILPOINTS)] if number % 2 else None
@@ -181,14 +181,14 @@ async def _live_and_die(mailed: Mailed, chance: Random) -> None:
     await mailed.in_database("UPDATE messages SET lease_until = 1, next_try_at = 1 WHERE state = 'sending'")
 
 
-async def _make_facts(mailed: Mailed) -> None:
+async def _make_facts(mailed: MailingSite) -> None:
     """Stops and resumes changes again and again until the service dies; each of them is a fact."""
     with contextlib.suppress(httpx.TransportError):
         while True:
             await _make_two_facts(mailed)
 
 
-async def _make_two_facts(mailed: Mailed) -> None:
+async def _make_two_facts(mailed: MailingSite) -> None:
     frozen = await mailed.call("/app/freeze", {"scope": {"kind": "organization"}})
     period = frozen["closed_period"]
     mailed.answered_facts.add(f"changes_stopped:{period['id']}:begun")
@@ -196,7 +196,7 @@ async def _make_two_facts(mailed: Mailed) -> None:
     mailed.answered_facts.add(f"changes_stopped:{period['id']}:over")
 
 
-async def _tally(mailed: Mailed) -> None:
+async def _tally(mailed: MailingSite) -> None:
     """Counts the mails that a process sent, once all of its connections have ended."""
 
     async def is_cut_off() -> bool:
@@ -214,7 +214,7 @@ async def _tally(mailed: Mailed) -> None:
     mailed.mails += arrived
 
 
-async def _recover(mailed: Mailed) -> None:
+async def _recover(mailed: MailingSite) -> None:
     """Makes two more facts and waits until everybody has been told."""
     await _make_two_facts(mailed)
 
@@ -228,7 +228,7 @@ async def _recover(mailed: Mailed) -> None:
     await eventually(is_over)
 
 
-async def _judge(mailed: Mailed) -> str:
+async def _judge(mailed: MailingSite) -> str:
     """Compares all facts with what is stored and mailed, and returns the counts."""
     await mailed.service.kill()
     await _tally(mailed)

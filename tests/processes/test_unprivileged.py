@@ -14,7 +14,7 @@ import pytest
 from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, RESERVED, share
 from tests.imports.exports import chain, code
 from tests.processes.ports import free_port
-from tests.processes.running import PASSWORD, Running, eventually, run_forked, start, steward
+from tests.processes.running import PASSWORD, RunningProcess, eventually, run_forked, start, steward
 from tests.processes.unprivileged import NOBODY
 
 DROPPING = (sys.executable, str(Path(__file__).with_name("unprivileged.py")))
@@ -34,13 +34,13 @@ def _environ(folder: Path) -> dict[str, str]:
     }
 
 
-def _told_of(running: Running, file: str) -> str:
+def _told_of(running: RunningProcess, file: str) -> str:
     """Returns a file of /proc about the process."""
     return Path(f"/proc/{running.facts['pid']}/{file}").read_text()
 
 
 @contextlib.asynccontextmanager
-async def _ended(running: Running) -> AsyncIterator[Running]:
+async def _ended(running: RunningProcess) -> AsyncIterator[RunningProcess]:
     try:
         yield running
     finally:

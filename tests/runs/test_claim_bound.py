@@ -13,7 +13,7 @@ from tests.runs.shop import Shop, neighbour
 FREE = 50
 
 
-class _Time:
+class _SetClock:
     """A monotonic clock that a test sets."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ def _claim(last_vt: int, clock: int) -> Claim:
     return Claim([], last_vt, clock)
 
 
-def _raised(time: _Time, last_vt: int, clock: int) -> ClaimBound:
+def _raised(time: _SetClock, last_vt: int, clock: int) -> ClaimBound:
     """Returns a bound that two claims with a margin between them have raised; its walk is just done."""
     bound = ClaimBound(time.monotonic)
     for _ in range(2):
@@ -39,7 +39,7 @@ def _raised(time: _Time, last_vt: int, clock: int) -> ClaimBound:
 
 def test_the_bound_is_a_clock_of_the_margin_ago() -> None:
     """A claim becomes the bound only when a later one follows after the margin."""
-    time = _Time()
+    time = _SetClock()
     bound = ClaimBound(time.monotonic)
     assert bound.first_vt() == 0  # the walk of the start
     time.seconds += MARGIN
@@ -55,12 +55,12 @@ def test_the_bound_is_a_clock_of_the_margin_ago() -> None:
 @pytest.mark.parametrize(("last_vt", "clock"), [(300, 200), (200, 300)])
 def test_the_bound_passes_neither_the_clock_nor_the_last_claim(last_vt: int, clock: int) -> None:
     """What becomes ready is stamped with the clock; what was left ready follows the last claimed stamp."""
-    assert _raised(_Time(), last_vt, clock).first_vt() == 200
+    assert _raised(_SetClock(), last_vt, clock).first_vt() == 200
 
 
 def test_one_claim_in_thirty_seconds_begins_at_the_start() -> None:
     """A walk is due at the interval and until a claim has made it."""
-    time = _Time()
+    time = _SetClock()
     bound = _raised(time, 200, 200)
     time.seconds += FULL_WALK_EVERY - 0.001
     assert bound.first_vt() == 200
@@ -73,7 +73,7 @@ def test_one_claim_in_thirty_seconds_begins_at_the_start() -> None:
 def test_a_claim_below_the_bound_lowers_it() -> None:
     """A walk lowers the bound for the claims after it, also while organizations are passed over."""
     for leaves_out in (False, True):
-        time = _Time()
+        time = _SetClock()
         bound = _raised(time, 200, 200)
         bound.note(0, _claim(5, clock=210), leaves_out=leaves_out)
         assert bound.first_vt() == 5
@@ -87,7 +87,7 @@ def test_a_claim_below_the_bound_lowers_it() -> None:
 
 async def test_runs_below_the_bound_start_with_the_next_walk(shop: Shop) -> None:
     """Runs committed after the margin wait for the walk, which lets all of them start one by one."""
-    time = _Time()
+    time = _SetClock()
     late = [await shop.run_now(await shop.hiding()) for _ in range(3)]
     hired = await shop.registered_worker()
     bound = _raised(time, 10_000, 10_000)
@@ -115,14 +115,14 @@ async def test_a_run_stopped_as_it_falls_asleep_gets_a_new_fairness_stamp(shop: 
         assert await transitions.sleep(tx, lease, until=now, leased_ms=0, settles=False)
 
     await shop.engine.write(now, stop_asleep, org=shop.owner.org)
-    bound = _raised(_Time(), 500, 500)
+    bound = _raised(_SetClock(), 500, 500)
     leases = await claim.claim(shop.engine, now, hired.id, free=1, full=(), bound=bound)
     assert [lease.run for lease in leases] == [run.id]
 
 
 async def test_the_bound_rests_while_an_organization_is_left_out(shop: Shop) -> None:
     """Its runs keep their stamps, and are claimed as soon as it has room."""
-    time = _Time()
+    time = _SetClock()
     bound = ClaimBound(time.monotonic)
     other = await neighbour(shop)
     held_back = await shop.run_now(await shop.hiding())

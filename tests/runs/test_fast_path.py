@@ -39,7 +39,7 @@ from steward.runs.claimed_run import ClaimedRun
 from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.lease import LeaseLost
 from steward.runs.start import StartedRun
-from tests.closed_periods.closing import WHOLE, Closer
+from tests.closed_periods.closing import WHOLE, PeriodEditor
 from tests.runs.shop import Shop, neighbour
 
 TABLES = (
@@ -59,11 +59,11 @@ STAMP = "vt"
 HOURLY = {"cadence": "hourly"}
 STEP = PlanStep("look", "Look", StepKind.READ, "test.look")
 ACTS = 40
-Act = Callable[["Side"], Awaitable[object]]
+Act = Callable[["OrganizationOnPath"], Awaitable[object]]
 
 
 @dataclass
-class OneByOne:
+class UnbatchedEngine:
     """An engine that never batches: every write takes its slow path."""
 
     engine: Engine
@@ -87,7 +87,7 @@ async def _no_fast_path(*_: object) -> FastStarts:
 
 
 @dataclass
-class Side:
+class OrganizationOnPath:
     """One organization whose writes take one of the two paths, and the names of its objects."""
 
     shop: Shop
@@ -151,11 +151,11 @@ class Side:
 
 
 @dataclass
-class Both:
+class PathComparison:
     """The same organization twice: one is written by the fast path, the other by the slow one."""
 
-    fast: Side
-    slow: Side
+    fast: OrganizationOnPath
+    slow: OrganizationOnPath
     patch: pytest.MonkeyPatch
 
     async def apply(self, acts: Sequence[Act]) -> tuple[list[Any], list[Any]]:
@@ -168,7 +168,7 @@ class Both:
         limit = 3 if len(requests) == 1 else 1000
         fast, slow = await self.apply(
             [
-                partial(Side.start, number=n, mode=mode, key=key, max_waiting=limit)
+                partial(OrganizationOnPath.start, number=n, mode=mode, key=key, max_waiting=limit)
                 for n, mode, key in requests
             ]
         )
@@ -197,7 +197,7 @@ class Both:
         ]
         assert numbers[0] == numbers[1]
 
-        async def start(side: Side, number: int) -> str:
+        async def start(side: OrganizationOnPath, number: int) -> str:
             try:
                 claimed = await side.shop.begun(by_run[side.runs[number].id])
             except (Refusal, LeaseLost) as refusal:
@@ -235,7 +235,7 @@ class Both:
         """Ends a step of some of the claimed runs."""
         acts = [
             partial(
-                Side.checkpoint,
+                OrganizationOnPath.checkpoint,
                 number=number,
                 bytes_=random.choice([0, 2000]),
                 unknown=random.choice([(), (), ("seen",)]),
@@ -249,7 +249,7 @@ class Both:
         """Ends some of the claimed runs."""
         acts = [
             partial(
-                Side.finish,
+                OrganizationOnPath.finish,
                 number=number,
                 with_step=random.random() < 0.5,
                 message=random.choice([None, "Done."]),
@@ -272,18 +272,18 @@ class Both:
                 )
 
 
-def _order(side: Side, row: dict[str, Any]) -> tuple[int, int]:
+def _order(side: OrganizationOnPath, row: dict[str, Any]) -> tuple[int, int]:
     numbers = {automation.id: n for n, automation in enumerate(side.automations)}
     return row["slot_at"] or 0, numbers[row["automation_id"]]
 
 
-async def _hide_due(side: Side, *, hidden: bool) -> None:
+async def _hide_due(side: OrganizationOnPath, *, hidden: bool) -> None:
     """Moves the due slots of a side out of the dispatcher's reach, or back."""
     shift = 10**15 if hidden else -(10**15)
     await side.shop.tamper(f"UPDATE schedules SET due_at = due_at + ({shift}) WHERE org_id = :org")
 
 
-async def _rows(side: Side, tables: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+async def _rows(side: OrganizationOnPath, tables: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     async def read(tx: Tx) -> dict[str, list[dict[str, Any]]]:
         org = {"org": side.shop.owner.org}
         return {
@@ -294,7 +294,7 @@ async def _rows(side: Side, tables: Sequence[str]) -> dict[str, list[dict[str, A
     return await side.shop.read(read)
 
 
-async def _rows_elsewhere(side: Side) -> Counter[str]:
+async def _rows_elsewhere(side: OrganizationOnPath) -> Counter[str]:
     """Counts the organization's rows in the tables that neither path writes."""
     tables = (erasure.TABLES.keys() | {"audit_log"}) - set(TABLES)
     counts = " UNION ALL ".join(
@@ -304,13 +304,13 @@ async def _rows_elsewhere(side: Side) -> Counter[str]:
     return Counter({row["name"]: row["n"] for row in rows})
 
 
-async def _deferred(side: Side, names: dict[object, str]) -> list[dict[str, Any]]:
+async def _deferred(side: OrganizationOnPath, names: dict[object, str]) -> list[dict[str, Any]]:
     """Reads the deferred rows of the side's automations: the table is common to all organizations."""
     rows = await side.shop.read(lambda tx: tx.all("SELECT * FROM deferred_rows"))
     return [dict(row) for row in rows if row["key"] in names]
 
 
-async def _named_rows(side: Side) -> dict[str, list[dict[str, Any]]]:
+async def _named_rows(side: OrganizationOnPath) -> dict[str, list[dict[str, Any]]]:
     """Reads the rows of each table, with names in place of ids, and the stamps of the runs in their order."""
     shop = side.shop
     names: dict[object, str] = {run.id: f"run {number}" for number, run in enumerate(side.runs)}
@@ -370,12 +370,12 @@ async def _at_once(shop: Shop, acts: Sequence[Callable[[], Awaitable[Any]]]) -> 
 
 
 @pytest.fixture
-async def both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Both:
+async def both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> PathComparison:
     """Provides two organizations with the same five automations."""
     other = await neighbour(shop)
-    context = replace(shop.service.worker_context, engine=cast("Engine", OneByOne(shop.engine)))
+    context = replace(shop.service.worker_context, engine=cast("Engine", UnbatchedEngine(shop.engine)))
     other.service = replace(other.service, engine=context.engine, worker_context=context)
-    sides = Both(Side(shop), Side(other), monkeypatch)
+    sides = PathComparison(OrganizationOnPath(shop), OrganizationOnPath(other), monkeypatch)
     for side in (sides.fast, sides.slow):
         for number in range(5):
             schedule = HOURLY if number < 3 else {"cadence": "manual"}
@@ -383,14 +383,14 @@ async def both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Both:
     return sides
 
 
-async def _cancel(side: Side, number: int) -> str:
+async def _cancel(side: OrganizationOnPath, number: int) -> str:
     try:
         return str((await side.shop.cancel(side.runs[number])).status)
     except Refusal as refusal:
         return type(refusal).__name__
 
 
-async def _set_state(side: Side, number: int, verb: Any) -> str:
+async def _set_state(side: OrganizationOnPath, number: int, verb: Any) -> str:
     rules = side.shop.service.worker_context.automation_rules
     act = partial(verb, actor=side.shop.owner, command=StateCommand(side.automations[number].id), rules=rules)
     try:
@@ -400,17 +400,19 @@ async def _set_state(side: Side, number: int, verb: Any) -> str:
     return "changed"
 
 
-async def _defer(side: Side, number: int) -> int:
+async def _defer(side: OrganizationOnPath, number: int) -> int:
     """Defers the slots of an automation, as a dispatcher does that failed with it."""
     key = str(side.automations[number].id)
     return await side.shop.write(partial(due_rows.defer, tick="dispatch", key=key, message="It failed."))
 
 
-async def _connection_is(side: Side, state: ConnectionState) -> None:
+async def _connection_is(side: OrganizationOnPath, state: ConnectionState) -> None:
     await side.shop.set_connection_state("woocommerce", state)
 
 
-async def _close(side: Side, kind: ClosedKind, fields: JsonObject, stops: Stops, scope: int) -> None:
+async def _close(
+    side: OrganizationOnPath, kind: ClosedKind, fields: JsonObject, stops: Stops, scope: int
+) -> None:
     """Closes times of the organization, of its store, or of its first automation."""
     automation = side.automations[0]
     scopes = (
@@ -421,16 +423,16 @@ async def _close(side: Side, kind: ClosedKind, fields: JsonObject, stops: Stops,
     side.periods.append(await _closer(side).make(kind, fields, f"P{len(side.periods)}", stops, scopes[scope]))
 
 
-async def _open(side: Side, number: int) -> None:
+async def _open(side: OrganizationOnPath, number: int) -> None:
     await _closer(side).end(side.periods.pop(number))
 
 
-async def _follow(side: Side) -> bool:
+async def _follow(side: OrganizationOnPath) -> bool:
     return await side.shop.write(partial(closings.follow_changes, org=side.shop.owner.org))
 
 
-def _closer(side: Side) -> Closer:
-    return Closer(side.shop.engine, side.shop.clock, side.shop.owner)
+def _closer(side: OrganizationOnPath) -> PeriodEditor:
+    return PeriodEditor(side.shop.engine, side.shop.clock, side.shop.owner)
 
 
 def _when(now: datetime, random: Random) -> tuple[ClosedKind, JsonObject]:
@@ -441,7 +443,7 @@ def _when(now: datetime, random: Random) -> tuple[ClosedKind, JsonObject]:
     return ClosedKind.WEEKLY, {"days": [5, 6], "from": f"{start:%H:%M}", "to": f"{end:%H:%M}"}
 
 
-async def _change_periods(both: Both, random: Random) -> None:
+async def _change_periods(both: PathComparison, random: Random) -> None:
     """Closes times on both sides, or ends a period; the next runs follow now or later."""
     now = both.fast.shop.clock.now()
     if both.fast.periods and random.random() < 0.4:
@@ -468,7 +470,7 @@ def _requests(random: Random) -> list[tuple[int, Mode, str]]:
     ]
 
 
-async def _act(both: Both, random: Random) -> None:
+async def _act(both: PathComparison, random: Random) -> None:
     """Applies one random act on both sides."""
     shop = both.fast.shop
     kind = random.choices(
@@ -514,7 +516,7 @@ async def _act(both: Both, random: Random) -> None:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-async def test_both_paths_clear_the_failures_of_slots_they_decide(both: Both, closed: bool) -> None:
+async def test_both_paths_clear_the_failures_of_slots_they_decide(both: PathComparison, closed: bool) -> None:
     """A deferred slot that starts, or that a closed period leaves out, is deferred no longer."""
     shop = both.fast.shop
     if closed:
@@ -534,7 +536,7 @@ async def test_both_paths_clear_the_failures_of_slots_they_decide(both: Both, cl
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_both_paths_write_the_same_rows(both: Both, seed: int) -> None:
+async def test_both_paths_write_the_same_rows(both: PathComparison, seed: int) -> None:
     """Random acts leave equal rows in every table, whichever path writes them."""
     random = Random(seed)
     sides = (both.fast, both.slow)

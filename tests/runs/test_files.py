@@ -140,7 +140,7 @@ async def test_files_go_after_the_run_s_end(shop: Shop, mode: Mode, kept_for: ti
     assert await rows(shop, "run_files") == await rows(shop, "run_file_parts") == on_disk(shop) == []
 
 
-class Killed(BaseException):
+class SimulatedKill(BaseException):
     """Stands for the process being killed at this point."""
 
 
@@ -153,12 +153,12 @@ async def test_a_kill_between_file_and_row_leaves_an_orphan_that_goes(shop: Shop
 
     def kill(point: str) -> None:
         if point == "after_file":
-            raise Killed
+            raise SimulatedKill
 
     failpoint.watch(kill)
     try:
         for content in (b"tea", b"coffee"):
-            with pytest.raises(Killed):
+            with pytest.raises(SimulatedKill):
                 await run_files.put(content)
     finally:
         failpoint.watch(None)

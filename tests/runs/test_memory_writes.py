@@ -18,7 +18,7 @@ SPACES = ("prices", "seen")
 Key = tuple[str, str]
 
 
-class OneByOne:
+class PlainMemory:
     """The memory of an automation and what each change replaced, as plain dicts."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ async def test_values_written_together_equal_values_written_in_turn(shop: Shop, 
 
     See docs/design/undo.md.
     """
-    random, model = Random(seed), OneByOne()
+    random, model = Random(seed), PlainMemory()
     [run], [lease] = await claim_runs(shop, 1)
     for seq, count in enumerate((40, 1, 600), start=1):
         writes = [random_write(random) for _ in range(count)]

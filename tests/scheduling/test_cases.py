@@ -51,14 +51,14 @@ def test_the_program_runs_by_its_path_from_anywhere(tmp_path: Path) -> None:
     program = Path(__file__).with_name("run_cases.py")
     spread = [{"automation_id": "4BBT9DMZEG7QB4J03NDRSNSRTQ", "spread_max": 0, "spread_minutes": 0}]
     for document, ending, code in (({"spread": spread}, "1 of 1 equal", 0), ({}, "0 of 0 equal", 1)):
-        ran = subprocess.run(
+        run = subprocess.run(
             [sys.executable, str(program), _write(tmp_path, document)],
             cwd=tmp_path,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert (ran.stdout.splitlines()[-1], ran.returncode, ran.stderr) == (ending, code, "")
+        assert (run.stdout.splitlines()[-1], run.returncode, run.stderr) == (ending, code, "")
 
 
 def _write(folder: Path, document: object) -> str:

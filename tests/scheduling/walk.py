@@ -22,7 +22,7 @@ Keyed = tuple[datetime, str]
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ClockSpan:
     """Describes a time from `start` to `end` in which the clock runs without a jump, `ahead` of UTC."""
 
     start: datetime
@@ -30,9 +30,9 @@ class Stretch:
     ahead: timedelta
 
 
-def stretches(zone: ZoneInfo, start: datetime, end: datetime) -> list[Stretch]:
+def stretches(zone: ZoneInfo, start: datetime, end: datetime) -> list[ClockSpan]:
     """Returns the stretches between two instants, found by hours, and by minutes where the clock changed."""
-    found_stretches: list[Stretch] = []
+    found_stretches: list[ClockSpan] = []
     since, moment = start, start
     ahead = _ahead(zone, start)
     while moment < end:
@@ -40,12 +40,12 @@ def stretches(zone: ZoneInfo, start: datetime, end: datetime) -> list[Stretch]:
             change = moment + _MINUTE
             while _ahead(zone, change) == ahead:
                 change += _MINUTE
-            found_stretches.append(Stretch(since, change, ahead))
+            found_stretches.append(ClockSpan(since, change, ahead))
             since, ahead = change, _ahead(zone, change)
             moment = change
         else:
             moment += _HOUR
-    return [*found_stretches, Stretch(since, end, ahead)]
+    return [*found_stretches, ClockSpan(since, end, ahead)]
 
 
 def expected_slots(schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime) -> list[Keyed]:
@@ -90,7 +90,7 @@ def every_minute(schedule: Schedule, zone: ZoneInfo, after: datetime, until: dat
     return sorted(instant for instant in instants if after < instant < until)
 
 
-def shown_at(clock: list[Stretch], wall: Wall) -> datetime | None:
+def shown_at(clock: list[ClockSpan], wall: Wall) -> datetime | None:
     """Returns when the clock first shows `wall`, or would without its jump; None outside the walk."""
     for stretch in clock:
         if stretch.start <= wall - stretch.ahead < stretch.end:
@@ -101,7 +101,7 @@ def shown_at(clock: list[Stretch], wall: Wall) -> datetime | None:
     return None
 
 
-def _full_hours(clock: list[Stretch]) -> Iterator[datetime]:
+def _full_hours(clock: list[ClockSpan]) -> Iterator[datetime]:
     for stretch in clock:
         wall = stretch.start + stretch.ahead
         past = timedelta(minutes=wall.minute, seconds=wall.second)

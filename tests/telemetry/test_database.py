@@ -33,7 +33,7 @@ FOR EACH ROW EXECUTE FUNCTION end_process()
 
 
 @dataclass
-class Operated:
+class ObservedEngine:
     """An engine behind a proxy for each host of its address, and what an operator sees of it."""
 
     engine: PostgresEngine
@@ -76,7 +76,7 @@ class Operated:
         return [(entry["action"], entry.get("why", entry.get("seconds"))) for entry in entries]
 
 
-async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: int) -> Operated:
+async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: int) -> ObservedEngine:
     """Opens an engine whose address names so many proxies before one server."""
     address = urlsplit(url)
     assert address.hostname is not None
@@ -93,11 +93,11 @@ async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: i
         observer=observe_database(metrics, Log(lines.append, clock, SecretRegister()), clock),
     )
     stack.push_async_callback(engine.close)
-    return Operated(engine, clock, proxies, metrics, lines)
+    return ObservedEngine(engine, clock, proxies, metrics, lines)
 
 
 @pytest.fixture
-async def operated(postgresql_url: str, clock: FakeClock) -> AsyncIterator[Operated]:
+async def operated(postgresql_url: str, clock: FakeClock) -> AsyncIterator[ObservedEngine]:
     """Yields an engine over one host."""
     async with AsyncExitStack() as stack:
         yield await operate(stack, postgresql_url, clock, hosts=1)
@@ -118,7 +118,7 @@ async def run_as_owner(url: str, sql: str) -> None:
 
 
 async def test_a_terminated_process_is_a_loss_that_the_next_connection_ends(
-    operated: Operated, postgresql_url: str
+    operated: ObservedEngine, postgresql_url: str
 ) -> None:
     """Counts and logs a connection that is terminated before its commit, and when the database is back."""
 
@@ -145,7 +145,7 @@ async def test_a_terminated_process_is_a_loss_that_the_next_connection_ends(
     assert operated.logged() == []
 
 
-async def test_losses_of_one_minute_are_one_line_with_one_end(operated: Operated) -> None:
+async def test_losses_of_one_minute_are_one_line_with_one_end(operated: ObservedEngine) -> None:
     """Counts each loss; logs the first of a minute and its end, and the next once the minute is over."""
 
     async def is_cut(tx: Tx) -> None:
@@ -163,7 +163,7 @@ async def test_losses_of_one_minute_are_one_line_with_one_end(operated: Operated
 
 
 async def test_a_commit_without_an_answer_is_of_unknown_outcome(
-    operated: Operated, postgresql_url: str
+    operated: ObservedEngine, postgresql_url: str
 ) -> None:
     """Counts a commit that is silenced or cut, and a statement that commits itself; nothing else."""
 
@@ -198,7 +198,7 @@ async def test_a_commit_without_an_answer_is_of_unknown_outcome(
 
 
 async def test_a_refused_statement_that_commits_itself_is_of_known_outcome(
-    operated: Operated, postgresql_url: str
+    operated: ObservedEngine, postgresql_url: str
 ) -> None:
     """Does not count a statement that the server refuses because it takes no writes."""
     database = urlsplit(postgresql_url).path.strip("/")
@@ -212,7 +212,7 @@ async def test_a_refused_statement_that_commits_itself_is_of_known_outcome(
     assert operated.unknown() == 0
 
 
-async def test_a_server_that_takes_no_connection_is_a_loss(operated: Operated) -> None:
+async def test_a_server_that_takes_no_connection_is_a_loss(operated: ObservedEngine) -> None:
     """Counts and logs tries to connect that all fail, and how long it was before the first that succeeds."""
     await operated.goes_on()
     operated.logged()

@@ -20,7 +20,7 @@ from tests.runs.shop import BY_HAND, Shop, connect_all, open_shop
 
 
 @dataclass
-class Both:
+class ConnectedService:
     """Holds the service with a WooCommerce shop, a Shopify store, a spreadsheet and a channel connected."""
 
     shop: Shop
@@ -88,7 +88,7 @@ class Both:
         return [*self.shop.writes(), *self.store.writes()[self.connected_at :]]
 
 
-async def open_both(database_url: str, clock: FakeClock, folder: Path, **settings: str) -> Both:
+async def open_both(database_url: str, clock: FakeClock, folder: Path, **settings: str) -> ConnectedService:
     """Opens the service with everything connected and an empty Shopify store."""
     store = ShopifyFake(now=clock.now)
 
@@ -99,7 +99,7 @@ async def open_both(database_url: str, clock: FakeClock, folder: Path, **setting
     shop = await open_shop(database_url, clock, folder, around=around, **settings)
     await connect_all(shop)
     await shop.connect("shopify", store.settings())
-    return Both(shop, store, len(store.writes()))
+    return ConnectedService(shop, store, len(store.writes()))
 
 
 def lines_of(message: Mapping[str, Any]) -> list[str]:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.fake_clock import FakeClock
-from tests.templates.both import Both, open_both
+from tests.templates.both import ConnectedService, open_both
 from tests.templates.goods import PLATFORMS, Twin
 from tests.templates.sales import Market
 
 
 @pytest.fixture
-async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Both]:
+async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[ConnectedService]:
     """Provides the service on SQLite, the quicker engine; tests of both engines open their own."""
     opened = await open_both(sqlite_url, clock, tmp_path)
     yield opened
@@ -20,7 +20,7 @@ async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture(params=PLATFORMS)
-def twin(request: pytest.FixtureRequest, both: Both) -> Twin:
+def twin(request: pytest.FixtureRequest, both: ConnectedService) -> Twin:
     """Provides one of the stores, once for each platform."""
     return Twin(request.param, both)
 

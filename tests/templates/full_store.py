@@ -14,12 +14,12 @@ from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess
 from steward.templates import ALL
 from tests.connectors.outside import outside
-from tests.connectors.shopify.bench import Bench
+from tests.connectors.shopify.bench import StoreConnection
 from tests.fake_clock import START, FakeClock
 from tests.fakes.shopify.goods import stamp
 from tests.fakes.shopify.store import ShopifyFake
-from tests.templates.orders_of import Bought, in_shopify, in_woocommerce
-from tests.templates.stage import SHEET, SHOP, TEAMS, File, Remembered, Sheet, Stage, connection
+from tests.templates.orders_of import OrderSpec, in_shopify, in_woocommerce
+from tests.templates.stage import SHEET, SHOP, TEAMS, File, Sheet, Stage, StoredMemory, connection
 
 ORDERS = 30
 PLATFORMS = ("woocommerce", "shopify")
@@ -75,7 +75,7 @@ class FullStore:
     def __post_init__(self) -> None:
         self.place = outside(self.clock)
         self.fake = ShopifyFake(now=self.clock.now)
-        self.bench = Bench(self.clock, self.fake)
+        self.bench = StoreConnection(self.clock, self.fake)
         self.writes = dict(self.place.connectors["spreadsheet"].writes)
 
     async def fill(self) -> None:
@@ -86,12 +86,12 @@ class FullStore:
         title = {"woocommerce": "Product 00001", "shopify": "Pot 1"}[self.platform]
         states = ("pending", "sent", "risky", "paid")
         bought = [
-            Bought(START - timedelta(hours=2 * number), ((title, 1, "9.00"),), states[number % 4])
+            OrderSpec(START - timedelta(hours=2 * number), ((title, 1, "9.00"),), states[number % 4])
             for number in range(1, ORDERS + 1)
         ]
         await (self._fill_shopify if self.platform == "shopify" else self._fill_woocommerce)(bought)
 
-    async def _fill_woocommerce(self, bought: list[Bought]) -> None:
+    async def _fill_woocommerce(self, bought: list[OrderSpec]) -> None:
         self.place.world.load_products(self.products)
         woo, shop = (
             self.place.world.state.shop,
@@ -118,7 +118,7 @@ class FullStore:
         self.store, self.open_reader = connection("woocommerce", SHOP), shop.reader
         self.changes = dict(shop.connector.writes)
 
-    async def _fill_shopify(self, bought: list[Bought]) -> None:
+    async def _fill_shopify(self, bought: list[OrderSpec]) -> None:
         self.fake.seed(products=self.products, orders=0, customers=3)
         in_shopify(self.fake, bought)
         for row in (*self.fake.of("Product"), *self.fake.of("ProductVariant")):
@@ -184,7 +184,7 @@ class FullStore:
             ("sale", f"{SHOP}:{number}"): {"product": product, "new": price, **sale}
             for product, number, _, price in self.sold
         }
-        new_stage.memory.others[SALE] = Remembered(stored)
+        new_stage.memory.others[SALE] = StoredMemory(stored)
         return new_stage
 
     async def close(self) -> None:

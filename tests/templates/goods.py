@@ -20,7 +20,7 @@ from steward.templates.base import Template
 from tests.fakes.shopify.goods import stamp
 from tests.fakes.shopify.store import ShopifyFake
 from tests.runs.shop import Shop
-from tests.templates.both import Both
+from tests.templates.both import ConnectedService
 from tests.templates.stage import Stage
 
 PLATFORMS = ("woocommerce", "shopify")
@@ -38,7 +38,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Goods:
+class ProductSpec:
     """Describes a product with one variant, or with a variant for each size in `sizes`."""
 
     title: str
@@ -53,7 +53,7 @@ class Goods:
 
 
 @dataclass
-class Came:
+class ProductChanges:
     """Holds a run's changes as (object, {field: (before, after)}), with their messages and outcomes."""
 
     run: Run
@@ -73,7 +73,7 @@ class Twin:
     """Holds one of the two stores beside the service, with short ways to change and read it."""
 
     platform: str
-    both: Both
+    both: ConnectedService
 
     @property
     def shop(self) -> Shop:
@@ -90,7 +90,7 @@ class Twin:
         """Returns the store's integration id."""
         return self.both.number(self.platform)
 
-    def stock(self, *goods: Goods) -> None:
+    def stock(self, *goods: ProductSpec) -> None:
         """Replaces the store's products by these."""
         if self.platform == "woocommerce":
             fill_woocommerce(self.shop, goods)
@@ -109,7 +109,7 @@ class Twin:
             return dict(faults.errors)
         return {}
 
-    async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Came:
+    async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> ProductChanges:
         """Runs the automation by hand, approves everything, and returns what it changed."""
         run = await self.both.run(automation, mode)
         changes = [
@@ -122,7 +122,7 @@ class Twin:
             )
             for each_change in changes
         ]
-        return Came(
+        return ProductChanges(
             run,
             actual,
             [item.proposal.message for item in changes],
@@ -278,7 +278,7 @@ class Twin:
         return row["price"], row["compareAtPrice"], count
 
 
-def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
+def fill_woocommerce(shop: Shop, goods: Sequence[ProductSpec]) -> None:
     """Replaces the products of the fake WooCommerce shop by these."""
     woo = shop.world.state.shop
     woo.products.clear()
@@ -340,7 +340,7 @@ def _term(woo: Any, kind: str, name: str) -> dict[str, Any]:
     return {column: term_id[column] for column in ("id", "name", "slug")}
 
 
-def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:
+def fill_shopify(fake: ShopifyFake, goods: Sequence[ProductSpec]) -> None:
     """Replaces the products of the fake Shopify store by these, all at its first location."""
     for kind in ("InventoryLevel", "InventoryItem", "ProductVariant", "Product"):
         for row in fake.of(kind):

@@ -13,18 +13,18 @@ from steward.model.connection import Connection
 from steward.outbound.client import Outbound
 from tests.connectors.outside import Connection as Connected
 from tests.connectors.outside import outside
-from tests.connectors.shopify.bench import NUMBER, Bench
+from tests.connectors.shopify.bench import NUMBER, StoreConnection
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.store import ShopifyFake
-from tests.templates.goods import Goods, fill_shopify, fill_woocommerce
-from tests.templates.orders_of import Bought, in_shopify, in_woocommerce
+from tests.templates.goods import ProductSpec, fill_shopify, fill_woocommerce
+from tests.templates.orders_of import OrderSpec, in_shopify, in_woocommerce
 from tests.templates.stage import SHOP, connection
 
 PLATFORMS = ("woocommerce", "shopify")
 
 
 @dataclass
-class Ground:
+class StoreAccess:
     """Holds one store: the reader that a run has, and the operations that write."""
 
     store: Connection
@@ -34,7 +34,7 @@ class Ground:
     clock: FakeClock
     woo: Any = None
     shop: Connected | None = None
-    bench: Bench | None = None
+    bench: StoreConnection | None = None
 
     async def apply(self, proposals: Sequence[Proposal]) -> list[WriteState]:
         """Sends all parts, grouped by operation, reads back open ones and returns their states."""
@@ -65,7 +65,9 @@ class Ground:
         return {str(row["id"]): (row["regular_price"], row["sale_price"]) for row in rows}
 
 
-async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int, str, str]]) -> Ground:
+async def ground(
+    platform: str, goods: Sequence[ProductSpec], sold: Sequence[tuple[int, str, str]]
+) -> StoreAccess:
     """Opens a store that holds these goods and orders and nothing else.
 
     `sold` holds orders of `Cup 1` as (hours ago, state, total); every order belongs to one of two
@@ -73,7 +75,7 @@ async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int
     """
     clock = FakeClock()
     hours_ago = [(clock.now() - timedelta(hours=hours), state, total) for hours, state, total in sold]
-    bought = [Bought(moment, (("Cup 1", 1, total),), state) for moment, state, total in hours_ago]
+    bought = [OrderSpec(moment, (("Cup 1", 1, total),), state) for moment, state, total in hours_ago]
     if platform == "woocommerce":
         fakes = outside(clock)
         woo = fakes.world.state.shop
@@ -84,9 +86,9 @@ async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int
         shop = fakes.connection("woocommerce")
         changes = dict(shop.connector.writes)
         own_connection = connection("woocommerce", SHOP)
-        return Ground(own_connection, shop.reader(), changes, fakes.outbound, clock, woo=woo, shop=shop)
+        return StoreAccess(own_connection, shop.reader(), changes, fakes.outbound, clock, woo=woo, shop=shop)
     fake = ShopifyFake(now=clock.now)
-    bench = Bench(clock, fake)
+    bench = StoreConnection(clock, fake)
     fill_shopify(fake, goods)
     in_shopify(fake, bought)
     people = [fake.add_customer(name) for name in ("Ada", "Bo")]
@@ -98,6 +100,6 @@ async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int
         for name in ("channels", "locations")
     }
     own_connection = connection("shopify", NUMBER, facts=facts)
-    return Ground(
+    return StoreAccess(
         own_connection, bench.reader(), dict(bench.connector.writes), bench.outbound, clock, bench=bench
     )

@@ -97,6 +97,6 @@ def stage(template: Template, *orders: Order, platform: str = "shopify", **input
     )
 
 
-def ids(ran: StageRun) -> list[str | None]:
+def ids(run: StageRun) -> list[str | None]:
     """Returns the ids of the orders that a run would change, in order."""
-    return [proposal.object.id for proposal in ran.proposals]
+    return [proposal.object.id for proposal in run.proposals]

@@ -22,7 +22,7 @@ STATES = {
 
 
 @dataclass(frozen=True)
-class Bought:
+class OrderSpec:
     """Describes an order: time, state, lines of (product, quantity, sum), and refunds of (amount, time)."""
 
     at: datetime
@@ -41,7 +41,7 @@ class Bought:
         return max(self.at, *(when for _, when in self.refunds)) if self.refunds else self.at
 
 
-def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
+def in_woocommerce(shop: WooShop, bought: Sequence[OrderSpec]) -> None:
     """Replaces the orders of the WooCommerce shop by these, adding products that it lacks."""
     shop.orders.clear()
     shop.refunds.clear()
@@ -80,7 +80,7 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
         shop.orders[row["id"]] = row
 
 
-def in_shopify(store: ShopifyFake, bought: Sequence[Bought]) -> None:
+def in_shopify(store: ShopifyFake, bought: Sequence[OrderSpec]) -> None:
     """Adds these orders to the Shopify store, with the products that it lacks."""
     shelf = {row["title"]: row for row in store.of("Product")}
     for bought_order in bought:

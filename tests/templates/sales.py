@@ -26,7 +26,7 @@ _PAYMENTS = {
 
 
 @dataclass(frozen=True)
-class Sold:
+class LineSpec:
     """Describes an order line: SKU, title, quantity and sum; without `ships` there is nothing to send."""
 
     sku: str = "TEA-1"
@@ -42,7 +42,7 @@ class Sale:
     """Describes an order placed `hours` ago; payment and shipping are at the same time unless given."""
 
     number: str
-    lines: tuple[Sold, ...] = (Sold(),)
+    lines: tuple[LineSpec, ...] = (LineSpec(),)
     hours: float = 1
     payment: str = "pending"
     sent: str = "unfulfilled"
@@ -65,7 +65,7 @@ class Sale:
 
 
 @dataclass
-class Came:
+class SaleChanges:
     """Holds the changes of a run by order number or customer name, with messages and outcomes."""
 
     run: Run
@@ -199,16 +199,16 @@ class Market:
         """Creates an automation on the store that is started by hand."""
         return await self.twin.set_up(template, inputs)
 
-    async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Came:
+    async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> SaleChanges:
         """Runs the automation, approves everything, and returns what it changed."""
         return await self.came(await self.twin.both.run(automation, mode))
 
-    async def came(self, run: Run) -> Came:
+    async def came(self, run: Run) -> SaleChanges:
         """Returns what a run changed so far, without its sends."""
         changes = [
             change for change in await self.twin.shop.changes(run) if change.proposal.action.value != "send"
         ]
-        return Came(run, changes, {str(number): name for name, number in self.ids.items()})
+        return SaleChanges(run, changes, {str(number): name for name, number in self.ids.items()})
 
     def _on_woo(self, sale: Sale) -> int:
         woo, moment = self.twin.shop.world.state.shop, self.now - sale.hours * HOUR
@@ -276,7 +276,7 @@ class Market:
         row.update(sale.shopify)
         return number_of(row)
 
-    def _line(self, line: Sold, sale: Sale) -> dict[str, Any]:
+    def _line(self, line: LineSpec, sale: Sale) -> dict[str, Any]:
         fake = self.twin.fake
         variant = self._variant(line) if line.exists else None
         return fake.make(
@@ -293,7 +293,7 @@ class Market:
             variant=variant and variant["id"],
         )
 
-    def _variant(self, line: Sold) -> dict[str, Any]:
+    def _variant(self, line: LineSpec) -> dict[str, Any]:
         variants = [row for row in self.twin.fake.of("ProductVariant") if row["sku"] == line.sku]
         if variants:
             return variants[0]

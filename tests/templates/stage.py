@@ -234,11 +234,11 @@ def _cell(value: Any) -> Any:
 
 
 @dataclass
-class Remembered:
+class StoredMemory:
     """Holds an automation's memory."""
 
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
-    others: "dict[str, Remembered]" = field(default_factory=dict)
+    others: "dict[str, StoredMemory]" = field(default_factory=dict)
 
     async def of(self, automation: str, space: str) -> Mapping[str, Any]:
         """Returns the memory of another automation by its id, as the walk of a run does."""
@@ -293,7 +293,7 @@ class Stage:
     sheet: Any = field(default_factory=Sheet)
     store: Connection = field(default_factory=lambda: connection("woocommerce", SHOP))
     changes: Mapping[str, Any] = field(default_factory=lambda: CHANGES)
-    memory: Remembered = field(default_factory=Remembered)
+    memory: StoredMemory = field(default_factory=StoredMemory)
     channel: Any = None
     accounts: Mapping[IntegrationId, AccountAccess] = field(default_factory=dict)
     reads: tuple[IntegrationId, ...] = ()
@@ -315,20 +315,20 @@ class Stage:
         """
         checked = self.template.check_inputs(self.inputs)
         assert not checked.errors, checked.errors
-        ran, outcomes = StageRun(), {}
+        run, outcomes = StageRun(), {}
         for step in self.template.plan.steps:
-            context = replace(self._context(checked.inputs, ran, mode, event), outcomes=dict(outcomes))
+            context = replace(self._context(checked.inputs, run, mode, event), outcomes=dict(outcomes))
             try:
                 produced = await self.template.steps[step.name](context)
             except StepFailed as failed:
-                ran.failed = failed
+                run.failed = failed
                 break
             assert not produced.proposals or step.kind in (StepKind.CHANGE, StepKind.SEND)
-            ran.outputs[step.name] = json.loads(json.dumps(produced.output, allow_nan=False))
-            ran.proposals += produced.proposals
-            ran.titles.append(produced.title)
-            ran.messages.append(produced.message)
-            ran.counts = ran.counts.plus(produced.counts)
+            run.outputs[step.name] = json.loads(json.dumps(produced.output, allow_nan=False))
+            run.proposals += produced.proposals
+            run.titles.append(produced.title)
+            run.messages.append(produced.message)
+            run.counts = run.counts.plus(produced.counts)
             all_outcomes: list[Outcome] = []
             for proposal in produced.proposals:
                 if mode is Mode.TEST:
@@ -342,14 +342,14 @@ class Stage:
             outcomes[step.name] = all_outcomes
             if mode is Mode.LIVE:
                 self.memory.write(produced.memory, dict(enumerate(all_outcomes)))
-        ended = EndedRun(mode, checked.inputs, ran.outputs, ran.counts, outcomes)
-        ran.summary = self.template.finish(ended)
-        assert len(ran.summary.text) <= 500
-        Draft202012Validator(self.template.facts.result_schema).validate(ran.summary.result)
-        return ran
+        ended = EndedRun(mode, checked.inputs, run.outputs, run.counts, outcomes)
+        run.summary = self.template.finish(ended)
+        assert len(run.summary.text) <= 500
+        Draft202012Validator(self.template.facts.result_schema).validate(run.summary.result)
+        return run
 
     def _context(
-        self, inputs: Mapping[str, Any], ran: StageRun, mode: Mode, event: StoreEvent | None
+        self, inputs: Mapping[str, Any], run: StageRun, mode: Mode, event: StoreEvent | None
     ) -> StepContext:
         posting = {"teams.post": TeamsConnector.operation}
         return StepContext(
@@ -369,7 +369,7 @@ class Stage:
                 TEAMS: AccountAccess(connection("teams", TEAMS), self.channel, posting),
                 **self.accounts,
             },
-            outputs=ran.outputs,
+            outputs=run.outputs,
             memory=self.memory,
             reads=self.reads,
         )

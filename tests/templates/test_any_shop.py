@@ -23,16 +23,16 @@ from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess
 from steward.templates import ALL
 from tests.fake_clock import START
-from tests.templates.goods import Goods, Item
-from tests.templates.grounds import PLATFORMS, Ground, ground
+from tests.templates.goods import Item, ProductSpec
+from tests.templates.grounds import PLATFORMS, StoreAccess, ground
 from tests.templates.stage import (
     SHEET,
     File,
-    Remembered,
     Sheet,
     Shop,
     Stage,
     StageRun,
+    StoredMemory,
     connection,
     product,
     variant,
@@ -51,7 +51,7 @@ _PRICES = st.sampled_from(["0.01", "0.99", "1.00", "9.95", "10.00", "250.00"])
 _STOCK = st.one_of(st.none(), st.integers(-3, 12))
 _ITEM = st.builds(Item, sku=_SKUS, price=_PRICES, compare_at=st.sampled_from([None, "300.00"]), stock=_STOCK)
 _GOODS = st.builds(
-    Goods,
+    ProductSpec,
     title=st.just(""),
     item=_ITEM,
     sizes=st.one_of(st.just({}), st.fixed_dictionaries({"Small": _ITEM, "Large": _ITEM})),
@@ -157,7 +157,7 @@ def test_a_second_look_finds_nothing_more(name: str, platform: str, data: st.Dat
 @RUSHED
 @given(goods=st.lists(_GOODS, max_size=4), sale=INPUTS["sale-start"], tag=st.sampled_from(["sale", "Tea"]))
 def test_a_sale_that_ends_leaves_every_price_as_it_was(
-    platform: str, goods: list[Goods], sale: dict[str, Any], tag: str
+    platform: str, goods: list[ProductSpec], sale: dict[str, Any], tag: str
 ) -> None:
     """Starts and ends a sale: every price is as before, and a second end proposes nothing.
 
@@ -180,12 +180,12 @@ def test_a_sale_that_ends_leaves_every_price_as_it_was(
     asyncio.run(begun_and_ended())
 
 
-async def _ground(platform: str, goods: list[Goods], bought: list[Any]) -> Ground:
+async def _ground(platform: str, goods: list[ProductSpec], bought: list[Any]) -> StoreAccess:
     titled = [replace(product, title=f"Cup {number}") for number, product in enumerate(goods, 1)]
     return await ground(platform, titled, bought)
 
 
-def _walk(ground: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any]]) -> Stage:
+def _walk(ground: StoreAccess, name: str, inputs: dict[str, Any], rows: list[list[Any]]) -> Stage:
     return Stage(
         BY_ID[name],
         inputs,
@@ -193,14 +193,14 @@ def _walk(ground: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any
         sheet=Sheet([["SKU", "Price"], *rows]),
         store=ground.store,
         changes=ground.changes,
-        memory=Remembered(),
+        memory=StoredMemory(),
         accounts=_accounts(rows),
         now=ground.clock.now(),
         set_up_at=ground.clock.now() - timedelta(days=90),
     )
 
 
-async def _done(ground: Ground, walk: Stage, *, limit: int) -> StageRun:
+async def _done(ground: StoreAccess, walk: Stage, *, limit: int) -> StageRun:
     """Makes a run, checks and applies its changes, and checks that another run proposes nothing."""
     number = ground.store.integration_id
     first = await walk.run(outcome=Outcome.APPLIED)
@@ -223,7 +223,7 @@ async def _done(ground: Ground, walk: Stage, *, limit: int) -> StageRun:
     return first
 
 
-async def _same(ground: Ground, parts: list[Part], expected: list[Any]) -> bool:
+async def _same(ground: StoreAccess, parts: list[Part], expected: list[Any]) -> bool:
     """Returns whether the read just before a write returns these values.
 
     See docs/design/templates.md#e12-changed-or-deleted-meanwhile.

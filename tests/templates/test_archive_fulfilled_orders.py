@@ -100,8 +100,8 @@ async def test_orders_are_finished_when_paid_and_fulfilled(changed: dict[str, An
 
     The latest of its times counts. See docs/design/templates-catalogue.md#archive-fulfilled-orders.
     """
-    ran = await stage(TEMPLATE, replace(_OLD, **changed)).run()
-    assert ids(ran) == (["1"] if archived else [])
+    run = await stage(TEMPLATE, replace(_OLD, **changed)).run()
+    assert ids(run) == (["1"] if archived else [])
 
 
 async def test_too_many_at_the_first_run_names_the_number() -> None:
@@ -110,7 +110,7 @@ async def test_too_many_at_the_first_run_names_the_number() -> None:
     See docs/design/templates-catalogue.md#archive-fulfilled-orders and
     docs/design/templates.md#e11-over-the-limit.
     """
-    ran = await stage(TEMPLATE, *(replace(_OLD, id=str(index)) for index in range(3)), limit=2).run()
-    assert ran.failed is not None
-    assert ran.failed.code == "too_many_changes"
-    assert ran.failed.message.startswith("3 changes were found, more than the limit of 2.")
+    run = await stage(TEMPLATE, *(replace(_OLD, id=str(index)) for index in range(3)), limit=2).run()
+    assert run.failed is not None
+    assert run.failed.code == "too_many_changes"
+    assert run.failed.message.startswith("3 changes were found, more than the limit of 2.")

@@ -14,10 +14,10 @@ from steward.model.run import Mode, RunStatus
 from steward.templates.base import SetupContext
 from steward.templates.cancel_unpaid_orders import TEMPLATE
 from tests.templates.order_stage import ago, ids, line, order, stage
-from tests.templates.sales import Market, Sale, Sold
+from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.stage import SHOP, connection
 
-_TWO = (Sold(quantity=2, total="40.00"), Sold("MUG-1", "Mug", total="14.00"))
+_TWO = (LineSpec(quantity=2, total="40.00"), LineSpec("MUG-1", "Mug", total="14.00"))
 # (order, whether it is cancelled when unpaid for more than 48 hours, except those tagged `invoice`)
 SALES: tuple[tuple[Sale, bool], ...] = (
     (Sale("A1", _TWO, hours=80), True),
@@ -101,8 +101,8 @@ async def test_an_order_that_has_begun_is_counted_and_never_cancelled(changed: d
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
-    ran = await stage(TEMPLATE, replace(_OLD, **changed), older_than_hours=48).run()
-    assert (ids(ran), ran.result["partly_paid"]) == ([], 1)
+    run = await stage(TEMPLATE, replace(_OLD, **changed), older_than_hours=48).run()
+    assert (ids(run), run.result["partly_paid"]) == ([], 1)
 
 
 async def test_age_counts_from_creation_to_the_second() -> None:
@@ -164,7 +164,7 @@ async def test_a_hundred_at_most_unless_said() -> None:
     docs/design/templates.md#e11-over-the-limit.
     """
     many = [order(str(number), created_at=ago(100)) for number in range(101)]
-    ran = await stage(TEMPLATE, *many, older_than_hours=48).run()
-    assert ran.failed is not None
-    assert ran.failed.code == "too_many_changes"
+    run = await stage(TEMPLATE, *many, older_than_hours=48).run()
+    assert run.failed is not None
+    assert run.failed.code == "too_many_changes"
     assert len((await stage(TEMPLATE, *many[1:], older_than_hours=48).run()).proposals) == 100

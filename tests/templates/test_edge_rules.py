@@ -37,9 +37,9 @@ async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, c
         assert (name, outcome > 1) == (name, True)
         stage, over = store.stage(name, limit=outcome), store.stage(name, limit=outcome - 1)
         assert len((await stage.run(mode=Mode.TEST)).proposals) == outcome
-        ran = await over.run(mode=Mode.TEST)
-        assert isinstance(ran.failed, TooManyChanges), name
-        assert (ran.failed.changes, ran.proposals, store.written()) == (outcome, [], 0)
+        run = await over.run(mode=Mode.TEST)
+        assert isinstance(run.failed, TooManyChanges), name
+        assert (run.failed.changes, run.proposals, store.written()) == (outcome, [], 0)
     await store.close()
 
 
@@ -114,8 +114,8 @@ async def test_stock_is_that_of_all_active_locations(clock: FakeClock) -> None:
         assert [proposal.message for proposal in hidden.proposals] == messages
     pot |= {"tags": ["auto-hidden"], "publications": []}
     for threshold, messages in ((7, []), (6, ["Stock 6. Channels: Online Store."])):
-        ran = await store.stage("show-back-in-stock-products", threshold=threshold).run(mode=Mode.TEST)
-        assert [each_proposal.message for each_proposal in ran.proposals] == messages
+        run = await store.stage("show-back-in-stock-products", threshold=threshold).run(mode=Mode.TEST)
+        assert [each_proposal.message for each_proposal in run.proposals] == messages
     await store.close()
 
 

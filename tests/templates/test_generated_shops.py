@@ -97,15 +97,15 @@ def test_prices_are_above_zero_and_stay(
     }
     sheet = Sheet([["SKU", "Price", "Was"], *rows])
     stage = Stage(price_update_from_spreadsheet.TEMPLATE, inputs, shop=Shop(products), sheet=sheet)
-    ran = _settled(stage, limit)
-    for proposal in ran.proposals:
+    run = _settled(stage, limit)
+    for proposal in run.proposals:
         after: Any = proposal.parts[0].after
         regular, sale = after["regular_price"], after["sale_price"]
         assert Decimal(sale or regular) > 0
         assert not sale or Decimal(sale) < Decimal(regular)
-    ids = [proposal.object.id for proposal in ran.proposals]
+    ids = [proposal.object.id for proposal in run.proposals]
     assert len(set(ids)) == len(ids)
-    result = ran.result
+    result = run.result
     assert result["matched"] + result["not_found"] + result["refused"] <= result["rows"]
     assert result["rows"] == sum(any(cell not in (None, "") for cell in row) for row in rows)
 
@@ -123,8 +123,8 @@ def test_only_sold_out_products_are_hidden_and_stay_so(
     before = {product.id: product for product in products}
     inputs = {"threshold": threshold, "limit": limit}
     stage = Stage(hide_out_of_stock_products.TEMPLATE, inputs, shop=Shop(list(products)))
-    ran = _settled(stage, limit)
-    for proposal in ran.proposals:
+    run = _settled(stage, limit)
+    for proposal in run.proposals:
         was = before[str(proposal.object.id)]
         assert was.visible
         assert all(variant.tracked and not variant.backorders_allowed for variant in was.variants)
@@ -133,7 +133,7 @@ def test_only_sold_out_products_are_hidden_and_stay_so(
         assert not now.visible
         assert "auto-hidden" in [tag.casefold() for tag in now.tags]
         assert {tag.casefold() for tag in was.tags} <= {tag.casefold() for tag in now.tags}
-    untouched = before.keys() - {proposal.object.id for proposal in ran.proposals}
+    untouched = before.keys() - {proposal.object.id for proposal in run.proposals}
     assert all(stage.shop.current_product(number) == before[number] for number in untouched)
 
 
@@ -149,8 +149,8 @@ def test_an_alert_is_given_once(products: list[Any], threshold: int, include_unt
         "teams": {"integration_id": int(TEAMS)},
         "include_untracked": include_untracked,
     }
-    ran = _settled(Stage(low_stock_alert.TEMPLATE, inputs, shop=Shop(products)), limit=1)
-    result = ran.result
+    run = _settled(Stage(low_stock_alert.TEMPLATE, inputs, shop=Shop(products)), limit=1)
+    result = run.result
     assert result["new"] == result["low"] <= result["checked"]
     assert result["untracked"] + result["low"] <= result["checked"]
-    assert bool(ran.proposals) is bool(result["variants"])
+    assert bool(run.proposals) is bool(result["variants"])

@@ -12,7 +12,7 @@ from steward.model.ids import IntegrationId
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.hide_out_of_stock_products import TEMPLATE
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.stage import Shop, Stage, connection, product, variant
 
 
@@ -30,8 +30,8 @@ async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
     stage = _stage(_out(tags=("tea",), tag_ids=(("tea", "1"),)), product(variant("8", stock=1)))
-    ran = await stage.run()
-    [proposal] = ran.proposals
+    run = await stage.run()
+    [proposal] = run.proposals
     assert proposal.action.value == "unpublish"
     assert (proposal.object.type, proposal.object.id, proposal.message) == ("product", "7", "Stock 0.")
     assert [(field.label, field.before, field.after) for field in proposal.fields] == [
@@ -43,7 +43,7 @@ async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
         "product.set_visible",
         "product.set_tags",
     ]
-    assert ran.result == {
+    assert run.result == {
         "checked": 2,
         "sold_out": 1,
         "hidden": 1,
@@ -82,9 +82,9 @@ async def test_the_stock_is_the_sum_over_the_variants() -> None:
     """
     keeps = product(variant("1/1", stock=2), variant("1/2", stock=-5))
     hides = product(variant("2/1", stock=0), variant("2/2", stock=-5))
-    ran = await _stage(keeps, hides).run()
-    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
-    assert ran.result["products"][0]["stock"] == 0
+    run = await _stage(keeps, hides).run()
+    assert [proposal.object.id for proposal in run.proposals] == ["2"]
+    assert run.result["products"][0]["stock"] == 0
 
 
 async def test_an_untracked_or_back_orderable_variant_keeps_its_product_visible() -> None:
@@ -112,8 +112,8 @@ async def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
 
 async def test_kinds_without_stock_of_their_own_are_left_out() -> None:
     """Leaves out kinds of products that have no stock. See docs/design/templates.md#e9-variants."""
-    ran = await _stage(product(id="8", kind="grouped", sellable=False)).run()
-    assert (ran.result["checked"], ran.proposals) == (0, [])
+    run = await _stage(product(id="8", kind="grouped", sellable=False)).run()
+    assert (run.result["checked"], run.proposals) == (0, [])
 
 
 async def test_products_hidden_by_people_are_never_tagged() -> None:
@@ -121,8 +121,8 @@ async def test_products_hidden_by_people_are_never_tagged() -> None:
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
-    ran = await _stage(_out(visible=False, visibility="hidden")).run()
-    assert (ran.proposals, ran.result["already_hidden"]) == ([], 1)
+    run = await _stage(_out(visible=False, visibility="hidden")).run()
+    assert (run.proposals, run.result["already_hidden"]) == ([], 1)
 
 
 async def test_products_hidden_again_by_people_are_left_alone() -> None:
@@ -142,8 +142,8 @@ async def test_a_marked_product_that_is_visible_again_is_hidden_again() -> None:
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
-    ran = await _stage(_out(tags=("Auto-Hidden",))).run()
-    assert [part.operation for part in ran.proposals[0].parts] == ["product.set_visible"]
+    run = await _stage(_out(tags=("Auto-Hidden",))).run()
+    assert [part.operation for part in run.proposals[0].parts] == ["product.set_visible"]
 
 
 async def test_a_known_tag_is_used_in_the_letters_the_store_has() -> None:
@@ -175,9 +175,9 @@ async def test_unmade_changes_are_not_remembered(outcome: Outcome) -> None:
     See docs/design/templates.md#rules.
     """
     stage = _stage(_out())
-    ran = await stage.run(outcome=outcome)
+    run = await stage.run(outcome=outcome)
     assert stage.memory.kept == {}
-    assert (ran.result["hidden"], ran.result["products"]) == (0, [])
+    assert (run.result["hidden"], run.result["products"]) == (0, [])
 
 
 async def test_a_product_whose_marker_failed_is_put_right_by_the_next_run() -> None:
@@ -214,10 +214,10 @@ async def test_a_product_that_cannot_be_marked_is_not_hidden() -> None:
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
-    ran = await _stage(_out("1", tags=("odd, tag",)), _out("2")).run()
-    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
-    assert "Tea 1" in str(ran.messages[1])
-    assert ran.result["sold_out"] == 2
+    run = await _stage(_out("1", tags=("odd, tag",)), _out("2")).run()
+    assert [proposal.object.id for proposal in run.proposals] == ["2"]
+    assert "Tea 1" in str(run.messages[1])
+    assert run.result["sold_out"] == 2
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_asked() -> None:
@@ -227,12 +227,12 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
     """
     many = [_out(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
-    ran = await _stage(*many, limit=2).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
-    assert ran.failed.message.startswith("3 ")
-    assert ran.result["sold_out"] == 3
-    assert "Nothing was hidden." in ran.summary.text
+    run = await _stage(*many, limit=2).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == ("too_many_changes", [])
+    assert run.failed.message.startswith("3 ")
+    assert run.result["sold_out"] == 3
+    assert "Nothing was hidden." in run.summary.text
 
 
 async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> None:
@@ -241,23 +241,23 @@ async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> Non
     See docs/design/templates.md#rules.
     """
     stage = _stage(_out())
-    ran = await stage.run(mode=Mode.TEST)
-    assert "1 product would be hidden." in ran.summary.text
-    assert (ran.result["hidden"], stage.shop.current_product("7").visible, stage.memory.kept) == (1, True, {})
+    run = await stage.run(mode=Mode.TEST)
+    assert "1 product would be hidden." in run.summary.text
+    assert (run.result["hidden"], stage.shop.current_product("7").visible, stage.memory.kept) == (1, True, {})
 
 
 async def test_a_waiting_run_says_what_would_be_hidden() -> None:
     """The summary of a waiting run says what would be hidden. See docs/design/api/runs.md#run."""
-    ran = await _stage(_out()).run(approve=False)
-    assert "1 product would be hidden." in ran.summary.text
-    assert ran.result["hidden"] == 0
+    run = await _stage(_out()).run(approve=False)
+    assert "1 product would be hidden." in run.summary.text
+    assert run.result["hidden"] == 0
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
     """Reads and hides only the product that the event names. See docs/design/templates.md#rules."""
     stage = _stage(_out("1"), product(variant("2/1", stock=0), variant("2/2", stock=0)))
-    ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "1", "2"))
-    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
+    run = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "1", "2"))
+    assert [proposal.object.id for proposal in run.proposals] == ["2"]
     assert stage.shop.reads == ["product", "tags"]
 
 
@@ -266,8 +266,8 @@ async def test_an_event_of_a_product_that_is_gone_hides_nothing() -> None:
 
     See docs/design/templates.md#rules.
     """
-    ran = await _stage(_out("1")).run(event=StoreEvent("inventory_levels/update", "product", "9"))
-    assert (ran.failed, ran.proposals) == (None, [])
+    run = await _stage(_out("1")).run(event=StoreEvent("inventory_levels/update", "product", "9"))
+    assert (run.failed, run.proposals) == (None, [])
 
 
 async def test_a_channel_the_store_no_longer_has_fails_the_run() -> None:
@@ -278,18 +278,18 @@ async def test_a_channel_the_store_no_longer_has_fails_the_run() -> None:
     facts = {"channels": [["1", "Till", True]]}
     stage = _stage(_out())
     stage.store = connection("shopify", IntegrationId(11), facts=facts)
-    ran = await stage.run()
-    assert ran.failed is not None
-    assert ran.failed.code == "channel_missing"
-    assert ran.result["checked"] == 0
+    run = await stage.run()
+    assert run.failed is not None
+    assert run.failed.code == "channel_missing"
+    assert run.result["checked"] == 0
 
 
 _GOODS = (
-    Goods("Teapot", Item("POT-1", stock=0), tags=("tea",)),
-    Goods("Mug", sizes={"Small": Item("MUG-S", stock=0), "Large": Item("MUG-L", stock=-2)}),
-    Goods("Bowl", sizes={"Small": Item("BOWL-S", stock=0), "Large": Item("BOWL-L", stock=1)}),
-    Goods("Gift", Item("GIFT-1", stock=None)),
-    Goods("Tray", Item("TRAY-1", stock=0), hidden=True),
+    ProductSpec("Teapot", Item("POT-1", stock=0), tags=("tea",)),
+    ProductSpec("Mug", sizes={"Small": Item("MUG-S", stock=0), "Large": Item("MUG-L", stock=-2)}),
+    ProductSpec("Bowl", sizes={"Small": Item("BOWL-S", stock=0), "Large": Item("BOWL-L", stock=1)}),
+    ProductSpec("Gift", Item("GIFT-1", stock=None)),
+    ProductSpec("Tray", Item("TRAY-1", stock=0), hidden=True),
 )
 
 

@@ -13,10 +13,10 @@ from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges
 from steward.templates.high_risk_order_hold import TEMPLATE
-from tests.templates.both import Both
+from tests.templates.both import ConnectedService
 from tests.templates.goods import Twin
 from tests.templates.order_stage import Orders, OrderStage, ago, ids, order, stage
-from tests.templates.sales import Market, Sale, Sold
+from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.stage import TEAMS, card_lines
 
 
@@ -25,7 +25,7 @@ def _risk(level: str | None) -> dict[str, Any]:
     return {"risk": {"assessments": [{"riskLevel": level, "facts": facts}] if level else []}}
 
 
-_BIG = (Sold(total="640.00"),)
+_BIG = (LineSpec(total="640.00"),)
 # (order, why it is risky at level high from 100.00 on, or when the two countries differ)
 SALES: tuple[tuple[Sale, str], ...] = (
     (Sale("A1", _BIG, payment="paid", shopify=_risk("HIGH")), "risk high; The card was declined before"),
@@ -38,7 +38,7 @@ SALES: tuple[tuple[Sale, str], ...] = (
 HELD = {sale.number: why for sale, why in SALES if why and not sale.cancelled}
 
 
-async def test_risky_orders_are_held_and_tagged_once(both: Both) -> None:
+async def test_risky_orders_are_held_and_tagged_once(both: ConnectedService) -> None:
     """Holds and tags the risky orders and names them in one message; a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e13-currencies.
@@ -112,10 +112,10 @@ async def test_held_sent_or_cancelled_orders_are_only_tagged(changed: dict[str, 
     See docs/design/templates-catalogue.md#high-risk-order-hold.
     """
     teams = {"integration_id": int(TEAMS)}
-    ran = await _holding(replace(_RISKY, **changed), teams=teams).run()
-    [proposal] = ran.proposals
+    run = await _holding(replace(_RISKY, **changed), teams=teams).run()
+    [proposal] = run.proposals
     assert [part.operation for part in proposal.parts] == ["order.set_tags"]
-    assert (ran.result["risky"], ran.result["held"]) == (1, 0)
+    assert (run.result["risky"], run.result["held"]) == (1, 0)
     tagged = replace(_RISKY, **changed, tags=("FRAUD-review",))
     assert (await _holding(tagged).run()).proposals == []
 
@@ -177,8 +177,8 @@ async def test_an_event_reads_its_order_and_those_that_wait_for_their_assessment
     stage = _holding(replace(_RISKY, risk=Risk.PENDING), replace(_RISKY, id="2"), replace(_RISKY, id="3"))
     await stage.run(event=StoreEvent("orders/create", "order", "1"))
     stage.shop.orders[0] = _RISKY
-    ran = await stage.run(event=StoreEvent("orders/create", "order", "2"))
-    assert sorted(map(str, ids(ran))) == ["1", "2"]
+    run = await stage.run(event=StoreEvent("orders/create", "order", "2"))
+    assert sorted(map(str, ids(run))) == ["1", "2"]
     assert not [key for key in stage.memory.kept if key[0] == "orders_read"]
 
 
@@ -188,8 +188,8 @@ async def test_the_message_names_only_what_was_held() -> None:
     See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e17-sends.
     """
     teams = {"integration_id": int(TEAMS)}
-    ran = await _holding(replace(_RISKY, risk_reasons=("Proxy used",)), teams=teams).run()
-    assert card_lines(ran.proposals[-1]) == [
+    run = await _holding(replace(_RISKY, risk_reasons=("Proxy used",)), teams=teams).run()
+    assert card_lines(run.proposals[-1]) == [
         "1 risky order held at Shopify",
         "Look at it before it is sent.",
         "#1: 20.00 EUR, risk high; Proxy used",

@@ -12,7 +12,7 @@ from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.low_stock_alert import TEMPLATE
 from tests.templates.both import lines_of
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.stage import TEAMS, Shop, Stage, card_lines, product, variant
 
 
@@ -28,12 +28,12 @@ def _stock(stage: Stage, **levels: int) -> None:
 
 
 _GOODS = (
-    Goods("Teapot", Item("POT-1", stock=5)),
-    Goods("Mug", sizes={"S": Item("", stock=6), "L": Item("CUP", stock=0)}),
-    Goods("Bowl", Item("CUP", stock=-2)),
-    Goods("Vase", Item("VASE-1", stock=None)),
-    Goods("Draft", Item("DRAFT-1", stock=0), status="draft"),
-    Goods("Jug", Item("JUG-1", stock=0), vendor="Glass", type="Glass"),
+    ProductSpec("Teapot", Item("POT-1", stock=5)),
+    ProductSpec("Mug", sizes={"S": Item("", stock=6), "L": Item("CUP", stock=0)}),
+    ProductSpec("Bowl", Item("CUP", stock=-2)),
+    ProductSpec("Vase", Item("VASE-1", stock=None)),
+    ProductSpec("Draft", Item("DRAFT-1", stock=0), status="draft"),
+    ProductSpec("Jug", Item("JUG-1", stock=0), vendor="Glass", type="Glass"),
 )
 
 
@@ -82,8 +82,8 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
     low = [product(variant(n, f"S{n}", stock=stock)) for n, stock in (("1", 5), ("2", 6), ("3", 0))]
-    ran = await _stage(*low).run()
-    assert ran.result == {
+    run = await _stage(*low).run()
+    assert run.result == {
         "checked": 3,
         "low": 2,
         "new": 2,
@@ -93,7 +93,7 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
             {"sku": "S3", "label": "Tea 3 (S3)", "stock": 0},
         ],
     }
-    [proposal] = ran.proposals
+    [proposal] = run.proposals
     assert (proposal.action.value, proposal.parts[0].operation) == ("send", "teams.post")
     assert card_lines(proposal) == [
         "2 variants low in stock at Northwind Tea",
@@ -101,7 +101,7 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
         "Tea 1 (S1): 5 left",
         "Tea 3 (S3): 0 left",
     ]
-    assert ran.summary.text == "2 variants are at or under 5, 2 of them new. A message was handed to Teams."
+    assert run.summary.text == "2 variants are at or under 5, 2 of them new. A message was handed to Teams."
 
 
 async def test_nothing_to_report_sends_no_message() -> None:
@@ -109,10 +109,10 @@ async def test_nothing_to_report_sends_no_message() -> None:
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends.
     """
-    ran = await _stage(product(variant(stock=6))).run()
-    assert ran.proposals == []
-    assert ran.failed is None
-    assert "no message was sent" in ran.summary.text
+    run = await _stage(product(variant(stock=6))).run()
+    assert run.proposals == []
+    assert run.failed is None
+    assert "no message was sent" in run.summary.text
 
 
 async def test_an_empty_store_sends_no_message() -> None:
@@ -120,8 +120,8 @@ async def test_an_empty_store_sends_no_message() -> None:
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
-    ran = await _stage().run()
-    assert (ran.proposals, ran.result["checked"]) == ([], 0)
+    run = await _stage().run()
+    assert (run.proposals, run.result["checked"]) == ([], 0)
 
 
 async def test_a_second_run_repeats_no_message() -> None:
@@ -145,10 +145,10 @@ async def test_only_the_new_one_is_reported() -> None:
     _stock(stage, n1=1, n2=9)
     await stage.run()
     _stock(stage, n1=1, n2=2)
-    ran = await stage.run()
-    assert (ran.result["low"], ran.result["new"]) == (2, 1)
-    assert card_lines(ran.proposals[0])[1] == "At or under 5. 1 more was told before."
-    assert [variant["label"] for variant in ran.result["variants"]] == ["Tea 2 (TEA-1)"]
+    run = await stage.run()
+    assert (run.result["low"], run.result["new"]) == (2, 1)
+    assert card_lines(run.proposals[0])[1] == "At or under 5. 1 more was told before."
+    assert [variant["label"] for variant in run.result["variants"]] == ["Tea 2 (TEA-1)"]
 
 
 async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
@@ -187,9 +187,9 @@ async def test_the_content_of_a_lost_message_is_still_new(outcome: Outcome) -> N
 async def test_a_test_run_shows_the_message_and_remembers_nothing() -> None:
     """Shows the message that would be sent and remembers nothing. See docs/design/templates.md#rules."""
     stage = _stage(product(variant(stock=1)))
-    ran = await stage.run(mode=Mode.TEST)
-    assert len(ran.proposals) == 1
-    assert "would go to Teams" in ran.summary.text
+    run = await stage.run(mode=Mode.TEST)
+    assert len(run.proposals) == 1
+    assert "would go to Teams" in run.summary.text
     assert stage.memory.kept == {}
 
 
@@ -205,9 +205,9 @@ async def test_negative_stock_counts_as_low_and_is_shown_as_it_is() -> None:
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e7-negative-stock.
     """
-    ran = await _stage(product(variant(stock=-2))).run()
-    assert ran.result["variants"][0]["stock"] == -2
-    assert card_lines(ran.proposals[0])[-1].endswith(": -2 left")
+    run = await _stage(product(variant(stock=-2))).run()
+    assert run.result["variants"][0]["stock"] == -2
+    assert card_lines(run.proposals[0])[-1].endswith(": -2 left")
 
 
 async def test_a_missing_sku_does_not_hide_a_variant() -> None:
@@ -215,8 +215,8 @@ async def test_a_missing_sku_does_not_hide_a_variant() -> None:
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e2-missing-skus.
     """
-    ran = await _stage(product(variant("7/1", "", stock=1))).run()
-    assert ran.result["variants"] == [{"sku": None, "label": "Tea 7, size 1", "stock": 1}]
+    run = await _stage(product(variant("7/1", "", stock=1))).run()
+    assert run.result["variants"] == [{"sku": None, "label": "Tea 7, size 1", "stock": 1}]
 
 
 async def test_two_variants_with_one_sku_are_two_lines() -> None:
@@ -224,8 +224,8 @@ async def test_two_variants_with_one_sku_are_two_lines() -> None:
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e3-duplicate-skus.
     """
-    ran = await _stage(product(variant("7/1", "A", stock=1), variant("7/2", "A", stock=2))).run()
-    assert [each_variant["stock"] for each_variant in ran.result["variants"]] == [1, 2]
+    run = await _stage(product(variant("7/1", "A", stock=1), variant("7/2", "A", stock=2))).run()
+    assert [each_variant["stock"] for each_variant in run.result["variants"]] == [1, 2]
 
 
 async def test_untracked_and_back_orderable_are_counted_apart() -> None:
@@ -234,9 +234,9 @@ async def test_untracked_and_back_orderable_are_counted_apart() -> None:
     See docs/design/templates.md#e8-untracked-stock.
     """
     odd = [variant("7/1", tracked=False, stock=None), variant("7/2", backorders_allowed=True, stock=-3)]
-    ran = await _stage(product(*odd)).run()
-    assert (ran.result["checked"], ran.result["low"], ran.result["untracked"]) == (2, 0, 2)
-    assert ran.proposals == []
+    run = await _stage(product(*odd)).run()
+    assert (run.result["checked"], run.result["low"], run.result["untracked"]) == (2, 0, 2)
+    assert run.proposals == []
 
 
 async def test_untracked_ones_are_listed_when_asked_for() -> None:
@@ -245,11 +245,11 @@ async def test_untracked_ones_are_listed_when_asked_for() -> None:
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
     stage = _stage(product(variant(tracked=False, stock=None)), include_untracked=True)
-    ran = await stage.run()
-    assert ran.result["variants"] == [{"sku": "TEA-1", "label": "Tea 7 (TEA-1)", "stock": None}]
-    assert (ran.result["low"], ran.result["new"], ran.result["untracked"]) == (0, 0, 1)
-    assert card_lines(ran.proposals[0])[-1].endswith("not tracked")
-    assert "1 variant without a stock number." in ran.summary.text
+    run = await stage.run()
+    assert run.result["variants"] == [{"sku": "TEA-1", "label": "Tea 7 (TEA-1)", "stock": None}]
+    assert (run.result["low"], run.result["new"], run.result["untracked"]) == (0, 0, 1)
+    assert card_lines(run.proposals[0])[-1].endswith("not tracked")
+    assert "1 variant without a stock number." in run.summary.text
     assert (await stage.run()).proposals == []
 
 
@@ -259,8 +259,8 @@ async def test_a_stock_shared_through_the_parent_is_one_line() -> None:
     See docs/design/templates.md#e9-variants.
     """
     shared = {"stock_target": "7", "stock_managed_by_parent": True, "stock": 2}
-    ran = await _stage(product(variant("7/1", "A", **shared), variant("7/2", "B", **shared))).run()
-    assert ran.result["variants"] == [{"sku": None, "label": "Tea 7", "stock": 2}]
+    run = await _stage(product(variant("7/1", "A", **shared), variant("7/2", "B", **shared))).run()
+    assert run.result["variants"] == [{"sku": None, "label": "Tea 7", "stock": 2}]
 
 
 async def test_kinds_without_stock_of_their_own_are_left_out_and_counted() -> None:
@@ -268,9 +268,9 @@ async def test_kinds_without_stock_of_their_own_are_left_out_and_counted() -> No
 
     See docs/design/templates.md#e9-variants.
     """
-    ran = await _stage(product(id="8", kind="grouped", sellable=False), product(variant(stock=9))).run()
-    assert ran.result["checked"] == 1
-    assert "1 product" in str(ran.messages[0])
+    run = await _stage(product(id="8", kind="grouped", sellable=False), product(variant(stock=9))).run()
+    assert run.result["checked"] == 1
+    assert "1 product" in str(run.messages[0])
 
 
 async def test_drafts_are_not_looked_at_unless_all_are() -> None:
@@ -290,8 +290,8 @@ async def test_only_the_products_wanted_are_looked_at() -> None:
     See docs/design/templates.md#shared-definitions.
     """
     tagged, other = product(variant("1", stock=0), tags=("Tea",)), product(variant("2", stock=0))
-    ran = await _stage(tagged, other, products={"tags_any": ["tea"]}).run()
-    assert ran.result["checked"] == 1
+    run = await _stage(tagged, other, products={"tags_any": ["tea"]}).run()
+    assert run.result["checked"] == 1
 
 
 async def test_every_page_is_read_and_what_is_seen_twice_counts_once() -> None:
@@ -309,9 +309,9 @@ async def test_an_event_reads_and_compares_its_own_item_alone() -> None:
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
     stage = _stage(product(variant("1", stock=0)), product(variant("2/1", stock=1), variant("2/2", stock=1)))
-    ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "2", "2"))
-    assert (ran.result["checked"], stage.shop.reads) == (1, ["product"])
-    assert ran.result["variants"][0]["label"] == "Tea 2, size 2 (TEA-1)"
+    run = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "2", "2"))
+    assert (run.result["checked"], stage.shop.reads) == (1, ["product"])
+    assert run.result["variants"][0]["label"] == "Tea 2, size 2 (TEA-1)"
 
 
 async def test_an_event_forgets_nothing_it_did_not_read() -> None:
@@ -332,8 +332,8 @@ async def test_an_event_of_a_deleted_product_reports_nothing() -> None:
     See docs/design/templates.md#rules.
     """
     gone = StoreEvent("inventory_levels/update", "product", "99")
-    ran = await _stage().run(event=gone)
-    assert (ran.failed, ran.proposals) == (None, [])
+    run = await _stage().run(event=gone)
+    assert (run.failed, run.proposals) == (None, [])
     trashed = product(variant("99", stock=0), status="trash")
     assert (await _stage(trashed, products={"all": True}).run(event=gone)).proposals == []
 
@@ -344,10 +344,10 @@ async def test_a_long_list_is_cut_and_the_result_holds_200() -> None:
     See docs/design/templates.md#e17-sends and docs/design/templates.md#rules.
     """
     many = [product(variant(str(n), f"SKU-{n}", stock=0)) for n in range(1, 1202)]
-    ran = await _stage(*many).run()
-    assert (ran.result["low"], len(ran.result["variants"])) == (1201, 200)
-    assert len(str(ran.proposals[0].parts[0].arguments).encode()) < 25_000
-    assert card_lines(ran.proposals[0])[-1].endswith(" more")
+    run = await _stage(*many).run()
+    assert (run.result["low"], len(run.result["variants"])) == (1201, 200)
+    assert len(str(run.proposals[0].parts[0].arguments).encode()) < 25_000
+    assert card_lines(run.proposals[0])[-1].endswith(" more")
 
 
 async def test_text_of_the_store_stays_text() -> None:
@@ -355,7 +355,7 @@ async def test_text_of_the_store_stays_text() -> None:
 
     See docs/design/templates.md#e17-sends and docs/design/connectors.md#teams.
     """
-    ran = await _stage(product(variant(stock=0, product_title="**Sale** [x](https://evil.example)"))).run()
-    part = str(ran.proposals[0].parts[0].arguments)
+    run = await _stage(product(variant(stock=0, product_title="**Sale** [x](https://evil.example)"))).run()
+    part = str(run.proposals[0].parts[0].arguments)
     assert "**Sale**" not in part
     assert "](https://evil" not in part

@@ -11,16 +11,16 @@ from steward.model.change import Outcome
 from steward.outbound.errors import CallError
 from steward.steps.base import StoreEvent
 from steward.templates import hide_out_of_stock_products, low_stock_alert, price_update_from_spreadsheet
-from tests.connectors.outside import Outside, outside
+from tests.connectors.outside import FakePlatformsClient, outside
 from tests.fake_clock import FakeClock
 from tests.templates.stage import SHEET, SHOP, TEAMS, Stage, connection
 
 
-class World:
+class PlatformsBed:
     """Holds the fake platforms, with stages whose shop and sheet are read by the connectors."""
 
     def __init__(self, clock: FakeClock) -> None:
-        self.outside: Outside = outside(clock)
+        self.outside: FakePlatformsClient = outside(clock)
         self.shop = self.outside.connection("woocommerce")
         self.sheet = self.outside.connection("spreadsheet")
         self.teams = self.outside.connection("teams")
@@ -47,18 +47,18 @@ class World:
 
 
 @pytest.fixture
-async def world(clock: FakeClock) -> AsyncIterator[World]:
+async def world(clock: FakeClock) -> AsyncIterator[PlatformsBed]:
     """Provides new fake platforms."""
-    new_world = World(clock)
+    new_world = PlatformsBed(clock)
     yield new_world
     await new_world.outside.outbound.aclose()
 
 
-def _hide(world: World, **inputs: Any) -> Stage:
+def _hide(world: PlatformsBed, **inputs: Any) -> Stage:
     return world.stage(hide_out_of_stock_products.TEMPLATE, **inputs)
 
 
-async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: World) -> None:
+async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: PlatformsBed) -> None:
     """Hides and tags all sold-out products; the run itself writes nothing, and a second one proposes nothing.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
@@ -68,20 +68,20 @@ async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: Wo
         str(row["id"]) for row in world.rows() if row["manage_stock"] and (row["stock_quantity"] or 0) <= 0
     }
     assert sold_out
-    ran = await stage.run(approve=False)
+    run = await stage.run(approve=False)
     assert world.written == []
-    assert {proposal.object.id for proposal in ran.proposals} >= sold_out
-    states = await world.shop.apply(ran.proposals)
+    assert {proposal.object.id for proposal in run.proposals} >= sold_out
+    states = await world.shop.apply(run.proposals)
     assert set(states) <= {WriteState.APPLIED}
     hidden = [row for row in world.rows() if row["catalog_visibility"] == "hidden"]
     assert {str(row["id"]) for row in hidden} == sold_out
     assert all("auto-hidden" in [tag["name"] for tag in row["tags"]] for row in hidden)
     again = await stage.run(approve=False)
     assert again.proposals == []
-    assert again.result["already_hidden"] == ran.result["sold_out"]
+    assert again.result["already_hidden"] == run.result["sold_out"]
 
 
-async def test_an_inventory_event_reads_one_product(world: World) -> None:
+async def test_an_inventory_event_reads_one_product(world: PlatformsBed) -> None:
     """Reads only the product of the variation that the event names. See docs/design/templates.md#rules."""
     parent = world.rows("variable")[0]
     for number in parent["variations"]:
@@ -89,41 +89,41 @@ async def test_an_inventory_event_reads_one_product(world: World) -> None:
     event = StoreEvent(
         "inventory_levels/update", "variation", str(parent["variations"][0]), str(parent["id"])
     )
-    ran = await _hide(world).run(event=event, approve=False)
-    assert (ran.result["checked"], [proposal.object.id for proposal in ran.proposals]) == (
+    run = await _hide(world).run(event=event, approve=False)
+    assert (run.result["checked"], [proposal.object.id for proposal in run.proposals]) == (
         1,
         [str(parent["id"])],
     )
 
 
-async def test_a_deleted_product_of_an_event_is_no_failure(world: World) -> None:
+async def test_a_deleted_product_of_an_event_is_no_failure(world: PlatformsBed) -> None:
     """Succeeds without changes when the product of the event does not exist.
 
     See docs/design/templates.md#rules.
     """
     event = StoreEvent("inventory_levels/update", "product", "999999")
-    ran = await _hide(world).run(event=event, approve=False)
-    assert (ran.failed, ran.proposals) == (None, [])
+    run = await _hide(world).run(event=event, approve=False)
+    assert (run.failed, run.proposals) == (None, [])
 
 
-async def test_the_alert_lists_low_stock_and_reaches_the_channel(world: World) -> None:
+async def test_the_alert_lists_low_stock_and_reaches_the_channel(world: PlatformsBed) -> None:
     """Posts the low variants in one message; a second run posts none.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends.
     """
     teams = {"integration_id": int(TEAMS)}
     stage = world.stage(low_stock_alert.TEMPLATE, threshold=5, teams=teams)
-    ran = await stage.run()
+    run = await stage.run()
     assert world.written == []
-    assert ran.result["low"] > 0
-    assert ran.result["untracked"] > 0
-    assert await world.teams.apply(ran.proposals) == [WriteState.APPLIED]
+    assert run.result["low"] > 0
+    assert run.result["untracked"] > 0
+    assert await world.teams.apply(run.proposals) == [WriteState.APPLIED]
     [message] = world.outside.world.state.teams.inbox[WORKFLOW]
-    assert message["text"].startswith(f"{ran.result['low']} variants low in stock")
+    assert message["text"].startswith(f"{run.result['low']} variants low in stock")
     assert (await stage.run()).proposals == []
 
 
-def _prices(world: World, **inputs: Any) -> Stage:
+def _prices(world: PlatformsBed, **inputs: Any) -> Stage:
     all_inputs: dict[str, Any] = {
         "sheet": {"integration_id": int(SHEET), "tab": "Prices"},
         "sku_column": "SKU",
@@ -134,12 +134,12 @@ def _prices(world: World, **inputs: Any) -> Stage:
     return world.stage(price_update_from_spreadsheet.TEMPLATE, **all_inputs)
 
 
-def _write_sheet(world: World, rows: list[list[Any]]) -> None:
+def _write_sheet(world: PlatformsBed, rows: list[list[Any]]) -> None:
     tab = world.outside.world.state.google.books[world.sheet.secrets.plain["spreadsheet_id"]].tab("Prices")
     tab.cells = {(index, column): cell for index, row in enumerate(rows) for column, cell in enumerate(row)}
 
 
-async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> None:
+async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: PlatformsBed) -> None:
     """Sets prices of simple products and variations from number cells and texts; refuses rows without a SKU.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
@@ -160,50 +160,50 @@ async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> 
         ],
     )
     stage = _prices(world)
-    ran = await stage.run(approve=False)
-    assert ran.failed is None
+    run = await stage.run(approve=False)
+    assert run.failed is None
     assert world.written == []
-    assert {proposal.object.id for proposal in ran.proposals} == {
+    assert {proposal.object.id for proposal in run.proposals} == {
         str(simple["id"]),
         f"{parent['id']}/{variation['id']}",
     }
-    assert (ran.result["rows"], ran.result["matched"], ran.result["not_found"]) == (5, 2, 1)
-    refused = [(each_row["row"], each_row["code"]) for each_row in ran.result["refused_rows"]]
+    assert (run.result["rows"], run.result["matched"], run.result["not_found"]) == (5, 2, 1)
+    refused = [(each_row["row"], each_row["code"]) for each_row in run.result["refused_rows"]]
     assert refused == [(6, "sku_missing"), (7, "sku_case_differs")]
     expected = f"{float(simple['regular_price']) + 1:.2f}"
-    assert set(await world.shop.apply(ran.proposals)) == {WriteState.APPLIED}
+    assert set(await world.shop.apply(run.proposals)) == {WriteState.APPLIED}
     assert world.outside.world.state.shop.products[simple["id"]]["regular_price"] == expected
     assert (await stage.run(approve=False)).proposals == []
 
 
-async def test_the_seeded_sheet_gives_ten_prices(world: World) -> None:
+async def test_the_seeded_sheet_gives_ten_prices(world: PlatformsBed) -> None:
     """Proposes 10 prices; 8 are equal, one SKU is unknown and one price is empty.
 
     See docs/design/fake-platforms.md#services.
     """
-    ran = await _prices(world, max_change_percent=30).run(approve=False)
-    result = ran.result
-    assert (len(ran.proposals), result["unchanged"], result["not_found"]) == (10, 8, 1)
+    run = await _prices(world, max_change_percent=30).run(approve=False)
+    result = run.result
+    assert (len(run.proposals), result["unchanged"], result["not_found"]) == (10, 8, 1)
     assert [row["code"] for row in result["refused_rows"]] == ["price_empty"]
 
 
-async def test_a_tab_that_was_renamed_fails_the_run(world: World) -> None:
+async def test_a_tab_that_was_renamed_fails_the_run(world: PlatformsBed) -> None:
     """Fails the run with `tab_missing`. See docs/design/templates.md#rules."""
     stage = _prices(world, sheet={"integration_id": int(SHEET), "tab": "Gone"})
-    ran = await stage.run(approve=False)
-    assert ran.failed is not None
-    assert ran.failed.code == "tab_missing"
+    run = await stage.run(approve=False)
+    assert run.failed is not None
+    assert run.failed.code == "tab_missing"
 
 
-async def test_an_emptied_tab_fails_the_run(world: World) -> None:
+async def test_an_emptied_tab_fails_the_run(world: PlatformsBed) -> None:
     """Fails the run with `sheet_empty`. See docs/design/templates.md#e4-empty-sheets-and-columns."""
     _write_sheet(world, [])
-    ran = await _prices(world).run(approve=False)
-    assert ran.failed is not None
-    assert ran.failed.code == "sheet_empty"
+    run = await _prices(world).run(approve=False)
+    assert run.failed is not None
+    assert run.failed.code == "sheet_empty"
 
 
-async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> None:
+async def test_a_later_page_that_cannot_be_read_ends_the_run(world: PlatformsBed) -> None:
     """Raises CallError when a later page cannot be read, without deciding on half a list.
 
     See docs/design/templates.md#e10-pages.
@@ -216,7 +216,7 @@ async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> No
     assert (injected_fault.hits, world.written) == (1, [])
 
 
-async def test_the_value_before_a_change_is_that_read_before_the_write(world: World) -> None:
+async def test_the_value_before_a_change_is_that_read_before_the_write(world: PlatformsBed) -> None:
     """The part's `before` equals the read just before the write, unless the product has changed.
 
     See docs/design/templates.md#e12-changed-or-deleted-meanwhile.

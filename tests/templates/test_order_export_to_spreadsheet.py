@@ -18,15 +18,18 @@ from steward.model.run import Mode, RunStatus
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepContext
 from steward.templates.order_export_to_spreadsheet import TEMPLATE
-from tests.templates.both import Both
+from tests.templates.both import ConnectedService
 from tests.templates.goods import Twin
 from tests.templates.order_stage import CHANGES, Orders, OrderStage, ago, line, order
-from tests.templates.sales import Market, Sale, Sold
+from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.stage import NOW, SHEET, SHOP, connection
 
 # (order, whether it is exported by the default statuses paid and fulfilled)
 SALES: tuple[tuple[Sale, bool], ...] = (
-    (Sale("A1", (Sold(quantity=2, total="40.00"), Sold("M", "Mug", total="9.50")), payment="paid"), True),
+    (
+        Sale("A1", (LineSpec(quantity=2, total="40.00"), LineSpec("M", "Mug", total="9.50")), payment="paid"),
+        True,
+    ),
     (Sale("A2", sent="fulfilled", hours=2000), True),
     (Sale("A3"), False),
     (Sale("A4", payment="paid", cancelled=True), False),
@@ -70,7 +73,7 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
     assert (await market.run(automation)).result["rows"] == 0
 
 
-async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Both) -> None:
+async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: ConnectedService) -> None:
     """Fails with `sheet_not_writable` on a protected tab.
 
     After a lost answer it reads the ids and appends the row only once.
@@ -145,9 +148,9 @@ def _exporting(*orders: Any, rows: list[list[Any]] | None = None, **inputs: Any)
 _PAID = order("1", paid=True, payment=Payment.PAID)
 
 
-def _sent(ran: Any) -> list[list[Any]]:
+def _sent(run: Any) -> list[list[Any]]:
     """Returns every appended row, with numbers as text."""
-    rows = [row for proposal in ran.proposals for row in proposal.parts[0].arguments["rows"]]
+    rows = [row for proposal in run.proposals for row in proposal.parts[0].arguments["rows"]]
     return [[cell["number"] if isinstance(cell, dict) else cell for cell in row] for row in rows]
 
 
@@ -158,14 +161,14 @@ async def test_columns_keep_their_place_and_missing_ones_go_to_the_right_end() -
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     rows = [["order ID", " Total ", "My note", "number"], [7, 20, "call", "#7"]]
-    ran = await _exporting(
+    run = await _exporting(
         _PAID, replace(_PAID, id="7"), rows=rows, columns=["number", "total", "currency"]
     ).run()
-    [header, appended] = ran.proposals
+    [header, appended] = run.proposals
     assert header.parts[0].target == "'Log'!E1:E1"
     assert header.parts[0].arguments["rows"] == [["Currency"]]
     assert appended.parts[0].arguments["rows"] == [["1", {"number": "20.00"}, None, "#1", "EUR"]]
-    assert ran.result == {"read": 2, "already_there": 1, "appended": 1, "rows": 1, "first_row": 3}
+    assert run.result == {"read": 2, "already_there": 1, "appended": 1, "rows": 1, "first_row": 3}
 
 
 async def test_a_row_for_each_line_has_the_sums_once() -> None:
@@ -174,16 +177,16 @@ async def test_a_row_for_each_line_has_the_sums_once() -> None:
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
     lines = (line("A", id="81", title="Tea", quantity=2), line("B", id="82", title="Mug"))
-    ran = await _exporting(
+    run = await _exporting(
         replace(_PAID, lines=lines), line_items=True, columns=["items", "total", "status"]
     ).run()
-    assert _sent(ran) == [
+    assert _sent(run) == [
         ["Order id", "Line id", "Items", "Total", "Status"],
         ["1", "81", "2 × Tea", "20.00", "paid"],
         ["1", "82", "1 × Mug", None, "paid"],
     ]
-    assert (ran.result["appended"], ran.result["rows"]) == (1, 2)
-    assert ran.proposals[0].parts[0].arguments["key_column"] == 1
+    assert (run.result["appended"], run.result["rows"]) == (1, 2)
+    assert run.proposals[0].parts[0].arguments["key_column"] == 1
 
 
 @pytest.mark.parametrize(
@@ -201,18 +204,18 @@ async def test_a_tab_of_something_else_is_not_written_to(rows: list[list[Any]], 
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet and
     docs/design/templates.md#e4-empty-sheets-and-columns.
     """
-    ran = await _exporting(_PAID, rows=rows).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == (code, [])
+    run = await _exporting(_PAID, rows=rows).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == (code, [])
 
 
 async def test_a_tab_that_is_gone_fails_the_run() -> None:
     """Fails the run with `tab_missing`. See docs/design/templates.md#rules."""
     stage = _exporting(_PAID)
     stage.inputs["sheet"] = {"integration_id": int(SHEET), "tab": "Gone"}
-    ran = await stage.run()
-    assert ran.failed is not None
-    assert ran.failed.code == "tab_missing"
+    run = await stage.run()
+    assert run.failed is not None
+    assert run.failed.code == "tab_missing"
 
 
 async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() -> None:
@@ -229,13 +232,13 @@ async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() ->
         )
         for position in range(334)
     ]
-    ran = await _exporting(*many, rows=[["Order id", "Line id"]], line_items=True).run()
+    run = await _exporting(*many, rows=[["Order id", "Line id"]], line_items=True).run()
     appended = [
-        proposal.parts[0] for proposal in ran.proposals if proposal.parts[0].operation == "sheet.append_rows"
+        proposal.parts[0] for proposal in run.proposals if proposal.parts[0].operation == "sheet.append_rows"
     ]
     assert [len(part.arguments["rows"]) for part in appended] == [498, 498, 6]
     assert all(part.after is not None for part in appended)
-    assert (ran.result["appended"], ran.result["rows"]) == (334, 1002)
+    assert (run.result["appended"], run.result["rows"]) == (334, 1002)
 
 
 async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> None:
@@ -281,5 +284,5 @@ async def test_dates_are_local_days(placed: int, day: str) -> None:
     See docs/design/templates.md#e16-days-and-windows.
     """
     order = replace(_PAID, created_at=datetime(2026, 11, 20, placed, tzinfo=NOW.tzinfo))
-    ran = await _exporting(order, columns=["date"]).run()
-    assert _sent(ran)[1] == ["1", day]
+    run = await _exporting(order, columns=["date"]).run()
+    assert _sent(run)[1] == ["1", day]

@@ -11,7 +11,7 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.templates.price_update_from_spreadsheet import TEMPLATE
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.stage import SHEET, SHOP, Sheet, Shop, Stage, connection, product, variant
 
 _HEAD = ["SKU", "Price", "Was"]
@@ -30,20 +30,20 @@ def _stage(rows: list[list[Any]], *products: Any, **inputs: Any) -> Stage:
 
 async def _refusal(rows: list[list[Any]], *products: Any, **inputs: Any) -> tuple[Any, ...]:
     """Returns row, key and code of the one refused row of a run that proposes nothing."""
-    ran = await _stage(rows, *products, **inputs).run()
-    assert ran.proposals == []
-    [refused] = ran.result["refused_rows"]
+    run = await _stage(rows, *products, **inputs).run()
+    assert run.proposals == []
+    [refused] = run.result["refused_rows"]
     assert refused["message"]
     return refused["row"], refused["key"], refused["code"]
 
 
 _GOODS = (
-    Goods("Teapot", Item("POT-1", price="24.90")),
-    Goods("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
-    Goods("Bowl", Item("BOWL-1", price="8.00", compare_at="9.00")),
-    Goods("Vase", Item("TWICE", price="8.00")),
-    Goods("Jar", Item("TWICE", price="8.00")),
-    Goods("Tray", Item("", price="3.00")),
+    ProductSpec("Teapot", Item("POT-1", price="24.90")),
+    ProductSpec("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
+    ProductSpec("Bowl", Item("BOWL-1", price="8.00", compare_at="9.00")),
+    ProductSpec("Vase", Item("TWICE", price="8.00")),
+    ProductSpec("Jar", Item("TWICE", price="8.00")),
+    ProductSpec("Tray", Item("", price="3.00")),
 )
 _ROWS: list[list[Any]] = [
     ["POT-1", 29.9, 34.9],
@@ -101,8 +101,8 @@ async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
     stage = _stage([["A", 11]])
-    ran = await stage.run()
-    [proposal] = ran.proposals
+    run = await stage.run()
+    [proposal] = run.proposals
     [field] = proposal.fields
     assert (field.label, field.before, field.after, field.kind.value, field.currency) == (
         "Price",
@@ -113,7 +113,7 @@ async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> 
     )
     assert (proposal.object.type, proposal.message) == ("variant", "+10.0 %. Row 2 of the sheet.")
     assert stage.shop.current_product("7").variants[0].price == "11.00"
-    assert ran.result == {
+    assert run.result == {
         "rows": 1,
         "matched": 1,
         "changed": 1,
@@ -122,7 +122,7 @@ async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> 
         "refused": 0,
         "refused_rows": [],
     }
-    assert ran.summary.text == "1 of 1 price changed."
+    assert run.summary.text == "1 of 1 price changed."
 
 
 async def test_a_second_run_proposes_nothing() -> None:
@@ -143,9 +143,9 @@ async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_continue
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
-    ran = await _stage([["B", 5], ["A", 11]]).run()
-    assert (ran.result["not_found"], ran.result["changed"]) == (1, 1)
-    assert "1 SKU of the sheet is not in the store." in ran.summary.text
+    run = await _stage([["B", 5], ["A", 11]]).run()
+    assert (run.result["not_found"], run.result["changed"]) == (1, 1)
+    assert "1 SKU of the sheet is not in the store." in run.summary.text
 
 
 async def test_a_sku_of_the_store_that_is_not_in_the_sheet_is_left_alone() -> None:
@@ -153,8 +153,8 @@ async def test_a_sku_of_the_store_that_is_not_in_the_sheet_is_left_alone() -> No
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
-    ran = await _stage([["A", 11]], product(variant("7", "A")), product(variant("8", "B"))).run()
-    assert [proposal.object.id for proposal in ran.proposals] == ["7"]
+    run = await _stage([["A", 11]], product(variant("7", "A")), product(variant("8", "B"))).run()
+    assert [proposal.object.id for proposal in run.proposals] == ["7"]
 
 
 async def test_an_empty_price_leaves_the_row_alone() -> None:
@@ -202,8 +202,8 @@ async def test_the_form_of_numbers_decides_the_ambiguous_ones() -> None:
     See docs/design/templates.md#e5-numbers-as-text.
     """
     dear = product(variant("7", "A", price="1200.00", regular_price="1200.00"))
-    ran = await _stage([["A", "1.234"]], dear, number_format="comma").run()
-    assert ran.proposals[0].fields[0].after == "1234.00"
+    run = await _stage([["A", "1.234"]], dear, number_format="comma").run()
+    assert run.proposals[0].fields[0].after == "1234.00"
 
 
 async def test_a_row_with_values_but_no_sku_is_refused() -> None:
@@ -237,8 +237,8 @@ async def test_a_sku_twice_with_the_same_values_is_used_once() -> None:
 
     See docs/design/templates.md#e3-duplicate-skus.
     """
-    ran = await _stage([["A", 11], [" A ", "11,00"], ["A", "€ 11"]]).run()
-    assert (len(ran.proposals), ran.result["rows"], ran.result["refused"]) == (1, 3, 0)
+    run = await _stage([["A", 11], [" A ", "11,00"], ["A", "€ 11"]]).run()
+    assert (len(run.proposals), run.result["rows"], run.result["refused"]) == (1, 3, 0)
 
 
 @pytest.mark.parametrize("other", [12, None, "x"])
@@ -247,9 +247,9 @@ async def test_a_sku_twice_with_different_values_is_refused_every_time(other: An
 
     See docs/design/templates.md#e3-duplicate-skus.
     """
-    ran = await _stage([["A", 11], ["A", other]]).run()
-    assert ran.proposals == []
-    assert [(row["row"], row["code"]) for row in ran.result["refused_rows"]] == [
+    run = await _stage([["A", 11], ["A", other]]).run()
+    assert run.proposals == []
+    assert [(row["row"], row["code"]) for row in run.result["refused_rows"]] == [
         (2, "sku_repeated"),
         (3, "sku_repeated"),
     ]
@@ -260,8 +260,8 @@ async def test_a_number_cell_of_a_sku_is_its_digits() -> None:
 
     See docs/design/templates.md#e1-comparing-skus-and-barcodes.
     """
-    ran = await _stage([[4006381333931, 11]], product(variant("7", "4006381333931"))).run()
-    assert len(ran.proposals) == 1
+    run = await _stage([[4006381333931, 11]], product(variant("7", "4006381333931"))).run()
+    assert len(run.proposals) == 1
 
 
 async def test_a_change_at_the_most_allowed_passes_and_one_cent_more_does_not() -> None:
@@ -365,8 +365,8 @@ async def test_a_price_has_the_decimals_of_the_stores_currency() -> None:
 
 async def test_variations_are_the_unit() -> None:
     """Changes only the variation that has the SKU. See docs/design/templates.md#e9-variants."""
-    ran = await _stage([["B", 11]], product(variant("7/1", "A"), variant("7/2", "B"))).run()
-    assert [proposal.object.id for proposal in ran.proposals] == ["7/2"]
+    run = await _stage([["B", 11]], product(variant("7/1", "A"), variant("7/2", "B"))).run()
+    assert [proposal.object.id for proposal in run.proposals] == ["7/2"]
 
 
 async def test_every_page_is_read_before_anything_is_compared() -> None:
@@ -376,9 +376,9 @@ async def test_every_page_is_read_before_anything_is_compared() -> None:
     """
     many = [product(variant(str(n), f"S{n}")) for n in range(1, 8)]
     rows: list[list[Any]] = [[f"S{n}", 11] for n in range(1, 8)]
-    ran = await _stage(rows, *many).run()
-    assert (len(ran.proposals), ran.result["refused"]) == (7, 0)
-    assert ran.counts.read == 7 + 7
+    run = await _stage(rows, *many).run()
+    assert (len(run.proposals), run.result["refused"]) == (7, 0)
+    assert run.counts.read == 7 + 7
 
 
 async def test_variants_without_a_sku_are_counted() -> None:
@@ -387,9 +387,9 @@ async def test_variants_without_a_sku_are_counted() -> None:
     See docs/design/templates.md#e2-missing-skus.
     """
     goods = [product(variant("7", "A")), product(variant("8", "")), product(variant("9", " "))]
-    ran = await _stage([["A", 11]], *goods).run()
-    assert ran.messages[1] == "2 variants without a SKU cannot be matched."
-    assert [proposal.object.id for proposal in ran.proposals] == ["7"]
+    run = await _stage([["A", 11]], *goods).run()
+    assert run.messages[1] == "2 variants without a SKU cannot be matched."
+    assert [proposal.object.id for proposal in run.proposals] == ["7"]
 
 
 @pytest.mark.parametrize(
@@ -407,10 +407,10 @@ async def test_a_sheet_that_cannot_be_read_fails_the_run(head: list[Any], code: 
     """
     stage = _stage([])
     stage.sheet.rows = [head] if head else []
-    ran = await stage.run()
-    assert ran.failed is not None
-    assert ran.failed.code == code
-    assert "No price was changed." in ran.summary.text
+    run = await stage.run()
+    assert run.failed is not None
+    assert run.failed.code == code
+    assert "No price was changed." in run.summary.text
 
 
 async def test_a_header_without_rows_succeeds_with_nothing() -> None:
@@ -418,16 +418,16 @@ async def test_a_header_without_rows_succeeds_with_nothing() -> None:
 
     See docs/design/templates.md#e4-empty-sheets-and-columns.
     """
-    ran = await _stage([]).run()
-    assert (ran.failed, ran.result["rows"]) == (None, 0)
+    run = await _stage([]).run()
+    assert (run.failed, run.result["rows"]) == (None, 0)
 
 
 async def test_a_tab_that_is_gone_fails_the_run_naming_it() -> None:
     """Fails with `tab_missing` and names the tab. See docs/design/templates.md#rules."""
     stage = _stage([["A", 11]], sheet={"integration_id": int(SHEET), "tab": "Old"})
-    ran = await stage.run()
-    assert ran.failed is not None
-    assert (ran.failed.code, "Old" in ran.failed.message) == ("tab_missing", True)
+    run = await stage.run()
+    assert run.failed is not None
+    assert (run.failed.code, "Old" in run.failed.message) == ("tab_missing", True)
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_asked() -> None:
@@ -438,31 +438,31 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
     many = [product(variant(str(n), f"S{n}")) for n in range(1, 4)]
     rows: list[list[Any]] = [[f"S{n}", 11] for n in range(1, 4)]
     assert len((await _stage(rows, *many, limit=3).run()).proposals) == 3
-    ran = await _stage(rows, *many, limit=2).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
-    assert ran.summary.text == "No price was changed."
+    run = await _stage(rows, *many, limit=2).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == ("too_many_changes", [])
+    assert run.summary.text == "No price was changed."
 
 
 async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
     """Says how many prices would change, and changes none. See docs/design/templates.md#rules."""
     stage = _stage([["A", 11]])
-    ran = await stage.run(mode=Mode.TEST)
-    assert (ran.summary.text, ran.result["changed"]) == ("1 price would be changed.", 1)
+    run = await stage.run(mode=Mode.TEST)
+    assert (run.summary.text, run.result["changed"]) == ("1 price would be changed.", 1)
     assert stage.shop.current_product("7").variants[0].price == "10.00"
 
 
 async def test_a_declined_change_has_its_own_outcome() -> None:
     """Counts declined changes apart from those that were made. See docs/design/writes.md#reconciliation."""
-    ran = await _stage([["A", 11]]).run(outcome=Outcome.DECLINED)
-    assert (ran.summary.text, ran.result["changed"]) == ("0 of 1 price changed, 1 left out.", 0)
+    run = await _stage([["A", 11]]).run(outcome=Outcome.DECLINED)
+    assert (run.summary.text, run.result["changed"]) == ("0 of 1 price changed, 1 left out.", 0)
 
 
 async def test_the_result_lists_the_first_200_refused_rows_and_counts_all() -> None:
     """Lists the first 200 refused rows and counts all. See docs/design/templates.md#rules."""
     rows: list[list[Any]] = [[None, 5]] * 201
-    ran = await _stage(rows).run()
-    assert (ran.result["refused"], len(ran.result["refused_rows"])) == (201, 200)
+    run = await _stage(rows).run()
+    assert (run.result["refused"], len(run.result["refused_rows"])) == (201, 200)
 
 
 async def test_a_result_of_long_texts_stays_under_64_kib() -> None:
@@ -472,7 +472,7 @@ async def test_a_result_of_long_texts_stays_under_64_kib() -> None:
     """
     rows: list[list[Any]] = [["茶" * 300 + str(n), "茶" * 300] for n in range(201)]
     held = [product(variant(str(n), row[0])) for n, row in enumerate(rows)]
-    ran = await _stage(rows, *held).run()
-    assert ran.result["refused"] == 201
-    assert 50 < len(ran.result["refused_rows"]) < 200
-    assert len(json.dumps(ran.result, ensure_ascii=False).encode()) <= 64 * 1024
+    run = await _stage(rows, *held).run()
+    assert run.result["refused"] == 201
+    assert 50 < len(run.result["refused_rows"]) < 200
+    assert len(json.dumps(run.result, ensure_ascii=False).encode()) <= 64 * 1024

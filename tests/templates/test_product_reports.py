@@ -12,13 +12,13 @@ from steward.fake_platforms import catalogue
 from steward.fake_platforms.sheets import FakeTab
 from steward.model.run import Mode, RunStatus
 from steward.templates.parts.gaps import gap_words, has_text
-from tests.templates.both import Both, lines_of
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.both import ConnectedService, lines_of
+from tests.templates.goods import Item, ProductSpec, Twin
 
 TAB = "Report"
 
 
-def _tab(both: Both, rows: list[list[Any]] | None = None) -> FakeTab:
+def _tab(both: ConnectedService, rows: list[list[Any]] | None = None) -> FakeTab:
     """Adds a tab to the connected spreadsheet and returns it."""
     fake_tab = FakeTab(77, TAB)
     fake_tab.cells = {
@@ -67,11 +67,11 @@ CHECKS = ["image", "image_alt", "description", "sku", "barcode", "weight", "type
 
 def _furnish(twin: Twin) -> None:
     twin.stock(
-        Goods("Bare"),
-        Goods("Book", Item("BOOK")),
-        Goods("Full", Item("FULL")),
-        Goods("Draft", status="draft"),
-        Goods("Shirt", sizes={"Small": Item(""), "Large": Item("")}),
+        ProductSpec("Bare"),
+        ProductSpec("Book", Item("BOOK")),
+        ProductSpec("Full", Item("FULL")),
+        ProductSpec("Draft", status="draft"),
+        ProductSpec("Shirt", sizes={"Small": Item(""), "Large": Item("")}),
     )
     _describe(twin, "Bare", text="<p>&nbsp;</p><br>", image=None, data=[{}])
     _describe(twin, "Book", text="<p>Read it.</p>", image="A book", data=[{"barcode": "1", "ships": False}])
@@ -148,7 +148,7 @@ async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
     assert lines_of(twin.both.posted()[-1])[0].startswith("Nothing is missing from the 4 products")
 
 
-async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None:
+async def test_a_tab_that_holds_something_else_is_left_alone(both: ConnectedService) -> None:
     """Fails with `wrong_header` or `tab_missing`; writes and posts nothing.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
@@ -167,7 +167,7 @@ async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None
     assert (await both.shop.steps(run))[-1]["code"] == "tab_missing"
 
 
-async def test_a_list_longer_than_the_tab_is_written_whole(both: Both) -> None:
+async def test_a_list_longer_than_the_tab_is_written_whole(both: ConnectedService) -> None:
     """Writes a list longer than the tab whole, and a shorter one after it without old rows.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
@@ -233,11 +233,11 @@ def test_one_variant_is_not_counted() -> None:
 
 def _doubles(twin: Twin) -> None:
     twin.stock(
-        Goods("Cup", Item(" A-1\u00a0")),
-        Goods("Draft", Item("A-1"), status="draft"),
-        Goods("Nameless", Item("")),
-        Goods("Pot", sizes={"Small": Item("a-1"), "Large": Item("B"), "Huge": Item("")}),
-        Goods("Tray", Item("A-1")),
+        ProductSpec("Cup", Item(" A-1\u00a0")),
+        ProductSpec("Draft", Item("A-1"), status="draft"),
+        ProductSpec("Nameless", Item("")),
+        ProductSpec("Pot", sizes={"Small": Item("a-1"), "Large": Item("B"), "Huge": Item("")}),
+        ProductSpec("Tray", Item("A-1")),
     )
 
 
@@ -274,7 +274,7 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
     )
 
 
-async def test_the_absence_of_duplicates_is_reported(both: Both) -> None:
+async def test_the_absence_of_duplicates_is_reported(both: ConnectedService) -> None:
     """Says in the sheet and in the message that there are none; values of two fields do not match each other.
 
     See docs/design/templates-catalogue.md#duplicate-sku-check.

@@ -95,10 +95,10 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
     for name in expected_value:
         before = len(store.requests_seen())
         await clock.advance(60)  # far enough apart that no run waits for another one's requests
-        ran = await clock.through(store.stage(name).run(mode=Mode.TEST))  # restores a large store's points
+        run = await clock.through(store.stage(name).run(mode=Mode.TEST))  # restores a large store's points
         requests = store.requests_seen()[before:]
         # In a shop of 5,000 more may change than the limit allows, but all is read by then.
-        failed = None if isinstance(ran.failed, TooManyChanges) else ran.failed
+        failed = None if isinstance(run.failed, TooManyChanges) else run.failed
         assert (name, failed, store.written()) == (name, None, 0)
         once = [
             request

@@ -19,9 +19,9 @@ from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import stamp
 from tests.runs.undoing import tables, undo_now, undone
-from tests.templates.both import Both
+from tests.templates.both import ConnectedService
 from tests.templates.full_store import BY_ID
-from tests.templates.orders_of import Bought, in_shopify
+from tests.templates.orders_of import OrderSpec, in_shopify
 from tests.templates.test_records import RECORDS
 from tests.templates.test_test_runs_leave_nothing import inputs_of, lay_out, prices, world
 
@@ -34,7 +34,7 @@ _READ_ONCE = {"supplier-feed-import", "tag-orders-by-rule"}
 _ORDER = {"sale-start": -1, "cancel-unpaid-orders": 1}
 
 
-def snapshot(both: Both) -> dict[str, Any]:
+def snapshot(both: ConnectedService) -> dict[str, Any]:
     """Returns the tables of both stores, without times."""
     rows = {
         key: {name: value for name, value in row.items() if name not in _MOVED}
@@ -55,11 +55,11 @@ def differences(before: Any, after: Any, path: str = "") -> list[str]:
     return [] if before == after else [f"{path}: {before!r} is now {after!r}"]
 
 
-def filled(both: Both) -> None:
+def filled(both: ConnectedService) -> None:
     """Gives Shopify old products, one of them sold out, orders in several states, and WooCommerce's SKUs."""
     store, now = both.store, both.shop.clock.now()
     ages = {"pending": timedelta(hours=30), "sent": timedelta(days=3), "risky": timedelta(hours=1)}
-    in_shopify(store, [Bought(now - age, (("Pot 1", 1, "9.00"),), state) for state, age in ages.items()])
+    in_shopify(store, [OrderSpec(now - age, (("Pot 1", 1, "9.00"),), state) for state, age in ages.items()])
     store.of("InventoryLevel")[0]["available"] = 0
     for row in (*store.of("Product"), *store.of("ProductVariant")):
         row["createdAt"] = stamp(now - timedelta(days=400))
@@ -68,7 +68,7 @@ def filled(both: Both) -> None:
         row["sku"] = sku
 
 
-async def restocked(both: Both, platform: str) -> None:
+async def restocked(both: ConnectedService, platform: str) -> None:
     """Hides all sold-out products and then puts them back in stock."""
     for row in both.store.of("InventoryLevel"):
         row["available"] = 0
@@ -86,7 +86,7 @@ def _proposed(changes: Sequence[Change]) -> list[tuple[ObjectRef, Sequence[Field
     return [(change.proposal.object, change.proposal.fields) for change in changes]
 
 
-async def _proposals_again(both: Both, automation: Automation) -> list[Change]:
+async def _proposals_again(both: ConnectedService, automation: Automation) -> list[Change]:
     """Runs the automation once more, without approving, and returns what it proposes."""
     run = await both.shop.run_and_drain(automation)
     changes = await both.shop.changes(run)

@@ -10,9 +10,9 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.templates.sale_end import TEMPLATE
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.order_stage import CHANGES
-from tests.templates.stage import SHOP, Remembered, Shop, Stage, connection, product, variant
+from tests.templates.stage import SHOP, Shop, Stage, StoredMemory, connection, product, variant
 
 SALE_ID = "01KAGQ3W8ZJ4T6V9X2B5C7D8EF"
 _SALE: dict[str, Any] = {"products": {"all": True}, "percent": 50}
@@ -26,7 +26,7 @@ def _sold(old: str = "10.00", new: str = "5.00", *, of: str = "1", run: str = "r
 def _stage(*products: Any, sold: dict[str, Any], **inputs: Any) -> Stage:
     stage = Stage(TEMPLATE, {"sale_automation_id": SALE_ID, **inputs}, shop=Shop(list(products)))
     stored = {("sale", f"11:{number}"): value for number, value in sold.items()}
-    stage.memory.others[SALE_ID] = Remembered({**stored, ("sale", "12:1"): _sold()})
+    stage.memory.others[SALE_ID] = StoredMemory({**stored, ("sale", "12:1"): _sold()})
     return stage
 
 
@@ -57,10 +57,10 @@ async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: T
     See docs/design/templates-catalogue.md#sale-end.
     """
     twin.stock(
-        Goods("Teapot", Item("POT-1", price="24.90"), tags=("tea",)),
-        Goods("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
-        Goods("Bowl", Item("BOWL-1", price="8.00")),
-        Goods("Vase", Item("VASE-1", price="8.00")),
+        ProductSpec("Teapot", Item("POT-1", price="24.90"), tags=("tea",)),
+        ProductSpec("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
+        ProductSpec("Bowl", Item("BOWL-1", price="8.00")),
+        ProductSpec("Vase", Item("VASE-1", price="8.00")),
     )
     before = twin.variants("Mug")
     start = await twin.set_up("sale-start", _SALE)
@@ -115,8 +115,8 @@ async def test_an_empty_memory_is_reported_and_is_no_failure() -> None:
     See docs/design/templates-catalogue.md#sale-end.
     """
     stage = _stage(product(variant("1", price="5.00")), sold={})
-    ran = await stage.run()
-    assert (ran.failed, ran.proposals, ran.summary.text) == (None, [], "The sale remembers no price.")
+    run = await stage.run()
+    assert (run.failed, run.proposals, run.summary.text) == (None, [], "The sale remembers no price.")
     assert stage.shop.reads == []
 
 
@@ -134,8 +134,8 @@ async def test_a_product_with_one_variant_changed_by_hand_keeps_its_tag() -> Non
     See docs/design/templates-catalogue.md#sale-end.
     """
     two = product(_on_sale("1/1"), variant("1/2", price="6.00"), tags=("sale",))
-    ran = await _stage(two, sold={"1/1": _sold(), "1/2": _sold()}).run()
-    assert [proposal.object.type for proposal in ran.proposals] == ["variant"]
+    run = await _stage(two, sold={"1/1": _sold(), "1/2": _sold()}).run()
+    assert [proposal.object.type for proposal in run.proposals] == ["variant"]
 
 
 async def test_a_price_put_back_by_hand_is_a_change_by_hand() -> None:
@@ -144,8 +144,8 @@ async def test_a_price_put_back_by_hand_is_a_change_by_hand() -> None:
     See docs/design/templates-catalogue.md#sale-end.
     """
     each_product = product(variant("1", price="10.00"), tags=("sale",))
-    ran = await _stage(each_product, sold={"1": _sold()}).run()
-    assert (ran.proposals, ran.result["changed_since"]) == ([], 1)
+    run = await _stage(each_product, sold={"1": _sold()}).run()
+    assert (run.proposals, run.result["changed_since"]) == ([], 1)
 
 
 async def test_a_tag_that_failed_is_removed_by_the_next_run() -> None:
@@ -171,6 +171,6 @@ async def test_prices_and_tags_count_towards_the_limit() -> None:
     """
     each_product = product(_on_sale(), tags=("sale",))
     assert len((await _stage(each_product, sold={"1": _sold()}, limit=2).run()).proposals) == 2
-    ran = await _stage(each_product, sold={"1": _sold()}, limit=1).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+    run = await _stage(each_product, sold={"1": _sold()}, limit=1).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == ("too_many_changes", [])

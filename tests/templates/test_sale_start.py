@@ -13,7 +13,7 @@ from steward.model.run import Mode
 from steward.steps.skus import RowRefused
 from steward.templates.parts.markdowns import MarkdownInputs, marked_down
 from steward.templates.sale_start import SALE, TEMPLATE
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.stage import Shop, Stage, product, variant
 
 _ALL: dict[str, Any] = {"products": {"all": True}, "percent": 20}
@@ -24,12 +24,14 @@ def _stage(*products: Any, **inputs: Any) -> Stage:
 
 
 _GOODS = (
-    Goods("Teapot", Item("POT-1", price="24.90"), tags=("winter",)),
-    Goods("Mug", sizes={"S": Item("MUG-S", price="4.99"), "L": Item("", price="7.00")}, tags=("winter",)),
-    Goods("Bowl", Item("BOWL-1", price="8.00", compare_at="9.00"), tags=("winter",)),
-    Goods("Vase", Item("VASE-1", price="12.00"), tags=("sale", "winter")),
-    Goods("Bead", Item("BEAD-1", price="0.05"), tags=("winter",)),
-    Goods("Tray", Item("TRAY-1", price="9.00")),
+    ProductSpec("Teapot", Item("POT-1", price="24.90"), tags=("winter",)),
+    ProductSpec(
+        "Mug", sizes={"S": Item("MUG-S", price="4.99"), "L": Item("", price="7.00")}, tags=("winter",)
+    ),
+    ProductSpec("Bowl", Item("BOWL-1", price="8.00", compare_at="9.00"), tags=("winter",)),
+    ProductSpec("Vase", Item("VASE-1", price="12.00"), tags=("sale", "winter")),
+    ProductSpec("Bead", Item("BEAD-1", price="0.05"), tags=("winter",)),
+    ProductSpec("Tray", Item("TRAY-1", price="9.00")),
 )
 
 
@@ -139,9 +141,9 @@ async def test_free_products_and_those_without_a_price_are_left_alone() -> None:
     See docs/design/templates-catalogue.md#sale-start.
     """
     free = [product(variant("1", price="0.00")), product(variant("2", price=None, regular_price=""))]
-    ran = await _stage(*free).run()
+    run = await _stage(*free).run()
     counts = {"checked": 2, "changed": 0, "already_on_sale": 0, "refused": 0, "refused_rows": []}
-    assert (ran.proposals, ran.result) == ([], counts)
+    assert (run.proposals, run.result) == ([], counts)
 
 
 async def test_applied_markdowns_are_remembered_with_both_prices() -> None:
@@ -168,9 +170,9 @@ async def test_approved_changes_that_failed_are_named() -> None:
 
     See docs/design/templates-catalogue.md#sale-start.
     """
-    ran = await _stage(product(variant("1", "A"))).run(outcome=Outcome.FAILED)
-    [row] = ran.result["refused_rows"]
-    assert (row["key"], row["code"], ran.result["changed"], ran.result["refused"]) == ("A", "failed", 0, 1)
+    run = await _stage(product(variant("1", "A"))).run(outcome=Outcome.FAILED)
+    [row] = run.result["refused_rows"]
+    assert (row["key"], row["code"], run.result["changed"], run.result["refused"]) == ("A", "failed", 0, 1)
 
 
 async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_marked_down_again() -> None:
@@ -194,9 +196,9 @@ async def test_prices_and_tags_count_towards_the_limit() -> None:
     See docs/design/templates.md#e11-over-the-limit.
     """
     assert len((await _stage(product(variant("1")), limit=2).run()).proposals) == 2
-    ran = await _stage(product(variant("1")), limit=1).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+    run = await _stage(product(variant("1")), limit=1).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == ("too_many_changes", [])
 
 
 async def test_a_vendor_is_refused_where_products_have_none(twin: Twin) -> None:

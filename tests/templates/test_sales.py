@@ -15,8 +15,8 @@ from steward.model.run import Mode, RunStatus
 from steward.templates.parts.ages import day_window
 from steward.templates.parts.sales import PlacedOrder, SalesWindow, SoldLine, add_up, best
 from tests.fake_clock import FakeClock
-from tests.templates.both import Both, lines_of, open_both
-from tests.templates.orders_of import Bought, in_shopify, in_woocommerce
+from tests.templates.both import ConnectedService, lines_of, open_both
+from tests.templates.orders_of import OrderSpec, in_shopify, in_woocommerce
 
 ZONE = "Europe/Berlin"
 
@@ -27,14 +27,14 @@ def _utc(text: str) -> datetime:
 
 # Yesterday in Berlin is from 22:00 on the 29th to 22:00 on the 30th.
 ORDERS = [
-    Bought(_utc("04-29T10:00:00"), (("Cup", 4, "40.00"),), refunds=(("7.25", _utc("04-30T12:00:00")),)),
-    Bought(_utc("04-29T21:59:59"), (("Cup", 1, "10.00"),)),
-    Bought(_utc("04-29T22:00:00"), (("Cup", 2, "20.00"),), refunds=(("1.00", _utc("04-30T22:00:00")),)),
-    Bought(_utc("04-30T09:00:00"), (("Cup", 1, "5.00"), ("Gone", 1, "4.00")), "pending"),
-    Bought(_utc("04-30T10:00:00"), (("Pot", 9, "900.00"),), "cancelled"),
-    Bought(_utc("04-30T11:00:00"), (("Pot", 9, "900.00"),), "failed"),
-    Bought(_utc("04-30T21:59:59"), (("Pot", 1, "30.50"),)),
-    Bought(_utc("04-30T22:00:00"), (("Pot", 1, "30.50"),)),
+    OrderSpec(_utc("04-29T10:00:00"), (("Cup", 4, "40.00"),), refunds=(("7.25", _utc("04-30T12:00:00")),)),
+    OrderSpec(_utc("04-29T21:59:59"), (("Cup", 1, "10.00"),)),
+    OrderSpec(_utc("04-29T22:00:00"), (("Cup", 2, "20.00"),), refunds=(("1.00", _utc("04-30T22:00:00")),)),
+    OrderSpec(_utc("04-30T09:00:00"), (("Cup", 1, "5.00"), ("Gone", 1, "4.00")), "pending"),
+    OrderSpec(_utc("04-30T10:00:00"), (("Pot", 9, "900.00"),), "cancelled"),
+    OrderSpec(_utc("04-30T11:00:00"), (("Pot", 9, "900.00"),), "failed"),
+    OrderSpec(_utc("04-30T21:59:59"), (("Pot", 1, "30.50"),)),
+    OrderSpec(_utc("04-30T22:00:00"), (("Pot", 1, "30.50"),)),
 ]
 EXPECTED = {
     "day": "2026-04-30",
@@ -51,7 +51,7 @@ EXPECTED = {
 }
 
 
-def _furnish(both: Both) -> None:
+def _furnish(both: ConnectedService) -> None:
     """Puts the same orders into both stores, and deletes one of the products afterwards."""
     woo = both.shop.world.state.shop
     in_woocommerce(woo, ORDERS)
@@ -68,7 +68,7 @@ def _furnish(both: Both) -> None:
 
 
 @pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
-async def test_yesterday_is_reported_alike_on_both_platforms(both: Both, platform: str) -> None:
+async def test_yesterday_is_reported_alike_on_both_platforms(both: ConnectedService, platform: str) -> None:
     """Counts orders of the local day and refunds on their own day.
 
     Leaves out cancelled and failed orders. See docs/design/templates-catalogue.md#daily-sales-summary.
@@ -91,7 +91,7 @@ async def test_yesterday_is_reported_alike_on_both_platforms(both: Both, platfor
     ]
 
 
-async def test_a_day_without_orders_is_reported_without_a_comparison(both: Both) -> None:
+async def test_a_day_without_orders_is_reported_without_a_comparison(both: ConnectedService) -> None:
     """Reports 0 orders, and leaves out the percentage when the other day had none.
 
     See docs/design/templates-catalogue.md#daily-sales-summary.
@@ -149,7 +149,7 @@ async def test_stores_are_reported_in_order_and_totalled(
     await both.shop.service.close()
 
 
-async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> None:
+async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: ConnectedService) -> None:
     """Fails the run with the name of the store and sends no partial sum.
 
     See docs/design/templates-catalogue.md#sales-summary-across-stores and
@@ -165,7 +165,7 @@ async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> 
     assert both.posted() == []
 
 
-async def test_a_currency_is_worth_itself(both: Both) -> None:
+async def test_a_currency_is_worth_itself(both: ConnectedService) -> None:
     """Refuses a rate other than 1 for the currency of the sum.
 
     See docs/design/templates-catalogue.md#sales-summary-across-stores.

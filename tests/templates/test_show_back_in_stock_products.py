@@ -13,8 +13,8 @@ from steward.steps.base import StoreEvent
 from steward.templates.show_back_in_stock_products import HIDING, TEMPLATE
 from tests.fake_clock import FakeClock
 from tests.templates.both import open_both
-from tests.templates.goods import PLATFORMS, Goods, Item, Twin
-from tests.templates.stage import Remembered, Shop, Stage, product, variant
+from tests.templates.goods import PLATFORMS, Item, ProductSpec, Twin
+from tests.templates.stage import Shop, Stage, StoredMemory, product, variant
 
 _MARKED = ("auto-hidden", "tea")
 
@@ -34,12 +34,12 @@ async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(
     See docs/design/templates-catalogue.md#show-back-in-stock-products.
     """
     twin.stock(
-        Goods("Teapot", Item("POT-1", stock=4), tags=_MARKED, hidden=True),
-        Goods("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=1)}, tags=_MARKED),
-        Goods("Bowl", Item("BOWL-1", stock=-3), tags=_MARKED, hidden=True),
-        Goods("Gift", Item("GIFT-1", stock=None), tags=_MARKED, hidden=True),
-        Goods("Tray", Item("TRAY-1", stock=9), hidden=True),
-        Goods("Draft", Item("DRAFT-1", stock=9), tags=_MARKED, status="draft"),
+        ProductSpec("Teapot", Item("POT-1", stock=4), tags=_MARKED, hidden=True),
+        ProductSpec("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=1)}, tags=_MARKED),
+        ProductSpec("Bowl", Item("BOWL-1", stock=-3), tags=_MARKED, hidden=True),
+        ProductSpec("Gift", Item("GIFT-1", stock=None), tags=_MARKED, hidden=True),
+        ProductSpec("Tray", Item("TRAY-1", stock=9), hidden=True),
+        ProductSpec("Draft", Item("DRAFT-1", stock=9), tags=_MARKED, status="draft"),
     )
     automation = await twin.set_up("show-back-in-stock-products", {})
     expected = [
@@ -72,7 +72,7 @@ async def test_hidden_products_regain_their_earlier_visibility(
     """
     both = await open_both(database_url, clock, tmp_path)
     for twin in (Twin(platform, both) for platform in PLATFORMS):
-        twin.stock(Goods("Teapot", Item("POT-1", stock=0), tags=("tea",)))
+        twin.stock(ProductSpec("Teapot", Item("POT-1", stock=0), tags=("tea",)))
         rows = list(both.shop.world.state.shop.products.values())
         if twin.platform == "woocommerce":
             rows[0]["catalog_visibility"] = "search"
@@ -94,7 +94,7 @@ async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
     See docs/design/templates-catalogue.md#show-back-in-stock-products.
     """
     stage = _stage(_hidden())
-    stage.memory.others[HIDING] = Remembered({("visibility", "12:7"): "search"})
+    stage.memory.others[HIDING] = StoredMemory({("visibility", "12:7"): "search"})
     await stage.run()
     assert stage.shop.current_product("7").visibility == "visible"
 
@@ -105,8 +105,8 @@ async def test_the_level_itself_is_enough(stock: int, shown_ids: list[str]) -> N
 
     See docs/design/templates-catalogue.md#show-back-in-stock-products.
     """
-    ran = await _stage(_hidden(stock=stock), threshold=3).run()
-    assert [proposal.object.id for proposal in ran.proposals] == shown_ids
+    run = await _stage(_hidden(stock=stock), threshold=3).run()
+    assert [proposal.object.id for proposal in run.proposals] == shown_ids
 
 
 async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:
@@ -123,8 +123,8 @@ async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:
 async def test_an_event_looks_at_its_own_product_alone() -> None:
     """Reads and shows only the product that the event names. See docs/design/templates.md#rules."""
     stage = _stage(_hidden("1"), _hidden("2"))
-    ran = await stage.run(event=StoreEvent("inventory_levels/update", "product", "2"))
-    assert ([proposal.object.id for proposal in ran.proposals], stage.shop.reads[0]) == (["2"], "product")
+    run = await stage.run(event=StoreEvent("inventory_levels/update", "product", "2"))
+    assert ([proposal.object.id for proposal in run.proposals], stage.shop.reads[0]) == (["2"], "product")
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
@@ -134,9 +134,9 @@ async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     """
     many = [_hidden(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
-    ran = await _stage(*many, limit=2).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+    run = await _stage(*many, limit=2).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == ("too_many_changes", [])
 
 
 async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(twin: Twin) -> None:

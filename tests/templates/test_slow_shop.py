@@ -32,8 +32,8 @@ async def test_every_template_ends_on_a_slow_shop(clock: FakeClock, slow: Slowne
         if template.facts.platforms and "woocommerce" not in template.facts.platforms:
             continue
         begun = clock.monotonic()
-        ran = await clock.through(store.stage(name).run(mode=Mode.TEST, outcome=Outcome.REFUSED_TEST))
-        assert ran.failed is None, (name, ran.failed)
+        run = await clock.through(store.stage(name).run(mode=Mode.TEST, outcome=Outcome.REFUSED_TEST))
+        assert run.failed is None, (name, run.failed)
         assert clock.monotonic() - begun < RUN_LIMIT_S, name
     assert store.written() == 0
     await store.close()

@@ -17,17 +17,17 @@ from steward.model.ids import IntegrationId
 from steward.model.run import Mode
 from steward.templates.base import SetupContext
 from steward.templates.slow_stock_markdown import MARKDOWNS, TEMPLATE, check_setup
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
 
 NAME = "slow-stock-markdown"
 _GOODS = (
-    Goods("Pot", Item("POT-1", price="20.00", stock=5), age_days=200),
-    Goods("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item("MUG-L", stock=0)}, age_days=200),
-    Goods("Bowl", Item("BOWL-1", stock=4), age_days=200),
-    Goods("Vase", Item("VASE-1", stock=None), age_days=200),
-    Goods("Jug", Item("JUG-1", stock=4), age_days=3),
-    Goods("Cup", Item("CUP-1", stock=4), age_days=200, status="draft"),
+    ProductSpec("Pot", Item("POT-1", price="20.00", stock=5), age_days=200),
+    ProductSpec("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item("MUG-L", stock=0)}, age_days=200),
+    ProductSpec("Bowl", Item("BOWL-1", stock=4), age_days=200),
+    ProductSpec("Vase", Item("VASE-1", stock=None), age_days=200),
+    ProductSpec("Jug", Item("JUG-1", stock=4), age_days=3),
+    ProductSpec("Cup", Item("CUP-1", stock=4), age_days=200, status="draft"),
 )
 
 
@@ -73,10 +73,10 @@ async def test_the_cost_is_the_floor_where_the_store_has_it(twin: Twin) -> None:
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
     twin.stock(
-        Goods("Pot", Item("POT-1", price="20.00", cost="16.00"), age_days=200),
-        Goods("Mug", Item("MUG-1", price="20.00", cost="8.00"), age_days=200),
-        Goods("Jug", Item("JUG-1", price="20.00", cost="20.00"), age_days=200),
-        Goods("Cup", Item("CUP-1", price="20.00", cost=None), age_days=200),
+        ProductSpec("Pot", Item("POT-1", price="20.00", cost="16.00"), age_days=200),
+        ProductSpec("Mug", Item("MUG-1", price="20.00", cost="8.00"), age_days=200),
+        ProductSpec("Jug", Item("JUG-1", price="20.00", cost="20.00"), age_days=200),
+        ProductSpec("Cup", Item("CUP-1", price="20.00", cost=None), age_days=200),
     )
     came = await twin.run(await twin.set_up(NAME, {"no_sale_days": 30, "percent": 50}))
     if twin.platform == "woocommerce":
@@ -109,7 +109,7 @@ def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
 
 
 @dataclass
-class Selling(Shop):
+class OrderWriter(Shop):
     """Adds orders to the fake shop."""
 
     orders: list[Order] = field(default_factory=list)
@@ -126,7 +126,7 @@ class Selling(Shop):
 
 def _stage(*variants: Any, sold: Any = (), **inputs: Any) -> Stage:
     products = [product(replace(variant, created_at=NOW - timedelta(days=300))) for variant in variants]
-    shop = Selling(products)
+    shop = OrderWriter(products)
     shop.orders = list(sold)
     all_inputs = {"no_sale_days": 30, "percent": 20, "floor": "none", **inputs}
     return Stage(TEMPLATE, all_inputs, shop=shop)
@@ -179,8 +179,8 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
         for (space, _), mark in stage.memory.kept.items():
             if space == MARKDOWNS:
                 mark["changed_at"] = (NOW - timedelta(days=age)).isoformat()
-        ran = await stage.run()
-        came.append((len(ran.proposals), ran.result["done_before"]))
+        run = await stage.run()
+        came.append((len(run.proposals), run.result["done_before"]))
     assert came == [(1, 0), (0, 1), (1, 0), (0, 1), (0, 1)]
     now = stage.shop.current_product("1").variants[0]
     assert (now.price, now.compare_at) == ("6.40", "10.00")
@@ -212,8 +212,8 @@ async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
     assert (await stage.run()).result["done_before"] == 1
     stage.memory.kept["orders_read", "until"] = (NOW - timedelta(days=85)).isoformat()
     stage.shop.orders = [_order(60)]
-    ran = await stage.run()
-    assert (len(ran.proposals), ran.result["done_before"]) == (1, 0)
+    run = await stage.run()
+    assert (len(run.proposals), run.result["done_before"]) == (1, 0)
     assert stage.memory.kept[MARKDOWNS, "11:1"]["times"] == 1
 
 
@@ -223,8 +223,8 @@ async def test_declined_changes_are_neither_remembered_nor_reported() -> None:
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
     stage = _stage(variant("1"), teams={"integration_id": 13})
-    ran = await stage.run(outcome=Outcome.DECLINED)
-    assert [proposal.object.type for proposal in ran.proposals] == ["variant"]
+    run = await stage.run(outcome=Outcome.DECLINED)
+    assert [proposal.object.type for proposal in run.proposals] == ["variant"]
     assert [space for space, _ in stage.memory.kept] == ["orders_read"]
 
 
@@ -235,6 +235,6 @@ async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     """
     many = [variant(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
-    ran = await _stage(*many, limit=2).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+    run = await _stage(*many, limit=2).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == ("too_many_changes", [])

@@ -19,7 +19,7 @@ from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
 from steward.templates.spreadsheet_to_teams_digest import TEMPLATE
 from tests.fake_clock import FakeClock
-from tests.templates.both import Both, lines_of, open_both
+from tests.templates.both import ConnectedService, lines_of, open_both
 from tests.templates.stage import SHEET, TEAMS, Sheet, Stage, StageRun, card_lines
 
 HEAD = ["Order", "Status", "Left", "Sum"]
@@ -40,11 +40,11 @@ def _stage(rows: list[list[Any]], column: str, op: str, value: str | None = None
     return Stage(TEMPLATE, all_inputs, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
 
 
-def _message_lines(ran: StageRun) -> list[str]:
+def _message_lines(run: StageRun) -> list[str]:
     """Returns the orders that the message names."""
-    if not ran.proposals:
+    if not run.proposals:
         return []
-    return [line.rpartition(" ")[2] for line in card_lines(ran.proposals[0])[1:] if line.startswith("Row ")]
+    return [line.rpartition(" ")[2] for line in card_lines(run.proposals[0])[1:] if line.startswith("Row ")]
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ async def test_rows_match_as_people_mean_it(
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
-    ran = await _stage(ROWS, column, op, value, **more).run()
-    assert _message_lines(ran) == expected
-    assert ran.result == {"rows": 5, "matched": len(expected), "shown": len(expected), "refused": refused}
-    assert bool(ran.proposals) is bool(expected)
+    run = await _stage(ROWS, column, op, value, **more).run()
+    assert _message_lines(run) == expected
+    assert run.result == {"rows": 5, "matched": len(expected), "shown": len(expected), "refused": refused}
+    assert bool(run.proposals) is bool(expected)
 
 
 async def test_changes_are_reported_once_and_the_first_run_only_remembers() -> None:
@@ -115,9 +115,9 @@ async def test_indistinguishable_rows_are_refused() -> None:
     stage = _stage([["A-1", "x"], ["A-2", "x"]], "Status", "changed", key_column="Order")
     await stage.run()
     stage.sheet.rows[1:] = [["A-1", "y"], [" A-1", "z"], ["", "y"], ["A-2", "x"]]
-    ran = await stage.run()
-    assert (ran.result["refused"], ran.proposals) == (3, [])
-    assert ran.messages[1] == "Refused: row 2, row 3, row 4."
+    run = await stage.run()
+    assert (run.result["refused"], run.proposals) == (3, [])
+    assert run.messages[1] == "Refused: row 2, row 3, row 4."
     stage.sheet.rows[1:] = [["A-1", "x"], ["A-2", "x"]]
     assert (await stage.run()).proposals == []
 
@@ -137,8 +137,8 @@ async def test_a_sheet_that_is_not_as_named_fails_the_run(rows: list[list[Any]],
     """
     stage = _stage([], "Status", "empty")
     stage.sheet.rows[:] = rows
-    ran = await stage.run()
-    assert (ran.failed and ran.failed.code, ran.proposals) == (code, [])
+    run = await stage.run()
+    assert (run.failed and run.failed.code, run.proposals) == (code, [])
 
 
 @pytest.mark.parametrize(("count", "lines"), [(50, 51), (51, 52)])
@@ -147,9 +147,9 @@ async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: in
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
-    ran = await _stage([[f"A-{n}", "x"] for n in range(count)], "Status", "eq", "x").run()
-    actual = card_lines(ran.proposals[0])
-    assert (ran.result["matched"], ran.result["shown"], len(actual)) == (count, 50, lines)
+    run = await _stage([[f"A-{n}", "x"] for n in range(count)], "Status", "eq", "x").run()
+    actual = card_lines(run.proposals[0])
+    assert (run.result["matched"], run.result["shown"], len(actual)) == (count, 50, lines)
     assert ("and 1 more" in actual[1]) is (count == 51)
 
 
@@ -158,8 +158,8 @@ async def test_cells_that_hold_nothing_are_left_out_of_the_message() -> None:
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
-    ran = await _stage([["A-1", "x"], ["", "x", 3]], "Status", "eq", "x", columns=["Order", "Left"]).run()
-    assert card_lines(ran.proposals[0])[1:] == ["Row 2: Order: A-1", "Row 3: Left: 3"]
+    run = await _stage([["A-1", "x"], ["", "x", 3]], "Status", "eq", "x", columns=["Order", "Left"]).run()
+    assert card_lines(run.proposals[0])[1:] == ["Row 2: Order: A-1", "Row 3: Left: 3"]
 
 
 async def test_a_digest_goes_from_sheet_to_channel(
@@ -169,7 +169,7 @@ async def test_a_digest_goes_from_sheet_to_channel(
 
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
-    both: Both = await open_both(database_url, clock, tmp_path)
+    both: ConnectedService = await open_both(database_url, clock, tmp_path)
     tab = FakeTab(77, "Orders")
     lines = [[*HEAD], ["A-1", "late", "=1+1"], ["A-2", "done", 2]]
     tab.cells = {(index, column): cell for index, row in enumerate(lines) for column, cell in enumerate(row)}
@@ -194,7 +194,7 @@ async def test_a_digest_goes_from_sheet_to_channel(
     await both.shop.service.close()
 
 
-async def test_inputs_beyond_the_schema_are_refused(both: Both) -> None:
+async def test_inputs_beyond_the_schema_are_refused(both: ConnectedService) -> None:
     """Refuses `lt` with a value that is no number or date, and a spreadsheet that the account does not have.
 
     See docs/design/templates.md#rules.
@@ -212,7 +212,7 @@ async def test_inputs_beyond_the_schema_are_refused(both: Both) -> None:
     assert await both.set_up("spreadsheet-to-teams-digest", fine, reads=["spreadsheet"])
 
 
-async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(both: Both) -> None:
+async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(both: ConnectedService) -> None:
     """Refuses another connection while the inputs name the spreadsheet of the old one.
 
     See docs/design/templates.md#rules.

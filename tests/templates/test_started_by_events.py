@@ -25,7 +25,7 @@ from steward.model.trigger import EventTrigger, Listening, TriggerKind
 from tests.fakes.shopify.goods import number
 from tests.service import Service
 from tests.templates.both import lines_of
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 
 TOPIC = "inventory_levels/update"
 
@@ -107,8 +107,8 @@ def response(twin: Twin) -> ApiResponse:
 
 
 _GOODS = (
-    Goods("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=3)}),
-    Goods("Teapot", Item("POT-1", stock=0)),
+    ProductSpec("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=3)}),
+    ProductSpec("Teapot", Item("POT-1", stock=0)),
 )
 
 

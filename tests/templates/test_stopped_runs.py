@@ -72,22 +72,22 @@ async def test_a_decided_run_shows_its_findings_and_what_was_written(platform: s
             continue
         await clock.advance(60)
         stage = store.stage(name)
-        ran = await clock.through(stage.run(outcome=Outcome.CANCELLED))
+        run = await clock.through(stage.run(outcome=Outcome.CANCELLED))
         inputs: dict[str, Any] = dict(template.check_inputs(stage.inputs).inputs)
-        _assert_told(template, inputs, ran)
+        _assert_told(template, inputs, run)
     await store.close()
 
 
-def _assert_told(template: Template, inputs: dict[str, Any], ran: StageRun) -> None:
+def _assert_told(template: Template, inputs: dict[str, Any], run: StageRun) -> None:
     steps = template.plan.steps
     acting = next(step for step in steps if step.kind in (StepKind.CHANGE, StepKind.SEND))
-    before = {each_step.name: ran.outputs[each_step.name] for each_step in steps[: steps.index(acting)]}
+    before = {each_step.name: run.outputs[each_step.name] for each_step in steps[: steps.index(acting)]}
     for text in texts(stopped(template, inputs, before)):
         assert not any(words in text for words in ALL_IS_WELL), text
-    proposed = len(ran.proposals)
+    proposed = len(run.proposals)
     if acting.kind is StepKind.SEND or not proposed:
         return
-    after = {**before, acting.name: ran.outputs[acting.name]}
+    after = {**before, acting.name: run.outputs[acting.name]}
     for applied in (0, proposed // 2, proposed):
         outcomes = [Outcome.APPLIED] * applied + [Outcome.CANCELLED] * (proposed - applied)
         record = stopped(template, inputs, after, outcomes={acting.name: outcomes})

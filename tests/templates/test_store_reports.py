@@ -14,8 +14,8 @@ from steward.steps.base import AccountAccess
 from steward.templates.base import Template
 from steward.templates.price_difference_report import TEMPLATE as PRICES
 from steward.templates.stock_report_across_stores import TEMPLATE as STOCK
-from tests.templates.both import Both, lines_of
-from tests.templates.goods import Goods, Item, fill_shopify, fill_woocommerce
+from tests.templates.both import ConnectedService, lines_of
+from tests.templates.goods import Item, ProductSpec, fill_shopify, fill_woocommerce
 from tests.templates.stage import (
     SHOP,
     TEAMS,
@@ -32,29 +32,31 @@ TAB, OTHER = "Report", IntegrationId(14)
 READS = ("woocommerce", "shopify")
 
 WOO = [
-    Goods("Cup", Item("CUP", "8.00", stock=3)),
-    Goods("Low", Item("LOW", "5.00", stock=-2)),
-    Goods("Nameless", Item("", stock=1)),
-    Goods("Only here", Item("ONE", stock=50)),
-    Goods("Pot", sizes={"Small": Item("POT", "9.00", stock=20), "Large": Item("POT", "9.00", stock=-4)}),
-    Goods("Tray", Item("TRAY", "4.00", stock=None)),
+    ProductSpec("Cup", Item("CUP", "8.00", stock=3)),
+    ProductSpec("Low", Item("LOW", "5.00", stock=-2)),
+    ProductSpec("Nameless", Item("", stock=1)),
+    ProductSpec("Only here", Item("ONE", stock=50)),
+    ProductSpec(
+        "Pot", sizes={"Small": Item("POT", "9.00", stock=20), "Large": Item("POT", "9.00", stock=-4)}
+    ),
+    ProductSpec("Tray", Item("TRAY", "4.00", stock=None)),
 ]
 SHOPIFY = [
-    Goods("A cup", Item("CUP", "8.20", stock=30)),
-    Goods("Lamp", Item("low", "5.00", stock=60)),
-    Goods("Pot", Item("POT", "9.00", stock=7)),
-    Goods("Draft", Item("DRAFT", "1.00", stock=9), status="draft"),
-    Goods("Tray", Item("TRAY", "4.00", stock=8)),
+    ProductSpec("A cup", Item("CUP", "8.20", stock=30)),
+    ProductSpec("Lamp", Item("low", "5.00", stock=60)),
+    ProductSpec("Pot", Item("POT", "9.00", stock=7)),
+    ProductSpec("Draft", Item("DRAFT", "1.00", stock=9), status="draft"),
+    ProductSpec("Tray", Item("TRAY", "4.00", stock=8)),
 ]
 
 
-def _furnish(both: Both) -> None:
+def _furnish(both: ConnectedService) -> None:
     fill_woocommerce(both.shop, WOO)
     fill_shopify(both.store, SHOPIFY)
     both.shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, TAB))
 
 
-async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> None:
+async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: ConnectedService) -> None:
     """Joins stock by SKU in the order of the stores.
 
     A missing SKU is empty, sums and untracked stock are marked.
@@ -84,7 +86,7 @@ async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> 
     ]
 
 
-async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Both) -> None:
+async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: ConnectedService) -> None:
     """Writes columns in the order of `connections` and replaces its own list.
 
     Refuses a tab whose stores have another order.
@@ -104,7 +106,7 @@ async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Bo
     assert (await both.shop.steps(foreign))[-1]["code"] == "wrong_header"
 
 
-async def test_prices_are_compared_within_a_currency(both: Both) -> None:
+async def test_prices_are_compared_within_a_currency(both: ConnectedService) -> None:
     """Compares prices of published products that both stores have; a tolerance leaves equal ones out.
 
     See docs/design/templates-catalogue.md#price-difference-report and docs/design/templates.md#e9-variants.
@@ -136,7 +138,7 @@ async def test_prices_are_compared_within_a_currency(both: Both) -> None:
     )
 
 
-async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both: Both) -> None:
+async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both: ConnectedService) -> None:
     """Fails with the name of the store, and writes nothing to the sheet.
 
     See docs/design/templates-catalogue.md#stock-report-across-stores.
@@ -190,9 +192,9 @@ async def test_a_difference_is_measured_from_the_lowest(
 
     See docs/design/templates-catalogue.md#price-difference-report.
     """
-    ran = await _compared([_priced("A", first)], [_priced("A", second)], tolerance=10)
-    assert ran.result["different"] == expected
-    assert bool(ran.proposals) is bool(expected)
+    run = await _compared([_priced("A", first)], [_priced("A", second)], tolerance=10)
+    assert run.result["different"] == expected
+    assert bool(run.proposals) is bool(expected)
 
 
 async def test_currencies_are_never_compared_with_each_other() -> None:
@@ -200,8 +202,8 @@ async def test_currencies_are_never_compared_with_each_other() -> None:
 
     See docs/design/templates-catalogue.md#price-difference-report.
     """
-    ran = await _compared([_priced("A", "1.00")], [_priced("A", "9.00", currency="USD")])
-    assert (ran.result["compared"], ran.result["different"], ran.result["other_currency"]) == (0, 0, 1)
+    run = await _compared([_priced("A", "1.00")], [_priced("A", "9.00", currency="USD")])
+    assert (run.result["compared"], run.result["different"], run.result["other_currency"]) == (0, 0, 1)
 
 
 async def test_keys_that_differ_in_capitals_are_named_and_not_compared() -> None:
@@ -210,9 +212,9 @@ async def test_keys_that_differ_in_capitals_are_named_and_not_compared() -> None
     See docs/design/templates-catalogue.md#price-difference-report and
     docs/design/templates.md#e1-comparing-skus-and-barcodes.
     """
-    ran = await _compared([_priced("abc", "1.00")], [_priced("ABC", "9.00")], match="sku")
-    assert (ran.result["compared"], ran.result["different"]) == (0, 0)
-    assert "capitals differ: ABC, abc." in str(ran.messages[1])
+    run = await _compared([_priced("abc", "1.00")], [_priced("ABC", "9.00")], match="sku")
+    assert (run.result["compared"], run.result["different"]) == (0, 0)
+    assert "capitals differ: ABC, abc." in str(run.messages[1])
 
 
 async def test_two_prices_in_one_store_are_listed_apart() -> None:
@@ -222,8 +224,8 @@ async def test_two_prices_in_one_store_are_listed_apart() -> None:
     """
     twice = [_priced("A", "1.00", "7"), _priced("A", "2.00", "8"), _priced("B", "3.00", "9")]
     again = [_priced("A", "1.00"), _priced("B", "4.00", "8"), _priced("B", "4.00", "9")]
-    ran = await _compared(twice, again)
-    assert (ran.result["ambiguous"], ran.result["compared"], ran.result["different"]) == (1, 1, 1)
+    run = await _compared(twice, again)
+    assert (run.result["ambiguous"], run.result["compared"], run.result["different"]) == (1, 1, 1)
 
 
 async def test_a_stock_that_variants_share_counts_once() -> None:
@@ -233,10 +235,10 @@ async def test_a_stock_that_variants_share_counts_once() -> None:
     """
     shared = {"stock_target": "7", "stock_managed_by_parent": True, "stock": 4}
     first = [product(variant("7/1", "A", **shared), variant("7/2", "A", **shared))]
-    ran = await _beside(STOCK, first, [], threshold=4).run()
-    assert ran.result == {"stores": 2, "skus": 1, "low": 1, "only_in_one": 1, "ambiguous": 1}
+    run = await _beside(STOCK, first, [], threshold=4).run()
+    assert run.result == {"stores": 2, "skus": 1, "low": 1, "only_in_one": 1, "ambiguous": 1}
     # Two shops of the same name are told apart by their numbers.
-    assert card_lines(ran.proposals[0])[1:] == ["A, Tea 7, size 1: Northwind Tea (11): 4 (2 variants)"]
+    assert card_lines(run.proposals[0])[1:] == ["A, Tea 7, size 1: Northwind Tea (11): 4 (2 variants)"]
 
 
 async def test_barcodes_are_matched_when_asked_for() -> None:
@@ -246,7 +248,7 @@ async def test_barcodes_are_matched_when_asked_for() -> None:
     """
     first = [product(variant("7", "X", barcode="401")), product(variant("8", "Y"))]
     second = [product(variant("1", barcode=" 401"))]
-    ran = await _beside(STOCK, first, second, match="barcode", threshold=0).run()
-    assert (ran.result["skus"], ran.result["only_in_one"]) == (1, 0)
-    assert ran.messages[0] == "1 variant without a Barcode left out."
-    assert ran.proposals == []
+    run = await _beside(STOCK, first, second, match="barcode", threshold=0).run()
+    assert (run.result["skus"], run.result["only_in_one"]) == (1, 0)
+    assert run.messages[0] == "1 variant without a Barcode left out."
+    assert run.proposals == []

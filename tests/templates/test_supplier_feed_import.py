@@ -16,7 +16,7 @@ from steward.steps.skus import Skus
 from steward.templates.parts.sku_rows import JoinedRows, join_rows
 from steward.templates.parts.supplier_file import table_of
 from steward.templates.parts.supplier_rows import FeedRow, FeedRules, VariantUpdate
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.stage import variant
 
 NAME, PATH = "supplier-feed-import", "feeds/tea.csv"
@@ -63,10 +63,10 @@ async def feed(twin: Twin) -> Feed:
 
 
 _GOODS = (
-    Goods("Pot", Item("POT-1", price="10.00", stock=5)),
-    Goods("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item("MUG-L", stock=2)}),
-    Goods("Vase", Item("VASE-1", stock=None)),
-    Goods("Other", Item("OTHER-1", stock=8)),
+    ProductSpec("Pot", Item("POT-1", price="10.00", stock=5)),
+    ProductSpec("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item("MUG-L", stock=2)}),
+    ProductSpec("Vase", Item("VASE-1", stock=None)),
+    ProductSpec("Other", Item("OTHER-1", stock=8)),
 )
 _FILE = """Artikel;Bestand;Text;Preis
 POT-1;7;"black; glazed
@@ -129,7 +129,9 @@ async def test_skus_missing_from_the_file_are_set_to_zero_on_request(feed: Feed)
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
     twin = feed.twin
-    twin.stock(*(Goods(f"P{number}", Item(f"P-{number}", stock=number)) for number in range(1, 6)), _GOODS[3])
+    twin.stock(
+        *(ProductSpec(f"P{number}", Item(f"P-{number}", stock=number)) for number in range(1, 6)), _GOODS[3]
+    )
     full = "Artikel;Bestand\n" + "".join(f"P-{row_number};{row_number}\n" for row_number in range(1, 6))
     feed.put(full)
     inputs = {**feed.inputs(missing="set_zero")}
@@ -308,14 +310,14 @@ async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_
 ) -> None:
     """Applies the same file again once the shop has SKUs that it lacked before."""
     twin = feed.twin
-    twin.stock(Goods("Other", Item("OTHER-1", stock=8)))
+    twin.stock(ProductSpec("Other", Item("OTHER-1", stock=8)))
     feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nMUG-S;4;9,00\n", hours=1)
     automation = await feed.set_up()
     first = await twin.run(automation)
     assert (first.changes, first.result["not_found"], first.run.status) == ([], 2, RunStatus.SUCCEEDED)
     still = await twin.run(automation)
     assert (still.changes, still.result["rows"], still.result["not_found"]) == ([], 0, 2)
-    twin.stock(Goods("Pot", Item("POT-1", price="10.00", stock=5)))
+    twin.stock(ProductSpec("Pot", Item("POT-1", price="10.00", stock=5)))
     tried = await twin.run(automation, Mode.TEST)
     came = await twin.run(automation)
     expected = [("Pot (POT-1)", {"Stock": (5, 7), "Price": ("10.00", "8.00")})]
@@ -326,12 +328,13 @@ async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_
 async def test_unchanged_rows_of_a_file_set_no_stock_again(feed: Feed) -> None:
     """Sets only SKUs that were missing before, because the stock of the others may have been sold since."""
     twin = feed.twin
-    twin.stock(Goods("Pot", Item("POT-1", price="8.00", stock=5)))
+    twin.stock(ProductSpec("Pot", Item("POT-1", price="8.00", stock=5)))
     feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nNEW-1;1;9,00\n", hours=1)
     automation = await feed.set_up(missing="set_zero")
     assert (await twin.run(automation)).changes == [("Pot (POT-1)", {"Stock": (5, 7)})]
     twin.stock(
-        Goods("Pot", Item("POT-1", price="8.00", stock=2)), Goods("New", Item("NEW-1", price="9.00", stock=0))
+        ProductSpec("Pot", Item("POT-1", price="8.00", stock=2)),
+        ProductSpec("New", Item("NEW-1", price="9.00", stock=0)),
     )
     assert (await twin.run(automation)).changes == [("New (NEW-1)", {"Stock": (0, 1)})]
     done = await twin.run(automation)

@@ -13,13 +13,13 @@ from steward.model.ids import IntegrationId
 from steward.model.run import Mode, RunStatus
 from steward.templates.parts.stock_pairs import PairedStock, PairRules, SourceRow, pair
 from steward.templates.sync_stock_between_stores import TEMPLATE
-from tests.templates.goods import Goods, Item, Twin, fill_shopify, fill_woocommerce
+from tests.templates.goods import Item, ProductSpec, Twin, fill_shopify, fill_woocommerce
 from tests.templates.stage import variant
 
 NAME = "sync-stock-between-stores"
 
 
-def _fill_source(twin: Twin, *goods: Goods) -> None:
+def _fill_source(twin: Twin, *goods: ProductSpec) -> None:
     if twin.platform == "woocommerce":
         fill_shopify(twin.fake, goods)
     else:
@@ -32,21 +32,21 @@ def _inputs(twin: Twin, **more: Any) -> dict[str, Any]:
 
 
 _SOURCE = (
-    Goods("Pot", Item("POT-1", stock=9)),
-    Goods("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item(" MUG-L ", stock=-4)}),
-    Goods("Bowl", Item("bowl-1", stock=7)),
-    Goods("Vase", Item("VASE-1", stock=None)),
-    Goods("Cup", Item("CUP-1", stock=2)),
-    Goods("Jug", Item("", stock=2)),
+    ProductSpec("Pot", Item("POT-1", stock=9)),
+    ProductSpec("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item(" MUG-L ", stock=-4)}),
+    ProductSpec("Bowl", Item("bowl-1", stock=7)),
+    ProductSpec("Vase", Item("VASE-1", stock=None)),
+    ProductSpec("Cup", Item("CUP-1", stock=2)),
+    ProductSpec("Jug", Item("", stock=2)),
 )
 _TARGET = (
-    Goods("Teapot", Item("POT-1", stock=5)),
-    Goods("Mugs", sizes={"S": Item("MUG-S", stock=1), "L": Item("MUG-L", stock=6)}),
-    Goods("Bowl", Item("BOWL-1", stock=1)),
-    Goods("Vase", Item("VASE-1", stock=1)),
-    Goods("Cup", Item("CUP-1", stock=None)),
-    Goods("Only here", Item("HERE-1", stock=8)),
-    Goods("No SKU", Item("", stock=8)),
+    ProductSpec("Teapot", Item("POT-1", stock=5)),
+    ProductSpec("Mugs", sizes={"S": Item("MUG-S", stock=1), "L": Item("MUG-L", stock=6)}),
+    ProductSpec("Bowl", Item("BOWL-1", stock=1)),
+    ProductSpec("Vase", Item("VASE-1", stock=1)),
+    ProductSpec("Cup", Item("CUP-1", stock=None)),
+    ProductSpec("Only here", Item("HERE-1", stock=8)),
+    ProductSpec("No SKU", Item("", stock=8)),
 )
 
 
@@ -93,7 +93,7 @@ async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
     twin.stock(_TARGET[0])
-    many = [Goods(f"Pot {number}", Item(f"P-{number}")) for number in range(4)]
+    many = [ProductSpec(f"Pot {number}", Item(f"P-{number}")) for number in range(4)]
     _fill_source(twin, *many)
     automation = await twin.set_up(NAME, _inputs(twin))
     assert (await twin.run(automation)).run.status is RunStatus.SUCCEEDED
@@ -230,17 +230,17 @@ async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
     _fill_source(twin, *_SOURCE)
     twin.stock(*_TARGET)
     stage = await twin.stage(TEMPLATE, _inputs(twin))
-    ran = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
-    assert [proposal.object.label for proposal in ran.proposals] == ["Teapot (POT-1)"]
-    assert (ran.result["source_variants"], ran.result["not_in_source"]) == (1, 0)
+    run = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
+    assert [proposal.object.label for proposal in run.proposals] == ["Teapot (POT-1)"]
+    assert (run.result["source_variants"], run.result["not_in_source"]) == (1, 0)
     assert stage.memory.kept == {}
     for title, sku in (("Only here", "HERE-1"), ("No SKU", "")):
-        ran = await stage.run(event=twin.stock_event(title, sku), approve=False)
-        assert (ran.failed, ran.proposals, ran.result["not_in_source"]) == (None, [], int(sku != ""))
+        run = await stage.run(event=twin.stock_event(title, sku), approve=False)
+        assert (run.failed, run.proposals, run.result["not_in_source"]) == (None, [], int(sku != ""))
     if twin.platform == "shopify":  # the other platform has every SKU once
-        twin.stock(*_TARGET, Goods("Copy", Item("POT-1", stock=1)))
-        ran = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
-        assert [row["code"] for row in ran.result["refused_rows"]] == ["sku_ambiguous"]
+        twin.stock(*_TARGET, ProductSpec("Copy", Item("POT-1", stock=1)))
+        run = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
+        assert [row["code"] for row in run.result["refused_rows"]] == ["sku_ambiguous"]
 
 
 def test_it_is_ready_once_there_are_two_stores() -> None:

@@ -16,14 +16,14 @@ from steward.steps.base import StoreEvent, TooManyChanges
 from steward.templates.base import SetupContext
 from steward.templates.tag_customers_by_spend import TEMPLATE
 from tests.templates.order_stage import CHANGES, Orders, OrderStage, ids, order
-from tests.templates.sales import Market, Sale, Sold
+from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.stage import NOW, SHOP, connection
 
 TIERS = [{"tag": "silver", "min_spend": "100.00"}, {"tag": "gold", "min_spend": "250"}]
 
 
-def _spent(total: str) -> tuple[Sold, ...]:
-    return (Sold(total=total),)
+def _spent(total: str) -> tuple[LineSpec, ...]:
+    return (LineSpec(total=total),)
 
 
 # (customer, tags before, orders, tags after): spend is paid orders of the last 30 days less refunds
@@ -128,8 +128,8 @@ async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
     """
     people = [_customer("1", "250.00"), _customer("2", "99.99")]
     stage = _tagging(people, [])
-    ran = await stage.run()
-    assert (ids(ran), ran.result["checked"], stage.shop.ops) == (["1"], 2, ["customers"])
+    run = await stage.run()
+    assert (ids(run), run.result["checked"], stage.shop.ops) == (["1"], 2, ["customers"])
     foreign = _tagging([_customer("1", "900.00", currency="USD")], [_paid("5", "1", "100.00")])
     assert (await foreign.run()).result["by_tier"][0] == {"tag": "silver", "customers": 1}
     assert foreign.shop.ops == ["customers", "orders"]
@@ -174,8 +174,8 @@ async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
     """
     people = [_customer("1", "300.00"), _customer("2", "300.00")]
     stage = _tagging(people, [_paid("5", "2", "20.00"), _paid("6", None, "900.00")])
-    ran = await stage.run(event=StoreEvent("orders/paid", "order", "5"))
-    assert (ids(ran), ran.result["checked"]) == (["2"], 1)
+    run = await stage.run(event=StoreEvent("orders/paid", "order", "5"))
+    assert (ids(run), run.result["checked"]) == (["2"], 1)
     for number in ("6", "7"):
         none = await stage.run(event=StoreEvent("orders/paid", "order", number))
         assert (none.failed, none.result["checked"]) == (None, 0)

@@ -10,16 +10,16 @@ from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges
 from steward.templates.tag_orders_by_rule import TEMPLATE
 from tests.templates.order_stage import Orders, OrderStage, ago, ids, line, order, stage
-from tests.templates.sales import Market, Sale, Sold
+from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.stage import NOW
 
 TAG = "big-order"
-_BIG = (Sold(total="260.00"),)
+_BIG = (LineSpec(total="260.00"),)
 # (order, the rule in words when it matches all of: total ≥ 250.00, country DE or AT)
 SALES: tuple[tuple[Sale, str | None], ...] = (
     (Sale("A1", _BIG), "total 260.00 is at least 250.00; country is DE"),
-    (Sale("A2", (Sold(total="250.00"),), country="AT"), "total 250.00 is at least 250.00; country is AT"),
-    (Sale("A3", (Sold(total="249.99"),)), None),
+    (Sale("A2", (LineSpec(total="250.00"),), country="AT"), "total 250.00 is at least 250.00; country is AT"),
+    (Sale("A3", (LineSpec(total="249.99"),)), None),
     (Sale("A4", _BIG, country="FR"), None),
     (Sale("A5", _BIG, country="", billing="AT"), "total 260.00 is at least 250.00; country is AT"),
     (Sale("A6", _BIG, country="", billing=""), None),
@@ -66,7 +66,7 @@ async def test_codes_and_skus_are_compared_as_people_write_them() -> None:
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
-    ran = await _tagging(
+    run = await _tagging(
         order("1", lines=(line("\u00a0TEA-1 "),), discount_codes=("Spring",)),
         order("2", lines=(line("tea-1"),), discount_codes=("SPRING",)),
         order("3", lines=(line(""), line("MUG-2")), discount_codes=("SPRING",)),
@@ -74,8 +74,8 @@ async def test_codes_and_skus_are_compared_as_people_write_them() -> None:
         discount_code="spring",
         skus=["TEA-1", "MUG-2"],
     ).run()
-    assert ids(ran) == ["1", "3"]
-    assert ran.proposals[1].message == "Order #3: discount code SPRING was used; holds MUG-2."
+    assert ids(run) == ["1", "3"]
+    assert run.proposals[1].message == "Order #3: discount code SPRING was used; holds MUG-2."
 
 
 async def test_only_orders_changed_since_the_last_run_that_succeeded_are_read() -> None:
@@ -98,8 +98,8 @@ async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() ->
     See docs/design/templates.md#rules.
     """
     stage = _tagging(order("1"), order("2"), min_total="1")
-    ran = await stage.run(event=StoreEvent("orders/create", "order", "2"))
-    assert (ids(ran), ran.result["checked"]) == (["2"], 1)
+    run = await stage.run(event=StoreEvent("orders/create", "order", "2"))
+    assert (ids(run), run.result["checked"]) == (["2"], 1)
     assert not [key for key in stage.memory.kept if key[0] == "orders_read"]
     gone = await stage.run(event=StoreEvent("orders/create", "order", "9"))
     assert (gone.failed, gone.proposals, gone.result["checked"]) == (None, [], 0)
@@ -116,11 +116,11 @@ async def test_the_tag_is_removed_from_orders_this_automation_tagged() -> None:
     assert stage.memory.kept == {}
     assert ids(await stage.run()) == ["1"]
     stage.shop = Orders([replace(big, tags=(TAG, "gift"), total="20.00", modified_at=NOW), small])
-    ran = await stage.run()
-    [proposal] = ran.proposals
+    run = await stage.run()
+    [proposal] = run.proposals
     assert (proposal.fields[0].before, proposal.fields[0].after) == ([TAG, "gift"], ["gift"])
-    assert ran.result["orders"] == [{"number": "#1", "added": False, "rule": "no longer matches"}]
-    assert (ran.result["tagged"], ran.result["untagged"]) == (0, 1)
+    assert run.result["orders"] == [{"number": "#1", "added": False, "rule": "no longer matches"}]
+    assert (run.result["tagged"], run.result["untagged"]) == (0, 1)
     assert not [key for key in stage.memory.kept if key[0] == "tagged"]
 
 
@@ -145,9 +145,9 @@ async def test_too_many_changes_are_not_proposed() -> None:
     """
     orders = [order(str(number)) for number in range(4)]
     assert len((await _tagging(*orders, min_total="1", limit=4).run()).proposals) == 4
-    ran = await _tagging(*orders, min_total="1", limit=3).run()
-    assert isinstance(ran.failed, TooManyChanges)
-    assert (ran.failed.changes, ran.proposals) == (4, [])
+    run = await _tagging(*orders, min_total="1", limit=3).run()
+    assert isinstance(run.failed, TooManyChanges)
+    assert (run.failed.changes, run.proposals) == (4, [])
 
 
 @pytest.mark.parametrize("changed", [{"test": True}, {"cancelled_at": NOW}, {"currency": "USD"}])

@@ -12,7 +12,7 @@ from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.base import SetupContext
 from steward.templates.tag_products_by_rule import TEMPLATE, check_setup
-from tests.templates.goods import Goods, Item, Twin
+from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
 
 
@@ -21,9 +21,13 @@ def _stage(*products: Any, **inputs: Any) -> Stage:
 
 
 _GOODS = (
-    Goods("Teapot", Item("POT-1", price="8.00", compare_at="10.00"), tags=("tea",), age_days=10),
-    Goods("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}, age_days=40),
-    Goods("Bowl", Item("BOWL-1", price="30.00", cost=None), tags=("picked",), type="Glass", vendor="Lab"),
+    ProductSpec("Teapot", Item("POT-1", price="8.00", compare_at="10.00"), tags=("tea",), age_days=10),
+    ProductSpec(
+        "Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}, age_days=40
+    ),
+    ProductSpec(
+        "Bowl", Item("BOWL-1", price="30.00", cost=None), tags=("picked",), type="Glass", vendor="Lab"
+    ),
 )
 _ON, _OFF = ([], ["picked"]), (["picked"], [])
 _POT, _MUG, _BOWL = "Teapot (POT-1)", "Mug", "Bowl (BOWL-1)"
@@ -119,8 +123,8 @@ async def test_new_ends_with_the_last_of_its_days(hours: int, is_new: bool) -> N
 async def test_kinds_that_are_left_out_are_not_tagged() -> None:
     """Neither checks nor tags products that cannot be sold. See docs/design/templates.md#e9-variants."""
     grouped = product(id="8", kind="grouped", sellable=False, type="Tea")
-    ran = await _stage(grouped, when="type", types=["tea"]).run()
-    assert (ran.result["checked"], ran.proposals) == (0, [])
+    run = await _stage(grouped, when="type", types=["tea"]).run()
+    assert (run.result["checked"], run.proposals) == (0, [])
 
 
 async def test_a_compare_at_price_that_is_not_above_the_price_is_no_sale() -> None:
@@ -140,8 +144,8 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
     stage = _stage(
         *(product(variant(variant_id), type="Tea") for variant_id in "12"), when="type", types=["Tea"]
     )
-    ran = await stage.run(event=StoreEvent("products/update", "product", "2"))
-    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
+    run = await stage.run(event=StoreEvent("products/update", "product", "2"))
+    assert [proposal.object.id for proposal in run.proposals] == ["2"]
     gone = await stage.run(event=StoreEvent("products/update", "product", "9"))
     assert (gone.failed, gone.result["checked"]) == (None, 0)
 
@@ -155,9 +159,9 @@ async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
         product(variant(variant_id), type="Tea", tags=tags)
         for variant_id, tags in (("1", ("a, b",)), ("2", ()))
     ]
-    ran = await _stage(*products, when="type", types=["Tea"]).run()
-    assert [proposal.object.id for proposal in ran.proposals] == ["2"]
-    assert "Tea 1" in str(ran.messages[1])
+    run = await _stage(*products, when="type", types=["Tea"]).run()
+    assert [proposal.object.id for proposal in run.proposals] == ["2"]
+    assert "Tea 1" in str(run.messages[1])
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
@@ -167,6 +171,6 @@ async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     """
     many = [product(variant(str(number)), type="Tea") for number in range(1, 4)]
     assert len((await _stage(*many, when="type", types=["Tea"], limit=3).run()).proposals) == 3
-    ran = await _stage(*many, when="type", types=["Tea"], limit=2).run()
-    assert ran.failed is not None
-    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+    run = await _stage(*many, when="type", types=["Tea"], limit=2).run()
+    assert run.failed is not None
+    assert (run.failed.code, run.proposals) == ("too_many_changes", [])

@@ -11,14 +11,14 @@ from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
 from steward.templates import ALL
 from tests.fake_clock import FakeClock
-from tests.templates.both import Both, open_both
+from tests.templates.both import ConnectedService, open_both
 from tests.templates.full_store import INPUTS as ALL_INPUTS
 
 PLATFORMS = ("woocommerce", "shopify")
 BY_ID = {template.template_id: template for template in ALL}
 
 
-async def world(database_url: str, clock: FakeClock, folder: Path) -> Both:
+async def world(database_url: str, clock: FakeClock, folder: Path) -> ConnectedService:
     """Opens the service with both stores full, a sheet, a channel and a bucket."""
     both = await open_both(database_url, clock, folder)
     both.store.seed(products=6, orders=6, customers=2)
@@ -30,7 +30,7 @@ async def world(database_url: str, clock: FakeClock, folder: Path) -> Both:
     return both
 
 
-def prices(both: Both) -> list[list[Any]]:
+def prices(both: ConnectedService) -> list[list[Any]]:
     """Returns a sheet with another price for the first products of each store."""
     woo = [(row["sku"], row["price"]) for row in both.shop.world.state.shop.products.values()]
     shopify = [(row["sku"], row["price"]) for row in both.store.of("ProductVariant")]
@@ -38,13 +38,13 @@ def prices(both: Both) -> list[list[Any]]:
     return [["SKU", "Price"], *([sku, float(price) + 1] for sku, price in known_items)]
 
 
-def lay_out(both: Both, rows: list[list[Any]]) -> None:
+def lay_out(both: ConnectedService, rows: list[list[Any]]) -> None:
     """Replaces the cells of the sheet by these rows."""
     cells = {(y, x): cell for y, row in enumerate(rows) for x, cell in enumerate(row)}
     both.shop.world.state.google.books["sheet-prices"].tabs[0].cells = cells
 
 
-def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dict[str, Any]:
+def inputs_of(both: ConnectedService, template: str, platform: str, sale: Automation) -> dict[str, Any]:
     """Returns inputs with which a template finds something to do."""
     other = "shopify" if platform == "woocommerce" else "woocommerce"
     inputs_by_name = {
@@ -62,7 +62,7 @@ def inputs_of(both: Both, template: str, platform: str, sale: Automation) -> dic
     return {name: inputs_by_name.get(name, value) for name, value in expected.items()}
 
 
-async def memory(both: Both) -> list[dict[str, Any]]:
+async def memory(both: ConnectedService) -> list[dict[str, Any]]:
     """Returns every row of the automations' memory."""
 
     async def load(tx: Any) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ async def memory(both: Both) -> list[dict[str, Any]]:
     return await both.shop.read(load)
 
 
-async def came_to(both: Both, automation: Automation, mode: Mode) -> dict[str, Any]:
+async def came_to(both: ConnectedService, automation: Automation, mode: Mode) -> dict[str, Any]:
     """Returns what a run gave and proposed; rejects a live run's approval and restores the sheet."""
     rows = [] if automation.template_id == "order-export-to-spreadsheet" else prices(both)
     lay_out(both, rows)

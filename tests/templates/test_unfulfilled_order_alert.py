@@ -13,7 +13,7 @@ from steward.connectors.base.records import Fulfilment, Payment
 from steward.model.run import Mode, RunStatus
 from steward.templates.unfulfilled_order_alert import TEMPLATE
 from tests.templates.order_stage import OrderStage, ago, line, order, stage
-from tests.templates.sales import Market, Sale, Sold
+from tests.templates.sales import LineSpec, Market, Sale
 from tests.templates.stage import TEAMS, card_lines
 
 _DAY = 24
@@ -25,7 +25,7 @@ SALES: tuple[tuple[Sale, int | None], ...] = (
     (Sale("A4", hours=9 * _DAY), None),
     (Sale("A5", hours=9 * _DAY, payment="paid", sent="fulfilled"), None),
     (Sale("A6", hours=9 * _DAY, payment="paid", tags=("Preorder",)), None),
-    (Sale("A7", hours=9 * _DAY, payment="paid", lines=(Sold(ships=False),)), None),
+    (Sale("A7", hours=9 * _DAY, payment="paid", lines=(LineSpec(ships=False),)), None),
     (Sale("A8", hours=9 * _DAY, payment="paid", cancelled=True), None),
 )
 _INPUTS: dict[str, Any] = {"older_than_days": 3, "except_tags": ["preorder"]}
@@ -67,12 +67,12 @@ async def test_parts_sent_are_marked_and_orders_on_hold_listed_apart() -> None:
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
     """
-    ran = await _alerting(
+    run = await _alerting(
         replace(_PAID, id="1", number="#1", fulfilment=Fulfilment.ON_HOLD, paid_at=ago(400)),
         replace(_PAID, id="2", number="#2", fulfilment=Fulfilment.PARTIAL, customer_name="Ada"),
         replace(_PAID, id="3", number="#3", paid_at=ago(120)),
     ).run()
-    assert card_lines(ran.proposals[0]) == [
+    assert card_lines(run.proposals[0]) == [
         "3 paid orders not sent at Shopify",
         "Paid more than 3 days ago, the oldest first.",
         "Listed last: 1 order on hold.",
@@ -96,9 +96,9 @@ async def test_orders_with_nothing_to_send_are_not_reported(changed: dict[str, A
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
     """
-    ran = await _alerting(replace(_PAID, **changed)).run()
-    assert (ran.proposals, ran.result["checked"]) == ([], 0)
-    assert "no message was sent" in ran.summary.text
+    run = await _alerting(replace(_PAID, **changed)).run()
+    assert (run.proposals, run.result["checked"]) == ([], 0)
+    assert "no message was sent" in run.summary.text
 
 
 async def test_age_is_in_whole_local_days_whatever_the_clocks_do() -> None:
@@ -119,5 +119,5 @@ async def test_without_a_time_of_payment_age_counts_from_creation() -> None:
 
     See docs/design/templates-catalogue.md#unfulfilled-order-alert.
     """
-    ran = await _alerting(replace(_PAID, paid_at=None, created_at=ago(4 * _DAY + 1))).run()
-    assert ran.result["orders"][0]["days"] == 4
+    run = await _alerting(replace(_PAID, paid_at=None, created_at=ago(4 * _DAY + 1))).run()
+    assert run.result["orders"][0]["days"] == 4

@@ -12,7 +12,7 @@ from steward.outbound.errors import CallError
 from steward.telemetry.redact import Secret
 from tests.trial.receiver import Receiver
 from tests.trial.rows import SECRET, Table, changes, reads, webhooks
-from tests.trial.shop import Shop, Things, counts, open_shop
+from tests.trial.shop import Shop, TrialObjects, counts, open_shop
 from tests.trial.signing import is_private, way_in
 
 _TROUBLE = (CallError, RuntimeError, httpx.HTTPError, LookupError, ValueError)
@@ -33,7 +33,7 @@ async def trial(url: str, key: str, secret: str, authorities: str | None) -> boo
     if health.missing_rights:
         sys.exit("This key cannot write. Give one with the right to read and write.")
     before = await counts(shop)
-    things, receiver = Things(shop), None
+    things, receiver = TrialObjects(shop), None
     print(f"What is made for the trial is named {things.mark}", flush=True)
     trying = asyncio.current_task()
     assert trying is not None
@@ -82,7 +82,7 @@ def _stop(trying: "asyncio.Task[object]", stops: list[int]) -> None:
     trying.cancel()
 
 
-async def _put_back(shop: Shop, things: Things, before: dict[str, int]) -> list[str]:
+async def _put_back(shop: Shop, things: TrialObjects, before: dict[str, int]) -> list[str]:
     """Removes webhooks and things by their mark; what could not be, or is not as before, in words."""
     print("Putting the shop back", flush=True)
     remaining: list[str] = []
@@ -102,7 +102,7 @@ async def _put_back(shop: Shop, things: Things, before: dict[str, int]) -> list[
     ]
 
 
-async def _remove_webhooks(shop: Shop, things: Things) -> None:
+async def _remove_webhooks(shop: Shop, things: TrialObjects) -> None:
     if things.webhook_address:
         events = shop.connector.events
         assert events is not None

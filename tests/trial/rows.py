@@ -62,13 +62,13 @@ from steward.outbound.errors import CallError, RemoteNotFound
 from steward.security.signatures import BodySigner
 from steward.telemetry.redact import Secret
 from tests.trial.receiver import Receiver
-from tests.trial.shop import Shop, Things
+from tests.trial.shop import Shop, TrialObjects
 
 SECRET = b"steward-trial-secret-0123456789abcdef"
 DELIVERY_WAIT_S = 30.0
 
 
-class NotHeld(Exception):
+class BrokenPromise(Exception):
     """What was seen in place of what was promised, in words."""
 
 
@@ -82,7 +82,7 @@ class Table:
         """Runs one step and prints its row."""
         try:
             held, note = True, await step() or ""
-        except NotHeld as failure:
+        except BrokenPromise as failure:
             held, note = False, str(failure)
         except (CallError, RuntimeError, httpx.HTTPError, LookupError, ValueError, AssertionError) as error:
             held, note = False, f"{type(error).__name__}: {error}"[:300]
@@ -96,12 +96,12 @@ class Table:
 
 
 def held(condition: bool, words: str) -> None:
-    """Raises NotHeld with what was seen."""
+    """Raises BrokenPromise with what was seen."""
     if not condition:
-        raise NotHeld(words)
+        raise BrokenPromise(words)
 
 
-async def reads(shop: Shop, things: Things, table: Table) -> None:
+async def reads(shop: Shop, things: TrialObjects, table: Table) -> None:
     """Every read of the connector, over the shop's own objects and those of the trial."""
     made_ids = things.made
     path = f"{made_ids['parent']}/{made_ids['variation S']}"
@@ -153,20 +153,20 @@ async def _missing(shop: Shop) -> None:
             await shop.all(op, ById("999999999"))
         except RemoteNotFound:
             continue
-        raise NotHeld(f"{op.name} was there")
+        raise BrokenPromise(f"{op.name} was there")
 
 
-async def changes(shop: Shop, things: Things, table: Table) -> None:
+async def changes(shop: Shop, things: TrialObjects, table: Table) -> None:
     """Every change of the connector on the trial's own objects, each undone again."""
     await _product_changes(shop, things, table)
     await _order_changes(shop, things, table)
 
 
-async def _product(shop: Shop, things: Things, name: str = "product") -> Product:
+async def _product(shop: Shop, things: TrialObjects, name: str = "product") -> Product:
     return (await shop.all(PRODUCT, ById(things.made[name])))[0]
 
 
-async def _product_changes(shop: Shop, things: Things, table: Table) -> None:
+async def _product_changes(shop: Shop, things: TrialObjects, table: Table) -> None:
     async def price(compare_at: str | None) -> None:
         for name in ("product", "parent"):
             variants = (await _product(shop, things, name)).variants
@@ -205,7 +205,7 @@ async def _product_changes(shop: Shop, things: Things, table: Table) -> None:
     await table.row("a batch with one item that is not there", lambda: _mixed(shop, things))
 
 
-async def _order_changes(shop: Shop, things: Things, table: Table) -> None:
+async def _order_changes(shop: Shop, things: TrialObjects, table: Table) -> None:
     async def order() -> Order:
         return (await shop.all(ORDER, ById(things.made["order"])))[0]
 
@@ -274,7 +274,7 @@ async def _note(shop: Shop, order: Callable[[], Awaitable[Order]]) -> None:
     held(not await shop.reader().find_marker(proposal.parts[0], "another"), "a note never made was found")
 
 
-async def _mixed(shop: Shop, things: Things) -> None:
+async def _mixed(shop: Shop, things: TrialObjects) -> None:
     [variant] = (await _product(shop, things)).variants
     [proposal] = shop.plan("variant.set_price", SetPrice(variant, "8.00")).proposals
     [part] = proposal.parts
@@ -286,7 +286,7 @@ async def _mixed(shop: Shop, things: Things) -> None:
     held(states == [WriteState.APPLIED, WriteState.CONFLICT], f"the outcomes were {states}")
 
 
-async def webhooks(shop: Shop, things: Things, table: Table, receiver: Receiver | None) -> None:
+async def webhooks(shop: Shop, things: TrialObjects, table: Table, receiver: Receiver | None) -> None:
     """Subscriptions made, mended, removed; deliveries too when the shop can reach this machine."""
     token = hashlib.sha256(things.mark.encode()).hexdigest()[:32]
     base = receiver.url if receiver is not None else "https://steward-trial.example"
@@ -329,7 +329,7 @@ async def webhooks(shop: Shop, things: Things, table: Table, receiver: Receiver 
 
 
 async def _delivered(
-    shop: Shop, things: Things, table: Table, receiver: Receiver, known_by_name: dict[str, str]
+    shop: Shop, things: TrialObjects, table: Table, receiver: Receiver, known_by_name: dict[str, str]
 ) -> None:
     """Pings and one signed delivery; without any the shop could not reach us, which is no fault of it."""
     row = {"regular_price": "10.50"}

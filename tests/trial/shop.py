@@ -131,7 +131,7 @@ async def open_shop(
 
 
 @dataclass
-class Things:
+class TrialObjects:
     """What the trial makes for itself and finds by `mark`: nothing of the merchant's is changed."""
 
     shop: Shop

@@ -78,7 +78,7 @@ class Keyboard:
 
 
 @dataclass
-class Finger:
+class TouchInput:
     """Taps targets of at least 44 px and counts the taps."""
 
     page: Page
@@ -126,8 +126,8 @@ class Finger:
         await (await chooser.value).set_files(file)
 
 
-Hand = Keyboard | Finger
-HANDS: tuple[type[Keyboard] | type[Finger], ...] = (Keyboard, Finger)
+Hand = Keyboard | TouchInput
+HANDS: tuple[type[Keyboard] | type[TouchInput], ...] = (Keyboard, TouchInput)
 
 
 def heading(page: Page, name: str | re.Pattern[str]) -> Locator:

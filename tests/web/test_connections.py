@@ -13,7 +13,7 @@ from tests.web.looking import OpenPage
 from tests.web.site import WebSite
 
 
-class Overheard:
+class ReceivedTexts:
     """Collects the text of every response that the page received."""
 
     def __init__(self, page: Page) -> None:
@@ -58,7 +58,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     secret = facts["teams"]["webhook_url"]
     owner = await web.session_of("owner")
     seen = await looking("owner")
-    response = Overheard(seen.page)
+    response = ReceivedTexts(seen.page)
     page = await _kind(seen, "Microsoft Teams", "Ops channel")
     await page.get_by_label("Address of the workflow", exact=True).fill("https://other.example/workflow")
     await page.get_by_role("button", name="Check and connect").click()
@@ -108,7 +108,7 @@ async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
     bucket = web.site.sandbox.facts["cloud_s3"]
     owner = await web.session_of("owner")
     seen = await looking("owner")
-    response = Overheard(seen.page)
+    response = ReceivedTexts(seen.page)
     page = await _kind(seen, "S3", "Supplier files")
     await _fill_bucket(page, {**bucket, "secret_access_key": "wrong"})
     await page.get_by_role("button", name="Check and connect").click()
@@ -174,7 +174,7 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
     """
     sheets = web.site.sandbox.facts["spreadsheet"]
     seen = await looking("keeper")
-    response = Overheard(seen.page)
+    response = ReceivedTexts(seen.page)
     page = await _kind(seen, "Google Sheets", "The log")
     key = json.dumps(sheets["service_account"]).encode()
     file: FilePayload = {"name": "key.json", "mimeType": "application/json", "buffer": key}

@@ -39,7 +39,7 @@ async def _refuse(route: Route) -> None:
     await route.abort("connectionrefused")
 
 
-class _Unanswered:
+class _WithheldAnswers:
     """Leaves calls without an answer until `answering` is set; a call that the page gave up stays unanswered.
 
     Removing the route instead would send the calls that it holds.
@@ -161,7 +161,7 @@ async def test_try_again_gives_up_a_call_that_is_not_answered(looking: Look, web
         (f"/runs/{run['id']}", "Review 1 change"),
         ("/calendar?view=list", "Today"),
     ):
-        calls = _Unanswered()
+        calls = _WithheldAnswers()
         await page.route(CALLS, calls)
         await _go(page, path)
         # Bars, then words: each timer begins when the one before has ended.
@@ -182,7 +182,7 @@ async def test_a_session_that_is_not_answered_can_be_asked_for_again(looking: Lo
     seen = await looking("member")
     page = seen.page
     await page.clock.install()
-    calls = _Unanswered()
+    calls = _WithheldAnswers()
     await page.route("**/app/session", calls)
     await page.goto(f"{seen.origin}/account")
     await expect(page.get_by_label("Loading")).to_be_attached()

@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.processes.running import eventually
-from tests.web.hands import Finger, Keyboard
+from tests.web.hands import Keyboard, TouchInput
 from tests.web.hostile import LONG, TEXTS, UNSEEN
 from tests.web.looking import OpenPage, look
 from tests.web.shops import hidden_products, hiding
@@ -114,7 +114,7 @@ async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
 
 async def _approves_on_a_phone(seen: OpenPage, run: Mapping[str, Any]) -> None:
     """Leaves ten changes out with a finger and approves the others."""
-    page, hand = seen.page, Finger(seen.page)
+    page, hand = seen.page, TouchInput(seen.page)
     await seen.open(f"/approvals/{run['approval_id']}")
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text(f"Approve {MANY:,} changes", timeout=120_000)

@@ -16,7 +16,7 @@ from playwright.async_api import Route, expect
 from tests.processes.running import PASSWORD
 from tests.web.calendars import time_of
 from tests.web.conftest import Look
-from tests.web.hands import HANDS, Finger, Hand, Keyboard, heading
+from tests.web.hands import HANDS, Hand, Keyboard, TouchInput, heading
 from tests.web.keys import press_both
 from tests.web.shops import hiding, sheet
 from tests.web.site import WebSite
@@ -27,7 +27,7 @@ by_each_hand = pytest.mark.parametrize("way", HANDS)
 
 def _check_taps(hand: Hand, max_taps: int) -> None:
     """Asserts that a finger needed at most `max_taps` taps; a choice from a list counts as two."""
-    assert not isinstance(hand, Finger) or hand.taps <= max_taps
+    assert not isinstance(hand, TouchInput) or hand.taps <= max_taps
 
 
 @by_each_hand
@@ -249,7 +249,7 @@ async def test_runs_of_last_tuesday_at_three_are_found(looking: Look, web: WebSi
     page, hand = seen.page, way(seen.page)
     await seen.open("/")
     await hand.go("Runs")
-    if isinstance(hand, Finger):
+    if isinstance(hand, TouchInput):
         await hand.press(page.get_by_role("button", name="More filters"))
     day = page.get_by_label("From day")
     await hand.press(day)

@@ -19,7 +19,7 @@ from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
-from tests.fakes.shopify.network import Beside
+from tests.fakes.shopify.network import StoreTransport
 from tests.fakes.shopify.store import ShopifyFake
 
 ORG, NUMBER = OrgId(1), IntegrationId(21)
@@ -29,7 +29,7 @@ P = TypeVar("P")
 
 
 @dataclass
-class Bench:
+class StoreConnection:
     """A connection to the fake store and what a run receives of it."""
 
     clock: FakeClock
@@ -42,7 +42,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.register = SecretRegister()
         log = Log(self.lines.append, self.clock, self.register)
-        wire = HttpTransport(self.clock, self.register, log, transport=Beside(self.store.transport()))
+        wire = HttpTransport(self.clock, self.register, log, transport=StoreTransport(self.store.transport()))
         self.outbound = Outbound(wire, jitter=lambda: 0.5)
         self.connector = Shopify(version=self.version, url=None, read_s=20.0)
         settings = self.connector.settings(self.given or self.store.settings())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.connectors.shopify.bench import Bench
+from tests.connectors.shopify.bench import StoreConnection
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.store import ShopifyFake
 
@@ -16,6 +16,6 @@ def store(clock: FakeClock) -> ShopifyFake:
 
 
 @pytest.fixture
-def bench(clock: FakeClock, store: ShopifyFake) -> Bench:
+def bench(clock: FakeClock, store: ShopifyFake) -> StoreConnection:
     """Returns a connection to the store."""
-    return Bench(clock, store)
+    return StoreConnection(clock, store)

@@ -32,7 +32,7 @@ from steward.templates.base import (
     TemplateFacts,
 )
 from tests.connectors.shopify.each import furnish, one_of_each
-from tests.crash.killing import ROUNDS, Killed, Killer, bury, watching
+from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, watching
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
@@ -43,7 +43,7 @@ _EMPTY: dict[str, Any] = {"type": "object", "additionalProperties": False, "prop
 
 
 @dataclass
-class Stand:
+class ShopifyService:
     """The service and the fake store beside it."""
 
     shop: Shop
@@ -91,7 +91,7 @@ class Stand:
                     break
                 if fresh.status is RunStatus.WAITING_APPROVAL:
                     await shop.approve(run)
-                with suppress(Killed):
+                with suppress(ProcessKilled):
                     await shop.until_settled(run)
                 if killer.is_dead:
                     await bury(shop, killer)
@@ -129,9 +129,9 @@ async def stand(
     clock: FakeClock,
     folder: Path,
     steps: Sequence[Proposing] = (one_of_each,),
-) -> Stand:
+) -> ShopifyService:
     """Returns a service with the store connected that offers the template below."""
-    running = Stand(await open_shop(database_url, clock, folder))
+    running = ShopifyService(await open_shop(database_url, clock, folder))
     monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(running, steps)])
     running.refurnish()
     await running.shop.restart()
@@ -139,7 +139,7 @@ async def stand(
     return running
 
 
-def _template(stand_: Stand, steps: Sequence[Proposing]) -> Template:
+def _template(stand_: ShopifyService, steps: Sequence[Proposing]) -> Template:
     async def propose(context: StepContext, proposing: Proposing) -> StepResult:
         assert context.store is not None
         proposal = await proposing(

@@ -11,7 +11,7 @@ from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsQuery
 from steward.connectors.base.settings import BadSettings
 from steward.connectors.shopify.connector import Shopify
 from steward.outbound.errors import MissingRight, Throttled, Unauthorized, WrongAddress
-from tests.connectors.shopify.bench import Bench
+from tests.connectors.shopify.bench import StoreConnection
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.store import ShopifyFake
 
@@ -110,7 +110,7 @@ def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> 
             connector.settings(form)
 
 
-async def test_a_check_reports_rights_locations_zone_and_currency(bench: Bench) -> None:
+async def test_a_check_reports_rights_locations_zone_and_currency(bench: StoreConnection) -> None:
     """Reads name, time zone, currency, channels, locations and rights in one check.
 
     See docs/design/connectors.md#interface.
@@ -124,7 +124,7 @@ async def test_a_check_reports_rights_locations_zone_and_currency(bench: Bench) 
     assert bench.store.writes() == []
 
 
-async def test_missing_rights_are_named_and_stop_only_what_needs_them(bench: Bench) -> None:
+async def test_missing_rights_are_named_and_stop_only_what_needs_them(bench: StoreConnection) -> None:
     """Names missing rights at connecting and in the reads that need them, and stops nothing else.
 
     See docs/design/api/connections.md#connecting.
@@ -144,7 +144,7 @@ async def test_missing_rights_are_named_and_stop_only_what_needs_them(bench: Ben
     [(401, Unauthorized), (402, MissingRight), (403, MissingRight), (423, MissingRight), (404, WrongAddress)],
 )
 async def test_a_store_that_refuses_access_has_its_own_error(
-    bench: Bench, status: int, error: type[Exception]
+    bench: StoreConnection, status: int, error: type[Exception]
 ) -> None:
     """Maps each status that refuses access to its error. See docs/design/connectors.md#errors."""
     bench.store.fault("status", status=status, count=-1)
@@ -153,7 +153,7 @@ async def test_a_store_that_refuses_access_has_its_own_error(
     assert isinstance(health.error, error)
 
 
-async def test_another_store_than_the_one_named_is_refused(bench: Bench) -> None:
+async def test_another_store_than_the_one_named_is_refused(bench: StoreConnection) -> None:
     """Refuses a store that names another domain than the one entered.
 
     See docs/design/api/connections.md#connecting.
@@ -163,7 +163,7 @@ async def test_another_store_than_the_one_named_is_refused(bench: Bench) -> None
     assert (health.ok, health.error_field) == (False, "shop_domain")
 
 
-async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: FakeClock) -> None:
+async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: StoreConnection, clock: FakeClock) -> None:
     """Fetches one token for parallel calls and another one at 80 % of its day.
 
     See docs/design/connectors.md#shopify.
@@ -178,7 +178,7 @@ async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: Fa
     assert bench.store.exchanges == 2
 
 
-async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(bench: Bench) -> None:
+async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(bench: StoreConnection) -> None:
     """Replaces a revoked token, and names the client id and secret when the app was removed.
 
     See docs/design/connectors.md#shopify and docs/design/connectors.md#errors.
@@ -197,14 +197,14 @@ async def test_a_fixed_token_is_sent_as_it_is(clock: FakeClock, store: ShopifyFa
 
     See docs/design/connectors.md#shopify and docs/design/api/connections.md#connecting.
     """
-    bench = Bench(clock, store, given=FIXED)
+    bench = StoreConnection(clock, store, given=FIXED)
     health = await bench.check()
     assert {warned.code for warned in health.warnings} == {"events_unverified"}
     assert health.facts == {"events_verified": False}
     assert store.exchanges == 0
 
 
-async def test_no_secret_is_in_any_line(bench: Bench) -> None:
+async def test_no_secret_is_in_any_line(bench: StoreConnection) -> None:
     """Writes no secret into log lines or errors that the store echoes it in.
 
     See docs/design/connectors.md#redaction.
@@ -221,7 +221,7 @@ async def test_no_secret_is_in_any_line(bench: Bench) -> None:
     assert token not in actual
 
 
-async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:
+async def test_calls_wait_for_the_points_they_need(bench: StoreConnection) -> None:
     """Waits until the store's bucket holds the points a call needs, of which it leaves 30 % to others.
 
     See docs/design/connectors.md#shopify.
@@ -240,7 +240,9 @@ async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:
     assert bench.store.bucket.available >= 600
 
 
-async def test_a_throttled_read_waits_as_long_as_the_store_says_and_then_gives_up(bench: Bench) -> None:
+async def test_a_throttled_read_waits_as_long_as_the_store_says_and_then_gives_up(
+    bench: StoreConnection,
+) -> None:
     """Waits as long as the store's throttle status implies, and raises Throttled in the end.
 
     See docs/design/connectors.md#shopify.

@@ -11,7 +11,7 @@ from steward.failpoint import watch
 from steward.model.change import Recovery
 from steward.model.run import Mode
 from tests.connectors.shopify.each import OPERATIONS
-from tests.connectors.shopify.running import Stand, stand
+from tests.connectors.shopify.running import ShopifyService, stand
 from tests.crash.killing import Killer
 from tests.fake_clock import FakeClock
 
@@ -37,7 +37,7 @@ FAULTS = {
 @pytest.fixture
 async def running(
     monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, tmp_path: Path
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[ShopifyService]:
     """Yields the service beside the store, once on each engine."""
     running = await stand(monkeypatch, database_url, clock, tmp_path)
     yield running
@@ -48,7 +48,7 @@ async def running(
 @pytest.fixture
 async def on_sqlite(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[ShopifyService]:
     """Yields the service on SQLite alone, for what does not depend on the engine."""
     running = await stand(monkeypatch, sqlite_url, clock, tmp_path)
     yield running
@@ -56,7 +56,7 @@ async def on_sqlite(
     await running.shop.service.close()
 
 
-async def test_every_change_is_made_once_wherever_the_process_dies(running: Stand) -> None:
+async def test_every_change_is_made_once_wherever_the_process_dies(running: ShopifyService) -> None:
     """Makes every change exactly once wherever the process dies.
 
     See docs/design/writes.md#idempotency-classes and docs/design/writes.md#reconciliation.
@@ -74,7 +74,7 @@ async def test_every_change_is_made_once_wherever_the_process_dies(running: Stan
 
 
 @pytest.mark.parametrize("what", FAULTS)
-async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: Stand, what: str) -> None:
+async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: ShopifyService, what: str) -> None:
     """Makes every change exactly once whatever requests or answers are lost.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
@@ -83,7 +83,7 @@ async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: Stand, what
     assert await on_sqlite.judge(run) == []
 
 
-async def test_keyed_operations_are_repeated_as_the_same_batch(running: Stand) -> None:
+async def test_keyed_operations_are_repeated_as_the_same_batch(running: ShopifyService) -> None:
     """Repeats exactly the same batch for operations that carry an idempotency key.
 
     See docs/design/writes.md#keys and docs/design/writes.md#idempotency-classes.
@@ -99,7 +99,7 @@ async def test_keyed_operations_are_repeated_as_the_same_batch(running: Stand) -
     assert [(effect.state, effect.attempt) for effect in keyed] == [(EffectState.DONE, 1)] * 2
 
 
-async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(running: Stand) -> None:
+async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(running: ShopifyService) -> None:
     """Leaves a keyed batch to the next worker when one dies before or after repeating it.
 
     See docs/design/writes.md#idempotency-classes.
@@ -111,7 +111,7 @@ async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(running
         assert await running.judge(run) == []
 
 
-async def test_after_the_window_of_a_key_the_value_is_read_back(running: Stand) -> None:
+async def test_after_the_window_of_a_key_the_value_is_read_back(running: ShopifyService) -> None:
     """Reads the value back and repeats nothing once the window of an idempotency key has passed.
 
     See docs/design/writes.md#idempotency-classes.
@@ -139,7 +139,7 @@ async def test_after_the_window_of_a_key_the_value_is_read_back(running: Stand) 
     assert outcomes["inventory.set"] == "applied"
 
 
-async def test_a_test_run_sends_nothing_but_reads(running: Stand) -> None:
+async def test_a_test_run_sends_nothing_but_reads(running: ShopifyService) -> None:
     """Proposes every change in a test run and sends only reads.
 
     See docs/design/connectors.md#test-mode and docs/design/fake-platforms.md#control.
@@ -150,7 +150,7 @@ async def test_a_test_run_sends_nothing_but_reads(running: Stand) -> None:
     assert running.store.documents
 
 
-async def test_a_store_whose_events_cannot_be_verified_offers_no_topics(on_sqlite: Stand) -> None:
+async def test_a_store_whose_events_cannot_be_verified_offers_no_topics(on_sqlite: ShopifyService) -> None:
     """Offers no topics for a store whose events cannot be verified.
 
     See docs/design/api/connections.md#connecting.

@@ -89,7 +89,7 @@ def test_every_topic_is_one_of_the_platforms_own() -> None:
     assert all(native_of(_header_of(native)) == native for native in SUBSCRIBABLE_TOPICS)
 
 
-class _Needs(Visitor):
+class _ScopeCollector(Visitor):
     """Collects the scopes of every field and type that a document visits."""
 
     def __init__(self, info: TypeInfo) -> None:
@@ -118,7 +118,7 @@ def test_the_rights_asked_for_are_those_the_schema_names() -> None:
     needed: list[frozenset[str]] = []
     for document in ALL:
         info = TypeInfo(schema_of("2026-10"))
-        visitor = _Needs(info)
+        visitor = _ScopeCollector(info)
         visit(parse(document.text), TypeInfoVisitor(info, visitor))
         needed += visitor.needed_scopes
     held = set(RIGHTS)

@@ -19,7 +19,7 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.writing import WriteState
 from steward.outbound.errors import RemoteNotFound
-from tests.connectors.shopify.bench import Bench
+from tests.connectors.shopify.bench import StoreConnection
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.objects import holds_of
 
@@ -34,7 +34,9 @@ from tests.fakes.shopify.objects import holds_of
         ("descriptionHtml", None, ("<p>x</p>",)),
     ],
 )
-async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, bad: tuple[Any, ...]) -> None:
+async def test_a_field_takes_only_what_fits(
+    bench: StoreConnection, name: str, good: Any, bad: tuple[Any, ...]
+) -> None:
     """Plans a valid value of each field and reports an invalid one as a problem.
 
     See docs/design/connectors.md#operations.
@@ -51,7 +53,7 @@ async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, 
         assert proposal.parts[0].before == {name: pot.values[name]}
 
 
-async def test_equal_values_plan_no_change(bench: Bench) -> None:
+async def test_equal_values_plan_no_change(bench: StoreConnection) -> None:
     """Plans nothing for equal values: emails without regard to case, and empty for none.
 
     See docs/design/connectors.md#change-operations.
@@ -78,7 +80,7 @@ async def test_equal_values_plan_no_change(bench: Bench) -> None:
     assert await bench.all(REDIRECT, RedirectQuery("/none")) == []
 
 
-async def test_a_redirect_recreated_at_the_same_path_is_left_alone(bench: Bench) -> None:
+async def test_a_redirect_recreated_at_the_same_path_is_left_alone(bench: StoreConnection) -> None:
     """Treats a redirect that was created again under its path as gone.
 
     See docs/design/writes.md#protocol-of-one-write.
@@ -92,7 +94,7 @@ async def test_a_redirect_recreated_at_the_same_path_is_left_alone(bench: Bench)
     assert now.is_gone
 
 
-async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
+async def test_a_metafield_is_read_with_its_version(bench: StoreConnection) -> None:
     """Reads a metafield with its digest; none for an object without it, and RemoteNotFound for no object.
 
     See docs/design/connectors.md#shopify.
@@ -110,7 +112,7 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
         await bench.all(FIELDS, FieldsQuery("Shop", "1"))
 
 
-async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: Bench) -> None:
+async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: StoreConnection) -> None:
     """Ends the holds that were shown and leaves one made since. See docs/design/security.md#promises."""
     row = bench.store.add_order(bench.store.of("ProductVariant")[:1])
     sending = bench.store.rows[row["fulfillmentOrders"][0]]
@@ -128,7 +130,7 @@ async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: 
     assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["risk"])
 
 
-async def test_an_expired_authorized_payment_is_not_reported_as_captured(bench: Bench) -> None:
+async def test_an_expired_authorized_payment_is_not_reported_as_captured(bench: StoreConnection) -> None:
     """Settles a voided payment as a conflict, neither as captured before nor as applied.
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.

@@ -25,7 +25,7 @@ from steward.connectors.shopify.hydration import (
 from steward.connectors.shopify.schema_table import LISTS, FieldShape, schema_table
 from steward.model.plan import Patched
 from steward.outbound.errors import CallRefused, Invalid, RemoteNotFound, ResponseTooLarge
-from tests.connectors.shopify.bench import NUMBER, ORG, Bench
+from tests.connectors.shopify.bench import NUMBER, ORG, StoreConnection
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.schema import schema_of
@@ -103,7 +103,7 @@ def test_unreadable_paths_are_each_reported() -> None:
     assert len(compile_read("order", many[1:]).problems) == 1_000
 
 
-async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
+async def test_an_object_is_read_as_a_flow_sees_it(bench: StoreConnection) -> None:
     """Reads an object with Flow's names, plain lists read to the end and metafields under their handles.
 
     See docs/design/imports-shopify-flow.md#environment.
@@ -142,7 +142,7 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
 
 
 async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounded(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: StoreConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads at most 250 items of a list, and refuses a read that needs too many calls.
 
@@ -162,7 +162,7 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
         await bench.all(FLOW_OBJECT, FlowObjectQuery("product", str(number(many)), paths))
 
 
-async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench) -> None:
+async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: StoreConnection) -> None:
     """Fetches lists by query, sort and maximum, in that order.
 
     See docs/design/imports-shopify-flow.md#tasks.
@@ -188,7 +188,7 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
 @pytest.mark.parametrize(
     "recipe", [Recipe(RecipeReads.OBJECT, "order", ("order.x",)), "query A { shop { name } }"]
 )
-async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -> None:
+async def test_only_what_the_compiler_makes_is_sent(bench: StoreConnection, recipe: Any) -> None:
     """Refuses to send anything but a query that the compiler makes.
 
     See docs/design/connectors.md#test-mode.

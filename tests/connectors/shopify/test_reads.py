@@ -42,13 +42,13 @@ from steward.model.change import Recovery
 from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, UnusableResponse
 from steward.security.signatures import BodySigner
 from steward.telemetry.redact import Secret
-from tests.connectors.shopify.bench import NUMBER, ORG, Bench
+from tests.connectors.shopify.bench import NUMBER, ORG, StoreConnection
 from tests.fakes.shopify.goods import number
 
 ADDRESS = "https://steward.example/v1/store-events/abc"
 
 
-async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> None:
+async def test_products_carry_all_their_variants_and_channels(bench: StoreConnection) -> None:
     """Reads products in the order of ids with all variants and channels; unknown ids are not found.
 
     See docs/design/connectors.md#common-records and docs/design/templates.md#e9-variants.
@@ -74,7 +74,7 @@ async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> N
 
 
 async def test_a_large_store_is_read_by_a_bulk_operation(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: StoreConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads a large store by bulk operations with the same records, and writes nothing else.
 
@@ -102,14 +102,14 @@ async def test_a_large_store_is_read_by_a_bulk_operation(
         await bench.all(VARIANTS, ProductsQuery())
 
 
-def _at_once(bench: Bench) -> Any:
+def _at_once(bench: StoreConnection) -> Any:
     async def sleep(seconds: float) -> None:
         bench.clock.tick(seconds)
 
     return sleep
 
 
-async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(bench: Bench) -> None:
+async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(bench: StoreConnection) -> None:
     """Sums stock over active locations, or reads it at the one to be written; planning needs a location.
 
     See docs/design/templates.md#e14-locations and docs/design/connectors.md#common-records.
@@ -140,7 +140,7 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
 
 
 @pytest.mark.parametrize("sku", ["A'B", 'A"B', "A\\", "A OR sku:X", "a:b", "(", "*", "ä ö"])
-async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
+async def test_a_sku_is_searched_as_it_is(bench: StoreConnection, sku: str) -> None:
     """Searches a SKU with special characters literally. See docs/design/connectors.md#rules."""
     bench.store.add_product("Odd", sku=sku)
     variants = await bench.all(VARIANTS, ProductsQuery(skus=(sku, "none such")))
@@ -148,7 +148,7 @@ async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
     assert quoted("it's") == "'it\\'s'"
 
 
-async def test_orders_hold_payments_lines_risk_and_unfulfilled_items(bench: Bench) -> None:
+async def test_orders_hold_payments_lines_risk_and_unfulfilled_items(bench: StoreConnection) -> None:
     """Reads payment, lines, risk and open fulfilment of orders.
 
     See docs/design/connectors.md#common-records and docs/design/templates-catalogue.md#cancel-unpaid-orders.
@@ -190,7 +190,7 @@ async def test_orders_hold_payments_lines_risk_and_unfulfilled_items(bench: Benc
     ],
 )
 async def test_a_bad_price_is_refused_before_it_is_sent(
-    bench: Bench, price: str, compare: str | None, code: str
+    bench: StoreConnection, price: str, compare: str | None, code: str
 ) -> None:
     """Reports an invalid price as a problem and plans nothing. See docs/design/connectors.md#operations."""
     [variant, *_] = await bench.all(VARIANTS, ProductsQuery())
@@ -208,14 +208,14 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
         {"data": {"productVariants": {"nodes": [{"id": "x"}], "pageInfo": {}}}},
     ],
 )
-async def test_an_answer_that_is_none_is_broken(bench: Bench, body: Any) -> None:
+async def test_an_answer_that_is_none_is_broken(bench: StoreConnection, body: Any) -> None:
     """Raises UnusableResponse for an answer of another shape. See docs/design/connectors.md#rules."""
     bench.store.fault("status", "Variants", status=200, body=body)
     with pytest.raises(UnusableResponse):
         await bench.all(VARIANTS, ProductsQuery())
 
 
-async def upkeep(bench: Bench, *natives: str, **known_value: str) -> list[Any]:
+async def upkeep(bench: StoreConnection, *natives: str, **known_value: str) -> list[Any]:
     """Maintains the store's subscriptions for these topics."""
     http = bench.outbound.management_client(ORG, NUMBER, bench.connector.endpoint(bench.secrets))
     expected = DesiredSubscriptions(ADDRESS, natives, Secret("unused-secret"), known_value)
@@ -224,7 +224,7 @@ async def upkeep(bench: Bench, *natives: str, **known_value: str) -> list[Any]:
     return await events.subscribe(http, bench.secrets, expected)
 
 
-async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> None:
+async def test_subscriptions_are_made_once_mended_and_removed(bench: StoreConnection) -> None:
     """Creates, repairs and removes subscriptions at our address and leaves others alone.
 
     See docs/design/events.md#subscriptions.
@@ -251,7 +251,9 @@ async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> N
     assert bench.store.writes() == []
 
 
-async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic(bench: Bench) -> None:
+async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic(
+    bench: StoreConnection,
+) -> None:
     """Verifies a delivery by its signature, store and topic, and reads the object it is about.
 
     See docs/design/api/events.md#deduplication and docs/design/connectors.md#listening.
@@ -286,7 +288,7 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
     assert events.read_event(StoredEvent(good.native, None, bench.clock.now())).object_id is None
 
 
-async def test_undelivered_objects_are_read_and_their_topics_derived(bench: Bench) -> None:
+async def test_undelivered_objects_are_read_and_their_topics_derived(bench: StoreConnection) -> None:
     """Reads objects changed since a time as events and derives topics from what was seen before.
 
     See docs/design/events.md#catch-up.

@@ -30,7 +30,7 @@ from steward.model.change import Outcome, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.run import RunStatus
 from tests.connectors.shopify.each import furnish, read_all
-from tests.connectors.shopify.running import Stand, stand
+from tests.connectors.shopify.running import ShopifyService, stand
 from tests.crash.killing import Killer
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.objects import digest_of
@@ -51,7 +51,7 @@ _UNLIKE = {
 @pytest.fixture
 async def running(
     monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[ShopifyService]:
     """Yields the service beside the store."""
     running = await stand(monkeypatch, sqlite_url, clock, tmp_path)
     yield running
@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
     return [_plain(entry) for entry in value] if isinstance(value, list) else value or None
 
 
-async def test_an_undo_restores_rows_and_its_undo_repeats_the_change(running: Stand) -> None:
+async def test_an_undo_restores_rows_and_its_undo_repeats_the_change(running: ShopifyService) -> None:
     """Restores the rows by an undo, and the changed rows by an undo of the undo."""
     run = await running.play(Killer())
     assert run.status is RunStatus.SUCCEEDED

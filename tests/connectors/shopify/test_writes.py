@@ -12,7 +12,7 @@ from steward.connectors.base.records import Variant
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Batch, Proposal, Recovery, batch_key
 from steward.outbound.errors import ErrorKind
-from tests.connectors.shopify.bench import NUMBER, Bench
+from tests.connectors.shopify.bench import NUMBER, StoreConnection
 from tests.connectors.shopify.each import OPERATIONS, furnish, one_of_each
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
@@ -24,13 +24,13 @@ CONFLICT, REFUSED = WriteState.CONFLICT, WriteState.REFUSED
 JOBS = {"order.cancel"}
 
 
-async def proposed(bench: Bench) -> dict[str, Proposal]:
+async def proposed(bench: StoreConnection) -> dict[str, Proposal]:
     """Returns a planned change of every operation."""
     furnish(bench.store)
     return await one_of_each(bench.store, bench.reader(), NUMBER)
 
 
-async def stocked(bench: Bench) -> list[Variant]:
+async def stocked(bench: StoreConnection) -> list[Variant]:
     """Returns the variants with their stock at the only location."""
     location = str(number(bench.store.of("Location")[0]))
     return await bench.all(VARIANTS, ProductsQuery(location=location))
@@ -43,7 +43,7 @@ def once(store: ShopifyFake) -> None:
     assert [element for element, times in (keys + touched).items() if times > 1] == []
 
 
-async def test_every_change_is_written_once_and_recorded_as_done(bench: Bench) -> None:
+async def test_every_change_is_written_once_and_recorded_as_done(bench: StoreConnection) -> None:
     """Applies each change once under its own key when the echo is as planned, and confirms it by reading.
 
     See docs/design/connectors.md#operations and docs/design/connectors.md#change-operations.
@@ -62,7 +62,7 @@ async def test_every_change_is_written_once_and_recorded_as_done(bench: Bench) -
     assert len(set(keys)) == len(keys)
 
 
-async def test_predicted_values_equal_those_read_after_the_change(bench: Bench) -> None:
+async def test_predicted_values_equal_those_read_after_the_change(bench: StoreConnection) -> None:
     """Predicts the value that reading returns after the change.
 
     See docs/design/connectors.md#change-operations.
@@ -82,7 +82,7 @@ async def test_predicted_values_equal_those_read_after_the_change(bench: Bench) 
 @pytest.mark.parametrize("kind", ["drop_before", "drop_after", "status", "status_after"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_a_lost_request_or_answer_is_unknown_and_found_out(
-    bench: Bench, clock: FakeClock, operation: str, kind: str
+    bench: StoreConnection, clock: FakeClock, operation: str, kind: str
 ) -> None:
     """Leaves a lost request or answer unknown, then reads back or repeats under the same key.
 
@@ -114,7 +114,7 @@ async def test_a_lost_request_or_answer_is_unknown_and_found_out(
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_throttled_and_refused_writes_are_not_sent_again(
-    bench: Bench, clock: FakeClock, operation: str
+    bench: StoreConnection, clock: FakeClock, operation: str
 ) -> None:
     """Sends nothing again after throttling or a refusal, and names the wait or the error.
 
@@ -159,7 +159,7 @@ async def test_throttled_and_refused_writes_are_not_sent_again(
         {"data": {"productVariantsBulkUpdate": {"productVariants": None}}},
     ],
 )
-async def test_an_answer_without_the_planned_echo_is_unknown(bench: Bench, body: Any) -> None:
+async def test_an_answer_without_the_planned_echo_is_unknown(bench: StoreConnection, body: Any) -> None:
     """Treats an answer without the planned echo as unknown and settles it by reading.
 
     See docs/design/connectors.md#tests.
@@ -171,7 +171,7 @@ async def test_an_answer_without_the_planned_echo_is_unknown(bench: Bench, body:
     assert (await bench.reader().confirm(part)).state is APPLIED
 
 
-async def test_another_echo_is_no_success(bench: Bench) -> None:
+async def test_another_echo_is_no_success(bench: StoreConnection) -> None:
     """Treats an echo with another value as unknown in spite of status 200.
 
     See docs/design/connectors.md#rules.
@@ -185,7 +185,7 @@ async def test_another_echo_is_no_success(bench: Bench) -> None:
     assert (await bench.reader().confirm(part)).state is NOT_SENT
 
 
-async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> None:
+async def test_prices_of_a_product_go_together_and_fail_alone(bench: StoreConnection) -> None:
     """Sets prices of one product in calls of at most 250 variants; one that is gone fails alone.
 
     See docs/design/connectors.md#operations.
@@ -204,7 +204,7 @@ async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> N
     assert len(bench.store.writes()) == 1
 
 
-async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) -> None:
+async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: StoreConnection) -> None:
     """Sets stock only from the number that was seen; one stale item stops its batch, the others may go again.
 
     See docs/design/connectors.md#operations.
@@ -226,7 +226,7 @@ async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) 
     assert level["available"] == 3
 
 
-async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock) -> None:
+async def test_a_key_means_one_request_for_a_day(bench: StoreConnection, clock: FakeClock) -> None:
     """Accepts one request for a key within a day; other values are an error, and a parallel one waits.
 
     See docs/design/connectors.md#errors and docs/design/connectors.md#operations.
@@ -252,7 +252,7 @@ async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock)
     assert len(bench.store.applied()) == 1
 
 
-async def test_tags_are_added_and_removed_in_two_parts(bench: Bench) -> None:
+async def test_tags_are_added_and_removed_in_two_parts(bench: StoreConnection) -> None:
     """Adds and removes tags in two parts, without regard to case.
 
     See docs/design/connectors.md#operations.
@@ -270,7 +270,7 @@ async def test_tags_are_added_and_removed_in_two_parts(bench: Bench) -> None:
     assert sorted(product["tags"]) == ["Kept", "New"]
 
 
-async def test_changes_of_deleted_objects_are_conflicts(bench: Bench) -> None:
+async def test_changes_of_deleted_objects_are_conflicts(bench: StoreConnection) -> None:
     """Reports changes of objects that are gone as conflicts or refused.
 
     See docs/design/connectors.md#errors.
@@ -297,7 +297,7 @@ async def test_changes_of_deleted_objects_are_conflicts(bench: Bench) -> None:
     [({"displayFinancialStatus": "PAID"}, CONFLICT), ({"cancelledAt": "2026-05-01T07:00:00Z"}, APPLIED)],
 )
 async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
-    bench: Bench, changed: dict[str, str], outcome: WriteState
+    bench: StoreConnection, changed: dict[str, str], outcome: WriteState
 ) -> None:
     """Settles an order that was paid meanwhile as a conflict and a cancelled one as applied.
 
@@ -309,7 +309,7 @@ async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
     assert settled.state is outcome
 
 
-async def test_a_part_of_another_batch_key_never_leaves(bench: Bench) -> None:
+async def test_a_part_of_another_batch_key_never_leaves(bench: StoreConnection) -> None:
     """Sends no part under the batch key of other effects. See docs/design/connectors.md#test-mode."""
     [part] = (await proposed(bench))["order.set_note"].parts
     keys = bench.keys(2)

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphql import FieldNode, FragmentDefinitionNode, InlineFragmentNode
 
-from tests.fakes.shopify.execution import Running, checked, operation_of, run
+from tests.fakes.shopify.execution import RunningDocument, checked, operation_of, run
 from tests.fakes.shopify.goods import Row
 from tests.fakes.shopify.mutations import refusal
 
@@ -22,7 +22,7 @@ class BulkOperations:
         self.results: dict[str, bytes] = {}
         self.started = 0
 
-    def start(self, running: Running, text: str) -> Row:
+    def start(self, running: RunningDocument, text: str) -> Row:
         """`bulkOperationRunQuery`."""
         document, wrong = checked(running.version, text)
         if wrong:

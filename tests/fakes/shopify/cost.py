@@ -73,13 +73,13 @@ def requested(schema: GraphQLSchema, document: DocumentNode, variables: dict[str
         node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)
     }
     [operation] = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
-    reckoning = _Reckoning(schema, fragments, variables)
+    reckoning = _CostCounter(schema, fragments, variables)
     root = schema.get_root_type(operation.operation)
     base = MUTATION if operation.operation.value == "mutation" else 0
     return base + reckoning.selection(root, operation.selection_set)
 
 
-class _Reckoning:
+class _CostCounter:
     def __init__(
         self, schema: GraphQLSchema, fragments: dict[str, FragmentDefinitionNode], variables: dict[str, Any]
     ) -> None:

@@ -48,7 +48,7 @@ _SINGLE_OBJECTS = ("product", "order", "customer", "draftOrder", "inventoryItem"
 
 
 @dataclass
-class Keys:
+class IdempotencyKeys:
     """What was answered under a key, for 24 h. See docs/design/connectors.md#tests."""
 
     answers: dict[tuple[str, str], tuple[str, datetime, Row]] = field(default_factory=dict)
@@ -58,14 +58,14 @@ class Keys:
 
 
 @dataclass
-class Running:
+class RunningDocument:
     """One document under way."""
 
     goods: Goods
     version: str
     scopes: frozenset[str]
     shop: Row
-    keys: Keys
+    keys: IdempotencyKeys
     write: Write
     bulk: Any = None
 
@@ -96,7 +96,7 @@ def roots_of(document: DocumentNode) -> list[str]:
 
 
 def run(
-    running: Running, document: DocumentNode, variables: dict[str, Any]
+    running: RunningDocument, document: DocumentNode, variables: dict[str, Any]
 ) -> tuple[Row | None, list[GraphQLError]]:
     """(data, errors) of a document that is valid."""
     schema: GraphQLSchema = schema_of(running.version)
@@ -117,7 +117,7 @@ def run(
 
 
 def _resolve(source: Any, info: Any, **arguments: Any) -> Any:
-    running: Running = info.context
+    running: RunningDocument = info.context
     kind, name = info.parent_type.name, info.field_name
     _allow(running, kind, name)
     if kind == "QueryRoot":
@@ -138,7 +138,7 @@ def _resolve(source: Any, info: Any, **arguments: Any) -> Any:
     return value
 
 
-def _allow(running: Running, kind: str, name: str | None) -> None:
+def _allow(running: RunningDocument, kind: str, name: str | None) -> None:
     needed = scopes_of(running.version).get((kind, name))
     if needed is None or needed & running.scopes:
         return
@@ -157,7 +157,7 @@ def _connection(rows: list[Any], arguments: dict[str, Any]) -> Row:
     return {"nodes": page, "edges": edges, "pageInfo": info}
 
 
-def _query(running: Running, name: str, arguments: dict[str, Any]) -> Any:
+def _query(running: RunningDocument, name: str, arguments: dict[str, Any]) -> Any:
     goods = running.goods
     if name in _KINDS:
         return matching_rows(goods, name, arguments)
@@ -191,7 +191,7 @@ def matching_rows(goods: Goods, name: str, arguments: dict[str, Any]) -> list[Ro
     return list(reversed(rows)) if arguments.get("reverse") else rows
 
 
-def _mutate(running: Running, info: Any, name: str, arguments: dict[str, Any]) -> Any:
+def _mutate(running: RunningDocument, info: Any, name: str, arguments: dict[str, Any]) -> Any:
     if running.bulk is not None and name == "bulkOperationRunQuery":
         return running.bulk(arguments["query"])
     if name.startswith("webhookSubscription"):
@@ -221,7 +221,7 @@ def _values(info: Any) -> dict[str, Any]:
     return coerced
 
 
-def _keyed(running: Running, name: str, key: str, arguments: dict[str, Any]) -> Any:
+def _keyed(running: RunningDocument, name: str, key: str, arguments: dict[str, Any]) -> Any:
     keys, goods = running.keys, running.goods
     parameters = json.dumps(arguments, sort_keys=True, default=str)
     empty = {"inventoryAdjustmentGroup": None, "refund": None, "order": None}
@@ -243,7 +243,7 @@ def _keyed(running: Running, name: str, key: str, arguments: dict[str, Any]) -> 
     return payload
 
 
-def _subscription(running: Running, name: str, arguments: dict[str, Any]) -> Row:
+def _subscription(running: RunningDocument, name: str, arguments: dict[str, Any]) -> Row:
     goods, number = running.goods, arguments.get("id")
     if name == "webhookSubscriptionDelete":
         gone = goods.rows.take(str(number))

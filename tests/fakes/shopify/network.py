@@ -5,7 +5,7 @@ import httpx
 from tests.fakes.shopify.store import ShopifyFake
 
 
-class Beside(httpx.AsyncBaseTransport):
+class StoreTransport(httpx.AsyncBaseTransport):
     """Requests to a store's domain go to the store, all others where they went before."""
 
     def __init__(self, default: httpx.AsyncBaseTransport, *stores: ShopifyFake) -> None:
@@ -18,6 +18,6 @@ class Beside(httpx.AsyncBaseTransport):
         return await transport.handle_async_request(request)
 
 
-def beside(default: httpx.AsyncBaseTransport, *stores: ShopifyFake) -> Beside:
+def beside(default: httpx.AsyncBaseTransport, *stores: ShopifyFake) -> StoreTransport:
     """A transport that leads to the stores and, for all else, to `default`."""
-    return Beside(default, *stores)
+    return StoreTransport(default, *stores)

@@ -24,7 +24,14 @@ from steward.fake_platforms.faults import FaultList, InjectedFault
 from steward.fake_platforms.ledger import Ledger, LedgerEntry
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.bulk import BulkOperations
-from tests.fakes.shopify.execution import Keys, Running, checked, operation_of, roots_of, run
+from tests.fakes.shopify.execution import (
+    IdempotencyKeys,
+    RunningDocument,
+    checked,
+    operation_of,
+    roots_of,
+    run,
+)
 from tests.fakes.shopify.goods import Goods, number
 from tests.fakes.shopify.mutations import Write
 from tests.fakes.shopify.schema import schema_of
@@ -67,7 +74,12 @@ class ShopifyFake(Goods):
         self.domain, self.app, self.deliver = domain, App(), deliver
         self.url = f"https://{domain}"
         self.zone, self.name = "Europe/Berlin", "Teapots"
-        self.bucket, self.keys, self.faults, self.ledger = cost.Bucket(now), Keys(), FaultList(), Ledger()
+        self.bucket, self.keys, self.faults, self.ledger = (
+            cost.Bucket(now),
+            IdempotencyKeys(),
+            FaultList(),
+            Ledger(),
+        )
         self.bulk = BulkOperations(self.url)
         self.tokens: dict[str, datetime] = {}
         self.exchanges = 0
@@ -234,7 +246,7 @@ class ShopifyFake(Goods):
             200, changed_objects=tuple(running.write.touched)
         )
 
-    def _running(self, version: str) -> Running:
+    def _running(self, version: str) -> RunningDocument:
         held = frozenset(self.app.scopes)
         reading = {f"read_{scope.removeprefix('write_')}" for scope in held if scope.startswith("write_")}
         shop = {
@@ -246,7 +258,7 @@ class ShopifyFake(Goods):
             "ianaTimezone": self.zone,
             "currencyCode": self.currency,
         }
-        return Running(self, version, held | reading, shop, self.keys, Write(self))
+        return RunningDocument(self, version, held | reading, shop, self.keys, Write(self))
 
     def _versioned_response(self, body: Row, version: str) -> Response:
         return JSONResponse(body, headers={"x-shopify-api-version": version})

@@ -32,7 +32,7 @@ OUTSIDE = "hooks.example"
 
 
 @dataclass
-class Outside(httpx.AsyncBaseTransport):
+class RecordingAddress(httpx.AsyncBaseTransport):
     """Records the requests to an outside address and answers them in turn, repeating the last answer."""
 
     answers: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
@@ -55,7 +55,7 @@ class RoutedTransport(httpx.AsyncBaseTransport):
     """Sends requests to the outside address there, and all others to the default transport."""
 
     default: httpx.AsyncBaseTransport
-    outside: Outside
+    outside: RecordingAddress
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Passes the request to the transport of its host."""
@@ -69,7 +69,7 @@ class FlowShop:
 
     shop: Shop
     store: ShopifyFake
-    outside: Outside
+    outside: RecordingAddress
 
     def listen(self) -> None:
         """Delivers the store's webhooks to the process that now serves."""
@@ -165,7 +165,7 @@ class FlowShop:
 async def open_flow_shop(database_url: str, clock: FakeClock, folder: Path) -> FlowShop:
     """Opens the service with a connected store of four products and an order of three of them."""
     shop = await open_shop(database_url, clock, folder)
-    store, outside = ShopifyFake(now=clock.now), Outside()
+    store, outside = ShopifyFake(now=clock.now), RecordingAddress()
     goods = [store.add_product(name, price=price, sku=name.upper()) for name, price in GOODS]
     lines = [store.owned(product["id"])[0] for product in goods[:3]]
     store.add_order(lines, customer=store.add_customer("Ada Lovelace"), quantity=2, payment="PAID")

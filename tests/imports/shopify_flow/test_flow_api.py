@@ -35,7 +35,7 @@ def body(value: Any, name: str = "Mine") -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Tells:
+class _TopicsConnector:
     """Stands in for a connector where set-up asks for its topics."""
 
     topics: Mapping[str, object]
@@ -44,7 +44,7 @@ class _Tells:
 @pytest.fixture(autouse=True)
 def stores_tell(service: Service) -> None:
     """Gives both platforms the topics of their stores."""
-    connectors = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
+    connectors = {"shopify": _TopicsConnector(SHOPIFY), "woocommerce": _TopicsConnector(WOOCOMMERCE)}
     rules = replace(service.context.automation_rules, connectors=connectors)
     service.context = replace(service.context, automation_rules=rules)
     service.restart()

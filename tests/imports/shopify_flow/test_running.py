@@ -13,7 +13,7 @@ import pytest
 
 from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
-from tests.crash.killing import ROUNDS, Killed, Killer, bury, watching
+from tests.crash.killing import ROUNDS, Killer, ProcessKilled, bury, watching
 from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, http, task
 from tests.imports.shopify_flow.standing import FlowShop
 
@@ -194,7 +194,7 @@ async def test_a_killed_for_each_changes_each_thing_once(flow_shop: FlowShop) ->
         assert await store.tell("ORDERS_CREATE", store.of("Order")[0]) == [200]
         with watching(shop, killer):
             for _ in range(ROUNDS):
-                with suppress(Killed):
+                with suppress(ProcessKilled):
                     await shop.drain()
                     [run] = [run for run in await flow_shop.runs(automation) if run.id not in run_ids]
                     run = await shop.until_settled(run)

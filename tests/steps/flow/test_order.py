@@ -79,15 +79,15 @@ def walked(
     order: FlowOrder, outputs: dict[str, Outputs], held: frozenset[str]
 ) -> tuple[Walk, list[FlowExecution]]:
     """Runs until nothing is left but what is held."""
-    ran: Walk = []
+    run: Walk = []
     waiting: list[FlowExecution] = []
     while (execution := order.next()) is not None:
-        ran.append((execution.step.name, execution.path))
+        run.append((execution.step.name, execution.path))
         if execution.step.name in held:
             waiting.append(execution)
         else:
             order.settle(execution, outputs[execution.step.name])
-    return ran, waiting
+    return run, waiting
 
 
 @given(flows())
@@ -95,8 +95,8 @@ def test_one_branch_is_finished_before_the_next_begins(random_plan: tuple[Plan, 
     """See docs/design/imports-shopify-flow.md#execution."""
     plan, outputs = random_plan
     order = FlowOrder(plan, entry="trigger")
-    ran, _ = walked(order, outputs, frozenset())
-    assert ran == modelled(plan, outputs)
+    run, _ = walked(order, outputs, frozenset())
+    assert run == modelled(plan, outputs)
 
 
 @given(flows(), st.sets(st.integers(0, 6)))
@@ -110,14 +110,14 @@ def test_steps_that_do_not_follow_a_held_step_run(
     plan, outputs = random_plan
     held = frozenset(f"s{number}" for number in numbers)
     order = FlowOrder(plan, entry="trigger")
-    ran, waiting = walked(order, outputs, held)
-    assert ran == modelled(plan, outputs, without=held)
+    run, waiting = walked(order, outputs, held)
+    assert run == modelled(plan, outputs, without=held)
     while waiting:
         for execution in reversed(waiting):
             order.settle(execution, outputs[execution.step.name])
         more, waiting = walked(order, outputs, held)
-        ran += more
-    assert sorted(ran) == sorted(modelled(plan, outputs))
+        run += more
+    assert sorted(run) == sorted(modelled(plan, outputs))
 
 
 @given(flows())
