@@ -72,14 +72,14 @@ async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
 
-    remove = tool.Things.remove
+    remove = tool.TrialObjects.remove
 
-    async def twice(things: tool.Things) -> list[str]:
+    async def twice(things: tool.TrialObjects) -> list[str]:
         os.kill(os.getpid(), signal.SIGINT)
         return await remove(things)
 
     monkeypatch.setattr(tool, "changes", interrupted)
-    monkeypatch.setattr(tool.Things, "remove", twice)
+    monkeypatch.setattr(tool.TrialObjects, "remove", twice)
     assert await tool.trial(*keys(served), None)
     out = capsys.readouterr().out
     assert "interrupted" in out
