@@ -202,7 +202,8 @@ READERS |= {
 }
 
 
-# What is read is the same above either database: others of these tests store it on both.
+# A verdict is read above the database. `test_a_removed_secret_that_nobody_reads_is_a_note` and those after
+# it store verdicts on both engines (docs/decisions/0316-each-engine-takes-a-part-of-what-tests-repeat.md).
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
