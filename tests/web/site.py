@@ -132,7 +132,7 @@ async def open_web_site(
     database = f"sqlite:///{folder / 'steward.db'}"
     site_settings = {
         "STEWARD_TRUSTED_PROXIES": "127.0.0.0/8",
-        "STEWARD_IMPORTS_KEPT": "20",  # few fill the allowance
+        "STEWARD_IMPORTS_KEPT": "40",  # more than all tests leave behind, and few fill it
         # However long other tests take between two of the browser's.
         "STEWARD_SESSION_IDLE_MINUTES": "1440",
         "STEWARD_SESSION_HOURS": "168",
