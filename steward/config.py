@@ -41,7 +41,7 @@ class HostPort(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The form of a value: a description of its range, and a parser that raises ValueError outside it."""
+    """The accepted values of a setting: their description, and a parser that raises ValueError for others."""
 
     words: str
     read: Callable[[str], object]
@@ -280,159 +280,193 @@ class Settings:
     database_url: str = _setting(
         _DATABASE,
         "sqlite:///./steward-data/steward.db",
-        "Where everything is kept. Several servers of PostgreSQL stand apart by commas: the one that takes"
-        " writes is used. There `migrate` alone needs a role that may create roles and"
-        " tables; the service takes the role `steward_app`",
+        "The database. Of several PostgreSQL servers, separated by commas, the one that accepts writes is"
+        " used. On PostgreSQL only `migrate` needs a role that may create roles and tables; the service"
+        " itself runs as the role `steward_app`",
         secret=True,
     )
     database_pool: int = _setting(_whole(1, 100), "8", "PostgreSQL connections per process")
     database_deadline_seconds: int = _setting(
-        _whole(2, 30), "8", "How long a statement may take on PostgreSQL until the service gives it up"
+        _whole(2, 30), "8", "Seconds after which a PostgreSQL statement is given up"
     )
-    data_dir: Path = _setting(_PATH, "./steward-data", "Folder for what is kept beside the database")
+    data_dir: Path = _setting(_PATH, "./steward-data", "Folder for files besides the database")
     master_keys: tuple[tuple[str, bytes], ...] = _setting(
         _KEYS,
         None,
-        "Key-encryption keys: the first wraps, all unwrap. Required in production; otherwise made in the data"
-        " folder. `steward keys new` prints one",
+        "Key-encryption keys: the first wraps new keys, all unwrap. Required in production; elsewhere one is"
+        " generated in the data folder. `steward keys new` prints one",
         secret=True,
     )
     base_url: str = _setting(
         _BARE_URL, "http://127.0.0.1:8400", "Address of the API; https in production unless loopback"
     )
-    auth_url: str = _setting(_BARE_URL, None, "Address of the login; without it the base URL")
-    web_origin: str = _setting(_BARE_URL, None, "Origin of the web app; without it the base URL's")
+    auth_url: str = _setting(_BARE_URL, None, "Address of the login; the base URL if unset")
+    web_origin: str = _setting(_BARE_URL, None, "Origin of the web app; the base URL if unset")
     listen: HostPort = _setting(_LISTEN, "127.0.0.1:8400", "Where `serve` listens")
-    metrics_listen: HostPort | None = _setting(_METRICS, "127.0.0.1:9464", "Where figures are served")
+    metrics_listen: HostPort | None = _setting(_METRICS, "127.0.0.1:9464", "Where metrics are served")
     trusted_proxies: tuple[Network, ...] = _setting(
-        _NETWORKS, "", "Proxies whose forwarded addresses are believed"
+        _NETWORKS, "", "Proxies whose `X-Forwarded-For` is trusted"
     )
     processes: int = _setting(_whole(1, 64), "1", "API processes of `serve`; more than 1 needs PostgreSQL")
     api_access: bool = _setting(_SWITCH, "on", "off: login and tokens answer 503 `not_configured`")
-    log_level: str = _setting(_LEVEL, "info", "The least that is logged")
-    log_format: str = _setting(_choice("json", "text"), "json", "How a line of the log is written")
-    limit_person: int = _setting(_whole(1, 1_000_000), "600", "Calls per minute of one person")
-    limit_organization: int = _setting(_whole(1, 1_000_000), "3000", "Calls per minute of one organization")
-    limit_web: int = _setting(_whole(1, 1_000_000), "1200", "Calls per minute of one person's web app")
-    limit_login: int = _setting(_whole(1, 10_000), "10", "Attempts of logins and of sign-ins per 60 s")
+    log_level: str = _setting(_LEVEL, "info", "The lowest level that is logged")
+    log_format: str = _setting(_choice("json", "text"), "json", "Format of log lines")
+    limit_person: int = _setting(_whole(1, 1_000_000), "600", "Calls per minute for one person")
+    limit_organization: int = _setting(_whole(1, 1_000_000), "3000", "Calls per minute for one organization")
+    limit_web: int = _setting(_whole(1, 1_000_000), "1200", "Calls per minute from one person's web app")
+    limit_login: int = _setting(_whole(1, 10_000), "10", "Login attempts, and sign-in attempts, per 60 s")
     spread_max: int = _setting(
-        _whole(0, 9), "9", "Most minutes added to a new automation's slots; existing ones keep theirs"
+        _whole(0, 9),
+        "9",
+        "Maximum minutes added to a new automation's slots; existing ones keep their offset",
     )
     audit_anchor_hours: int = _setting(
-        _whole(1, 168), "24", "How often the end of each audit log is written to the log"
+        _whole(1, 168), "24", "Hours between log lines with the head of each audit log"
     )
     late_limit_minutes: int = _setting(
-        _whole(10, 1440), "10", "A slot later than its time by more is skipped as too late"
+        _whole(10, 1440), "10", "A slot that could not start within this time is skipped as too late"
     )
-    approval_hours: int = _setting(_whole(1, 720), "72", "How long an approval waits")
+    approval_hours: int = _setting(_whole(1, 720), "72", "Hours until a pending approval expires")
     approval_seconds: int | None = _setting(
-        _whole(1, 3600), None, "Replaces the hours; only with STEWARD_ENV=test"
+        _whole(1, 3600), None, "Replaces STEWARD_APPROVAL_HOURS; only with STEWARD_ENV=test"
     )
-    approver_not_starter: bool = _setting(_SWITCH, "off", "on: nobody decides on a run they started")
+    approver_not_starter: bool = _setting(
+        _SWITCH, "off", "on: people cannot approve or reject changes of runs that they started"
+    )
     run_time_limit_seconds: int = _setting(
-        _whole(60, 86_400, test_floor=1), "3600", "Time a run may be running, waiting not counted"
+        _whole(60, 86_400, test_floor=1), "3600", "How long a run may execute, not counting waits"
     )
-    queue_limit_hours: int = _setting(_whole(1, 168), "24", "After this a queued run expires")
+    queue_limit_hours: int = _setting(
+        _whole(1, 168), "24", "Hours after which a queued run that has not started expires"
+    )
     lease_seconds: int = _setting(
-        _whole(5, 300, test_floor=1), "30", "After this a silent worker's runs are taken over"
+        _whole(5, 300, test_floor=1),
+        "30",
+        "Seconds without a heartbeat after which a worker's runs are recovered",
     )
-    worker_concurrency: int = _setting(_whole(1, 1000), "20", "Runs at once per worker")
-    organization_concurrency: int = _setting(_whole(1, 1000), "50", "Runs at once of one organization")
-    tick_seconds: int = _setting(_whole(1, 15), "1", "How often due times are looked for")
+    worker_concurrency: int = _setting(_whole(1, 1000), "20", "Concurrent runs of one worker")
+    organization_concurrency: int = _setting(_whole(1, 1000), "50", "Concurrent runs of one organization")
+    tick_seconds: int = _setting(_whole(1, 15), "1", "Seconds between checks for due slots and ready runs")
     confined_processes: int = _setting(
-        _whole(1, 64), "2", "Children per process for expressions and scripts of imported workflows"
+        _whole(1, 64),
+        "2",
+        "Child processes in which a process runs expressions and scripts of imported workflows",
     )
     unconfined_scripts: bool = _setting(
         _SWITCH,
         "off",
-        "on: in production, expressions and scripts of imported workflows also run where the machine has"
-        " neither a filter of system calls nor namespaces; a flaw in their engine then reaches whatever the"
-        " service's user can",
+        "on: in production, expressions and scripts of imported workflows also run on a machine that has"
+        " neither a system-call filter nor namespaces; a flaw in their engine then exposes everything that"
+        " the service's user can access",
     )
     max_waiting_events: int = _setting(
-        _whole(1, 200), "200", "Runs started by events that may wait at one automation"
+        _whole(1, 200), "200", "Event-started runs that may wait in an automation's queue"
     )
     max_waiting_hand: int = _setting(
-        _whole(1, 1000), "1000", "Runs started by hand that may wait at one automation"
+        _whole(1, 1000), "1000", "Manually started runs that may wait in an automation's queue"
     )
-    imports_kept: int = _setting(_whole(1, 100), "100", "Imports one organization may keep")
+    imports_kept: int = _setting(_whole(1, 100), "100", "Imports that one organization may store")
     catch_up_minutes: int = _setting(
         _whole(5, 1440, test_floor=1),
         "15",
-        "How often listening stores are read for events that never arrived",
+        "Minutes between reads of subscribed stores for events that were not delivered",
     )
     run_history_days: int = _setting(
-        _whole(90, 3650), "400", "Ended runs older than this are removed, with steps and changes"
+        _whole(90, 3650), "400", "Days after which ended runs are deleted, with their steps and changes"
     )
-    session_idle_minutes: int = _setting(_whole(5, 1440), "30", "An unused web session ends after this")
-    session_hours: int = _setting(_whole(1, 168), "12", "A web session ends after this")
+    session_idle_minutes: int = _setting(
+        _whole(5, 1440), "30", "Minutes after which an unused web session ends"
+    )
+    session_hours: int = _setting(_whole(1, 168), "12", "Hours after which a web session ends in any case")
     allow_private_hosts: tuple[str, ...] = _setting(
         _HOSTS,
         "",
-        "The only non-public addresses connections may reach, and the only ones with plain http",
+        "The only non-public addresses that connections may call, and the only ones over plain http",
     )
     outbound_timeout_seconds: int = _setting(
         _whole(1, 120),
         "20",
-        "How long a read waits for an account's first byte, where that is over the account's own 60 s;"
-        " with STEWARD_ENV=test the limit of every call",
+        "Seconds that a read waits for the first byte, if longer than the platform's own limit (such as"
+        " 60 s); with STEWARD_ENV=test the limit of every call",
     )
-    undo_days: int = _setting(_whole(1, 3615), "365", "For how many days after its end a run can be undone")
+    undo_days: int = _setting(_whole(1, 3615), "365", "Days after its end during which a run can be undone")
     settle_quiet_seconds: int = _setting(
-        _whole(30, 3600, test_floor=0), "120", "How long after a lost write's deadline it is first read back"
+        _whole(30, 3600, test_floor=0),
+        "120",
+        "Seconds after its deadline before a write without an answer is first read back",
     )
-    google_client_id: str | None = _setting(_TEXT, None, "For the sign-in to Google")
-    google_client_secret: str | None = _setting(_TEXT, None, "For the sign-in to Google", secret=True)
+    google_client_id: str | None = _setting(_TEXT, None, "OAuth client id for sign-in to Google")
+    google_client_secret: str | None = _setting(
+        _TEXT, None, "OAuth client secret for sign-in to Google", secret=True
+    )
     google_sheets_url: str = _setting(
-        _URL, "https://sheets.googleapis.com", "Spreadsheets; `/v4/spreadsheets/…` is added"
+        _URL, "https://sheets.googleapis.com", "Google Sheets API; `/v4/spreadsheets/…` is appended"
     )
-    google_gmail_url: str = _setting(_URL, "https://gmail.googleapis.com", "Mail of signed-in people")
-    google_drive_url: str = _setting(_URL, "https://www.googleapis.com", "Files of signed-in people")
-    google_token_url: str = _setting(_URL, "https://oauth2.googleapis.com/token", "For the sign-in to Google")
+    google_gmail_url: str = _setting(_URL, "https://gmail.googleapis.com", "Gmail API")
+    google_drive_url: str = _setting(_URL, "https://www.googleapis.com", "Google Drive API")
+    google_token_url: str = _setting(
+        _URL, "https://oauth2.googleapis.com/token", "OAuth token endpoint of Google"
+    )
     google_authorize_url: str = _setting(
-        _URL, "https://accounts.google.com/o/oauth2/v2/auth", "Spreadsheet sign-in"
+        _URL, "https://accounts.google.com/o/oauth2/v2/auth", "OAuth authorization endpoint of Google"
     )
-    microsoft_client_id: str | None = _setting(_TEXT, None, "For the sign-in to Microsoft")
-    microsoft_client_secret: str | None = _setting(_TEXT, None, "For the sign-in to Microsoft", secret=True)
+    microsoft_client_id: str | None = _setting(_TEXT, None, "OAuth client id for sign-in to Microsoft")
+    microsoft_client_secret: str | None = _setting(
+        _TEXT, None, "OAuth client secret for sign-in to Microsoft", secret=True
+    )
     microsoft_graph_url: str = _setting(
-        _URL, "https://graph.microsoft.com", "Mail of people signed in at Microsoft; `/v1.0/…` is added"
+        _URL, "https://graph.microsoft.com", "Microsoft Graph API; `/v1.0/…` is appended"
     )
     microsoft_token_url: str = _setting(
-        _URL, "https://login.microsoftonline.com/common/oauth2/v2.0/token", "For the sign-in to Microsoft"
+        _URL,
+        "https://login.microsoftonline.com/common/oauth2/v2.0/token",
+        "OAuth token endpoint of Microsoft",
     )
     microsoft_authorize_url: str = _setting(
-        _URL, "https://login.microsoftonline.com/common/oauth2/v2.0/authorize", "For the sign-in to Microsoft"
+        _URL,
+        "https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
+        "OAuth authorization endpoint of Microsoft",
     )
     teams_hosts: tuple[str, ...] = _setting(
-        _TEAMS, ".logic.azure.com, .environment.api.powerplatform.com", "Where a Teams address may lead"
+        _TEAMS,
+        ".logic.azure.com, .environment.api.powerplatform.com",
+        "Hosts that Teams webhook addresses may have",
     )
     slack_hosts: tuple[str, ...] = _setting(
         _SLACK,
         "hooks.slack.com, slack.com",
-        "Where a Slack address may lead; the API is at the first that is no webhook's",
+        "Hosts that Slack addresses may have; the Slack API is at the first one that is not for webhooks",
     )
     smtp_url: MailAddress | None = _setting(
-        _SMTP, None, "The mail server that people are told by; without it no mail is sent", secret=True
+        _SMTP, None, "Mail server for notifications; without it no mail is sent", secret=True
     )
-    mail_from: str | None = _setting(_SENDER, None, "The sender of mail; required with the mail server")
+    mail_from: str | None = _setting(_SENDER, None, "Sender of mail; required with STEWARD_SMTP_URL")
     mail_per_day: int = _setting(
-        _whole(1, 1_000_000), "5000", "Mails of one organization a day; further ones wait for the next"
+        _whole(1, 1_000_000),
+        "5000",
+        "Mails per day for one organization; further ones wait until the next day",
     )
     notify_window_minutes: int = _setting(
-        _whole(1, 60, test_floor=0), "15", "At most one message a person or chat in this time"
+        _whole(1, 60, test_floor=0), "15", "Minutes in which a person or chat gets at most one message"
     )
     quiet_periods: int = _setting(
-        _whole(1, 50), "3", "After so many of its periods without a success an automation is told of"
+        _whole(1, 50),
+        "3",
+        "Periods without a successful run after which people are notified about an automation",
     )
     traces_url: str | None = _setting(
-        _URL, None, "Where traces go by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; an extra"
+        _URL,
+        None,
+        "OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; needs the extra `traces`",
     )
     traces_headers: tuple[tuple[str, str], ...] = _setting(
-        _HEADERS, "", "Headers of what is sent there, such as a collector's key", secret=True
+        _HEADERS, "", "Headers sent to the traces endpoint, such as an API key", secret=True
     )
-    traces_ratio: float = _setting(_SHARE, "1", "The share of requests and of succeeded runs that is traced")
-    shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "The version asked for")
-    shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")
+    traces_ratio: float = _setting(_SHARE, "1", "Share of requests and of successful runs that is traced")
+    shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "Version of the Shopify API")
+    shopify_url: str | None = _setting(
+        _URL, None, "Replaces `https://{shop_domain}` in tests; refused in production"
+    )
 
 
 def spec_of(setting: "Field[Any]") -> SettingSpec:

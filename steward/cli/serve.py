@@ -65,7 +65,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
     descriptors = share(raise_limit())
     log = open_log(settings, "api")
     if descriptors.few:
-        log.warning("few_descriptors", connections=descriptors.connections)
+        log.warning("low_descriptor_limit", connections=descriptors.connections)
     await _refuse_pending(settings)
     listening = _listen(settings, options, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)

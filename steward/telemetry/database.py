@@ -32,7 +32,7 @@ class DatabaseTelemetry:
         """Counts a batch that was split after a failure; logs each kind and error once a minute."""
         self._metrics.count("steward_commit_batches_split_total", kind=kind)
         name = type(error).__name__
-        if self._is_news("batch_split", kind, name):
+        if self._should_log("batch_split", kind, name):
             self._log.warning("batch_split", kind=kind, error=name)
 
     def connected(self, host: int, seconds: float) -> None:
@@ -46,7 +46,7 @@ class DatabaseTelemetry:
     def lost(self, why: str) -> None:
         """Counts a lost connection; logs each reason once a minute."""
         self._metrics.count("steward_database_lost_total", why=why)
-        if self._is_news("database_lost", why):
+        if self._should_log("database_lost", why):
             self._is_loss_logged = True
             self._log.warning("database_lost", why=why)
 
@@ -58,9 +58,9 @@ class DatabaseTelemetry:
         """Logs that the database serves again, once after the losses that were logged."""
         if self._is_loss_logged:
             self._is_loss_logged = False
-            self._log.warning("database_back", host_number=host, seconds=round(seconds, 3))
+            self._log.warning("database_recovered", host_number=host, seconds=round(seconds, 3))
 
-    def _is_news(self, *sort: str) -> bool:
+    def _should_log(self, *sort: str) -> bool:
         """Returns whether no line of this kind was logged within the last minute; records this line if so."""
         now = self._clock.monotonic()
         if now - self._logged_at.get(sort, -_QUIET_SECONDS) < _QUIET_SECONDS:

@@ -139,7 +139,7 @@ async def test_a_terminated_process_is_a_loss_that_the_next_connection_ends(
     assert operated.unknown() == 0
     assert operated.logged() == [("database_lost", why)]
     await operated.goes_on()  # or the pool itself: either opens the next connection
-    assert operated.logged() == [("database_back", 0)]
+    assert operated.logged() == [("database_recovered", 0)]
     assert operated.metrics.value("steward_database_connect_seconds") == 2
     await operated.goes_on()
     assert operated.logged() == []
@@ -157,7 +157,7 @@ async def test_losses_of_one_minute_are_one_line_with_one_end(operated: Observed
         with pytest.raises(Unavailable):
             await operated.write(is_cut)
         await operated.goes_on()
-        assert operated.logged() == [("database_lost", "connection"), ("database_back", 0)][: 2 * lines]
+        assert operated.logged() == [("database_lost", "connection"), ("database_recovered", 0)][: 2 * lines]
     assert operated.lost("connection") == 3
     assert operated.unknown() == 0
 
@@ -226,7 +226,7 @@ async def test_a_server_that_takes_no_connection_is_a_loss(operated: ObservedEng
     await operated.clock.advance(30)
     operated.hosts[0].heal()
     await operated.goes_on()
-    assert operated.logged() == [("database_back", 30)]
+    assert operated.logged() == [("database_recovered", 30)]
 
 
 async def test_the_host_in_use_is_shown_by_its_position(postgresql_url: str, clock: FakeClock) -> None:

@@ -86,7 +86,7 @@ async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
     except UnknownPlan as unknown:
         if not await ctx.engine.write(ctx.clock.now(), partial(claim.hand_back, lease=lease), org=lease.org):
             raise
-        ctx.log.info("run_handed_back", run=lease.run, org=lease.org, reason=str(unknown))
+        ctx.log.info("run_left_to_other_release", run=lease.run, org=lease.org, reason=str(unknown))
         return
     if end is None and was_stopping(walk):
         end = partial(stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, _STOPPING_WORDS))
