@@ -56,7 +56,7 @@ class WiredProcess:
     def share_hints(self, *, listens: bool) -> None:
         """Sends hints to other processes and, with `listens`, receives theirs."""
         if self.wakeups is not None:
-            self.hints.notify_others = self.wakeups.tell
+            self.hints.notify_others = self.wakeups.notify
             if listens:
                 self.wakeups.listen()
 
@@ -89,7 +89,7 @@ async def build(
     http = _transport(settings, clock, log, metrics, transport)
     engine = await _engine(settings, clock, metrics, log, http, serve=serve)
     space = _space(settings) if serve else None
-    edge = engine if space is None else SpaceGuard(engine, space, finishes=False)
+    edge = engine if space is None else SpaceGuard(engine, space, uses_reserve=False)
     masters, outbound, hints = master_keys(settings), Outbound(http), Hints()
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
@@ -142,7 +142,7 @@ def _worker_context(
 ) -> WorkerContext:
     """Returns the dependencies of runs, some of them shared with the API."""
     return WorkerContext(
-        engine=engine if context.space is None else SpaceGuard(engine, context.space, finishes=True),
+        engine=engine if context.space is None else SpaceGuard(engine, context.space, uses_reserve=True),
         space=context.space,
         clock=context.clock,
         log=context.log,

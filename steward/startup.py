@@ -79,9 +79,9 @@ def observe_database(metrics: "Metrics", log: Log, clock: Clock) -> EngineObserv
         batch_committed=telemetry.batch_committed,
         batch_split=telemetry.batch_split,
         connected=telemetry.connected,
-        lost=telemetry.lost,
+        connection_lost=telemetry.connection_lost,
         commit_unknown=telemetry.commit_unknown,
-        back=telemetry.back,
+        recovered=telemetry.recovered,
     )
 
 

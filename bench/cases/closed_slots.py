@@ -17,7 +17,7 @@ from steward.closed_periods import change
 from steward.closed_periods.change import MakePeriod, SentWhen
 from steward.database.automations import schedules
 from steward.database.engine.base import Tx
-from steward.database.engine.maintenance import shorten_log
+from steward.database.engine.maintenance import truncate_log
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
 from steward.model.ids import OrgId
 from steward.model.json import JsonObject
@@ -88,7 +88,7 @@ async def _dispatched(house: House, clock: Ahead, place: Place) -> Mapping[str, 
     ctx = house.ctx
     if ctx.engine.dialect == "sqlite":
         # A checkpoint of the log takes longer than a stretch: it would slow whichever stretch it falls into.
-        await shorten_log(place.folder / _FILE, longest=0)
+        await truncate_log(place.folder / _FILE, longest=0)
     due = len(await house.read(partial(schedules.due, max_rows=SCHEDULES)))
     if not due:
         raise RuntimeError("no slot was due")

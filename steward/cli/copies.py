@@ -33,7 +33,7 @@ async def backup(args: CliArgs) -> Facts:
     target = Path(args.options.to)
     _must_be_there(source, f"There is no database at {source}: nothing to copy.")
     try:
-        copy = await asyncio.to_thread(copies.take, source, target, args.now())
+        copy = await asyncio.to_thread(copies.create, source, target, args.now())
     except FileExistsError as error:
         raise CommandFailed("exists", f"{target} is there already. Name another file.") from error
     except InvalidBackup as error:
@@ -67,7 +67,7 @@ async def restore(args: CliArgs) -> Facts:
             except (SchemaDiffers, CannotOpen) as error:
                 raise _not_ours(error) from error
             aside = f".before-{wire_time(args.now()).replace(':', '')}"
-            await asyncio.to_thread(copies.put_in_place, fresh, target, aside)
+            await asyncio.to_thread(copies.replace_database, fresh, target, aside)
     return {
         "data_dir": str(settings.data_dir),
         "schema_version": max(migration.version for migration in migrations("sqlite")),

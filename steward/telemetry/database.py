@@ -43,7 +43,7 @@ class DatabaseTelemetry:
         self._host = host
         self._metrics.set("steward_database_host", 1, host_number=str(host))
 
-    def lost(self, why: str) -> None:
+    def connection_lost(self, why: str) -> None:
         """Counts a lost connection; logs each reason once a minute."""
         self._metrics.count("steward_database_lost_total", why=why)
         if self._should_log("database_lost", why):
@@ -54,7 +54,7 @@ class DatabaseTelemetry:
         """Counts a commit with an unknown outcome."""
         self._metrics.count("steward_commits_unknown_total")
 
-    def back(self, host: int, seconds: float) -> None:
+    def recovered(self, host: int, seconds: float) -> None:
         """Logs that the database serves again, once after the losses that were logged."""
         if self._is_loss_logged:
             self._is_loss_logged = False

@@ -106,7 +106,7 @@ async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
 
     def take(point: str) -> None:
         if point == "before_intent" and not copy.exists():
-            copies.take(sqlite_path(sqlite_url), copy, shop.clock.now())
+            copies.create(sqlite_path(sqlite_url), copy, shop.clock.now())
 
     watch(take)
     try:

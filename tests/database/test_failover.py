@@ -58,7 +58,9 @@ class Cluster:
         def back(host: int, seconds: float) -> None:
             self.backs += 1
 
-        return EngineObserver(connected=connected, lost=lost, commit_unknown=commit_unknown, back=back)
+        return EngineObserver(
+            connected=connected, connection_lost=lost, commit_unknown=commit_unknown, recovered=back
+        )
 
 
 @pytest.fixture

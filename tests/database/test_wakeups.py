@@ -64,11 +64,11 @@ async def test_a_hint_reaches_every_other_process(postgresql_url: str) -> None:
     See docs/design/runs.md#hints-between-processes.
     """
     async with listening(postgresql_url) as (first, own_ear), listening(postgresql_url) as (_, other):
-        first.tell("ready")
-        first.tell("ready")
-        first.tell("due")
+        first.notify("ready")
+        first.notify("ready")
+        first.notify("due")
         assert await other.hears("due", "ready") == ["due", "ready"]
-        first.tell("listen")
+        first.notify("listen")
         assert await other.hears("listen") == ["listen"]
         assert own_ear.kinds.empty()
 
@@ -86,7 +86,7 @@ async def test_after_a_cut_everything_is_looked_at_and_hints_are_received_again(
         )
         await watching.close()
         assert await ear.hears(*KINDS) == sorted(KINDS)
-        teller.tell("event")
+        teller.notify("event")
         assert await ear.hears("event") == ["event"]
 
 
@@ -121,9 +121,9 @@ async def test_a_connection_cut_during_a_statement_is_replaced(
     monkeypatch.setattr(asyncpg, "connect", connect)
     async with listening(postgresql_url) as (teller, _), listening(postgresql_url) as (_, other):
         assert not cuts
-        teller._voice = CutConnection()
-        teller.tell("due")
-        assert teller._telling is not None
-        await teller._telling
-        teller.tell("event")
+        teller._notify_connection = CutConnection()
+        teller.notify("due")
+        assert teller._notify_task is not None
+        await teller._notify_task
+        teller.notify("event")
         assert await other.hears("event") == ["event"]

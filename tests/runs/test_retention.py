@@ -293,14 +293,14 @@ async def test_a_database_file_shrinks_after_rows_were_removed(
 
     await engine.write(clock.now(), fill)
     assert database_maintenance.log_size(file) > 2_000_000
-    assert not await database_maintenance.shorten_log(file, longest=database_maintenance.log_size(file))
-    assert await database_maintenance.shorten_log(file, longest=database_maintenance.log_size(file) - 1)
+    assert not await database_maintenance.truncate_log(file, longest=database_maintenance.log_size(file))
+    assert await database_maintenance.truncate_log(file, longest=database_maintenance.log_size(file) - 1)
     assert database_maintenance.log_size(file) == 0
     full = file.stat().st_size
     for _ in range(2):
         await retention.SWEEPS["deferred_rows"](engine, clock.now(), retention.RetentionRules())
     for _ in range(3):
         await retention.shrink(engine, clock.now(), retention.RetentionRules(file=file))
-    await database_maintenance.shorten_log(file, longest=0)
+    await database_maintenance.truncate_log(file, longest=0)
     assert file.stat().st_size < full / 2
     await engine.close()

@@ -21,7 +21,7 @@ _BLOCK = 1 << 20
 
 
 class InvalidBackup(Exception):
-    """Raised when a file cannot be restored: it is damaged, or `take` did not write it."""
+    """Raised when a file cannot be restored: it is damaged, or `create` did not write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class BackupCopy:
     taken_at: datetime
 
 
-def take(source: Path, target: Path, now: datetime) -> BackupCopy:
+def create(source: Path, target: Path, now: datetime) -> BackupCopy:
     """Copies a snapshot of the database, which may be in use, and writes the copy's hash beside it.
 
     Only the owner can read the two files. Raises FileExistsError when one of them exists already.
@@ -42,27 +42,30 @@ def take(source: Path, target: Path, now: datetime) -> BackupCopy:
     for backup_path in (target, hash_file(target)):
         if backup_path.exists():
             raise FileExistsError(backup_path)
-    making = target.with_name(target.name + ".partial")
+    partial_copy = target.with_name(target.name + ".partial")
     with contextlib.suppress(FileNotFoundError):
-        making.unlink()
-    make_file(making)
+        partial_copy.unlink()
+    make_file(partial_copy)
     try:
-        with contextlib.closing(connect(source, read_only=True)) as source_file, _opened(making) as copy_file:
+        with (
+            contextlib.closing(connect(source, read_only=True)) as source_file,
+            _opened(partial_copy) as copy_file,
+        ):
             source_file.backup(copy_file)
             copy_file.execute("PRAGMA journal_mode = DELETE")  # so that the copy is a single file
             copy_file.execute(_BACKUP_TABLE)
             copy_file.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
-        integrity = inspect(making)
-        _flush(making)
-        making.rename(target)
+        facts = inspect(partial_copy)
+        _flush(partial_copy)
+        partial_copy.rename(target)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            making.unlink()
+            partial_copy.unlink()
     with open_to_write(hash_file(target)) as out:
-        out.write(f"{integrity.sha256}  {target.name}\n")
+        out.write(f"{facts.sha256}  {target.name}\n")
     _flush(hash_file(target))
     _flush(target.parent)
-    return integrity
+    return facts
 
 
 def hash_file(copy: Path) -> Path:
@@ -85,13 +88,13 @@ def inspect(copy: Path) -> BackupCopy:
         )
     try:
         with _opened(copy) as copy_file:
-            [sound] = copy_file.execute("PRAGMA integrity_check(1)").fetchone()
+            [integrity] = copy_file.execute("PRAGMA integrity_check(1)").fetchone()
             [version] = copy_file.execute("SELECT max(version) FROM schema_version").fetchone()
             [taken_at] = copy_file.execute("SELECT taken_at FROM backup").fetchone()
     except (sqlite3.DatabaseError, TypeError) as error:
         raise InvalidBackup(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
-    if sound != "ok":
-        raise InvalidBackup(f"{copy.name} is damaged: {sound}.")
+    if integrity != "ok":
+        raise InvalidBackup(f"{copy.name} is damaged: {integrity}.")
     return BackupCopy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken_at))
 
 
@@ -108,12 +111,12 @@ def restore_copy(copy: Path, target: Path) -> None:
         target_file.execute("DROP TABLE backup")
 
 
-def put_in_place(fresh: Path, target: Path, aside: str) -> None:
-    """Renames `fresh` to `target`; a former database and its log keep their names with `aside` appended."""
+def replace_database(fresh: Path, target: Path, suffix: str) -> None:
+    """Renames `fresh` to `target`; a former database and its log keep their names with `suffix` appended."""
     for end in ("", "-wal", "-shm"):
         before = target.with_name(target.name + end)
         if before.exists():
-            before.rename(target.with_name(target.name + aside + end))
+            before.rename(target.with_name(target.name + suffix + end))
     _flush(fresh)
     fresh.rename(target)
     _flush(target.parent)

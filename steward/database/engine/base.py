@@ -99,6 +99,8 @@ class Tx(Protocol):
         ...
 
 
+# The body of a transaction: reads and writes through its Tx and returns a result. An engine may run it again
+# after a conflict, so it has no other effects.
 Act = Callable[[Tx], Awaitable[T]]
 
 
@@ -106,7 +108,7 @@ Act = Callable[[Tx], Awaitable[T]]
 class Batchable(Generic[I, T]):
     """An act that shares one call with waiting acts of its kind.
 
-    `run_batch` receives the items of the waiting acts and returns one answer per item, in order. When it
+    `run_batch` receives the items of the waiting acts and returns one result per item, in order. When it
     raises, each act runs by itself, unless the call took too long or its connection was lost. On SQLite,
     where waiting writes share a commit in any case, acts are batched only with `on_sqlite`. `weight` is the
     number of bytes that the item holds while it waits.
@@ -154,7 +156,7 @@ class WeightedAct(Generic[T]):
 
 
 class Engine(Protocol):
-    """A database that runs acts in transactions; after a passing failure it runs an act again."""
+    """A database that runs acts in transactions; after a transient failure it runs an act again."""
 
     @property
     def dialect(self) -> Dialect:
@@ -164,7 +166,11 @@ class Engine(Protocol):
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Runs `act` in one durable transaction. Raises Unavailable when the database cannot take it."""
+        """Runs `act` in one transaction, commits it durably, and returns its result.
+
+        `org` are the organizations whose rows it may see and write (the tenant context). An `urgent` write, such
+        as a heartbeat, does not queue behind others. Raises Unavailable when the database cannot take it.
+        """
         ...
 
     async def read(
@@ -223,7 +229,7 @@ def orgs_of(org: OrgId | Collection[OrgId]) -> Collection[OrgId]:
 def to_column(value: object, dialect: Dialect) -> object:
     """Returns an argument in the driver's form. Raises TypeError for an unsupported type."""
     kind = type(value)
-    if kind in _AS_IT_IS:
+    if kind in _NATIVE_TYPES:
         return value
     if kind is datetime:
         return ms(cast("datetime", value))
@@ -234,16 +240,16 @@ def to_column(value: object, dialect: Dialect) -> object:
     if isinstance(value, datetime):
         return ms(value)
     if isinstance(value, (list, tuple, set, frozenset)):
-        items = [item if type(item) in _AS_IT_IS else to_column(item, dialect) for item in value]
+        items = [item if type(item) in _NATIVE_TYPES else to_column(item, dialect) for item in value]
         return json.dumps(items) if dialect == "sqlite" else items
     raise TypeError(f"no column takes {kind.__name__}")
 
 
 def _encoded(content: JsonValue) -> str:
     # Most values are empty, and the encoder costs more than a look-up.
-    if content or type(content) not in _NOTHING:
+    if content or type(content) not in _EMPTY_JSON:
         return _ENCODE(content)
-    return _NOTHING[type(content)]
+    return _EMPTY_JSON[type(content)]
 
 
 _LIST = re.compile(r"\b(NOT )?IN \(:([a-z_]+)\)")
@@ -263,7 +269,7 @@ class Statement(NamedTuple):
 
     text: str
     names: tuple[str, ...]
-    take: Callable[[Args], tuple[object, ...]]
+    pick: Callable[[Args], tuple[object, ...]]
     has_now: bool
 
 
@@ -277,7 +283,7 @@ def prepare(sql: Sql, dialect: Dialect) -> Statement:
         text = _LIST.sub(r"\1IN (SELECT value FROM json_each(:\2))", text)
     else:
         text = _LIST.sub(lambda match: f"{'<> ALL' if match[1] else '= ANY'}(:{match[2]})", text)
-    sign = "?" if dialect == "sqlite" else "$"
+    prefix = "?" if dialect == "sqlite" else "$"
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -286,19 +292,19 @@ def prepare(sql: Sql, dialect: Dialect) -> Statement:
             return match[0]
         if name not in names:
             names.append(name)
-        return f"{sign}{names.index(name) + 1}"
+        return f"{prefix}{names.index(name) + 1}"
 
-    return Statement(_NAME.sub(number, text), tuple(names), _taker(names), "now" in names)
+    return Statement(_NAME.sub(number, text), tuple(names), _picker(names), "now" in names)
 
 
-def _taker(names: Sequence[str]) -> Callable[[Args], tuple[object, ...]]:
+def _picker(names: Sequence[str]) -> Callable[[Args], tuple[object, ...]]:
     if len(names) > 1:
         return itemgetter(*names)  # one call for all of them
     return lambda args: tuple(args[name] for name in names)
 
 
-_NOTHING: Mapping[type, str] = {dict: "{}", list: "[]"}
-_AS_IT_IS = frozenset({str, int, type(None), bytes, bool, float})
+_EMPTY_JSON: Mapping[type, str] = {dict: "{}", list: "[]"}
+_NATIVE_TYPES = frozenset({str, int, type(None), bytes, bool, float})
 
 
 def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> Sequence[object]:
@@ -306,7 +312,7 @@ def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dia
     values_by_name = args or {}
     if statement.has_now and "now" not in values_by_name:
         values_by_name = {**values_by_name, "now": ms(now)}
-    values = statement.take(values_by_name)
-    if _AS_IT_IS.issuperset(map(type, values)):
+    values = statement.pick(values_by_name)
+    if _NATIVE_TYPES.issuperset(map(type, values)):
         return values
-    return [value if type(value) in _AS_IT_IS else to_column(value, dialect) for value in values]
+    return [value if type(value) in _NATIVE_TYPES else to_column(value, dialect) for value in values]

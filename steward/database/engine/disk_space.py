@@ -20,16 +20,16 @@ from steward.model.refusals import Unavailable
 T = TypeVar("T")
 
 RESERVE_BYTES = 32 * 1024 * 1024
-_MIN_FREE = 0.10
+_MIN_FREE_SHARE = 0.10
 RETRY_SECONDS = 5
-_WORDS = "The disk is full or failing. Nothing was done. Try again when its operator has made room."
+_MESSAGE = "The disk is full or failing. Nothing was done. Try again when its operator has made room."
 
 
 class DiskFull(Unavailable):
     """Raised when a write failed and was rolled back because the disk is full or failing."""
 
     def __init__(self) -> None:
-        super().__init__(_WORDS, retry_after=RETRY_SECONDS)
+        super().__init__(_MESSAGE, retry_after=RETRY_SECONDS)
 
 
 class DiskSpace:
@@ -45,7 +45,7 @@ class DiskSpace:
     @property
     def is_low(self) -> bool:
         """Whether the operator has to free space: the disk is full, or less than a tenth of it is free."""
-        return self.is_full or self.free_share < _MIN_FREE
+        return self.is_full or self.free_share < _MIN_FREE_SHARE
 
     def measure(self) -> None:
         """Measures the free share of the disk, without the reserve, and the size of the database."""
@@ -67,7 +67,7 @@ class DiskSpace:
             os.close(handle)
         return True
 
-    def ran_out(self) -> bool:
+    def mark_full(self) -> bool:
         """Marks the disk as full and deletes the reserve; returns whether there was one."""
         self.is_full = True
         try:
@@ -76,14 +76,14 @@ class DiskSpace:
             return False
         return True
 
-    async def try_again(self, engine: Engine, now: datetime) -> bool:
-        """Returns whether there is room again for the reserve and for a write; writes are then allowed."""
+    async def recheck(self, engine: Engine, now: datetime) -> bool:
+        """Allows writes again if the reserve and a write fit on the disk; returns whether they do."""
         if not self.make_reserve():
             return False
         try:
             await engine.write(now, _probe)
         except Unavailable:
-            self.ran_out()
+            self.mark_full()
             return False
         self.is_full = False
         return True
@@ -97,27 +97,27 @@ async def _probe(tx: Tx) -> None:
 class SpaceGuard(EngineWrapper):
     """An engine whose disk may fill up.
 
-    While it is full, the API's engine refuses every write; the worker's (`finishes`) uses up the reserve.
-    Both still read.
+    While it is full, the API's engine refuses every write; the worker's (`uses_reserve`) deletes the reserve
+    and writes in its space. Both still read.
     """
 
-    def __init__(self, engine: Engine, space: DiskSpace, *, finishes: bool) -> None:
+    def __init__(self, engine: Engine, space: DiskSpace, *, uses_reserve: bool) -> None:
         super().__init__(engine)
         self._space = space
-        self._finishes = finishes
+        self._uses_reserve = uses_reserve
 
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
         """Writes like the wrapped engine.
 
-        Raises DiskFull; with `finishes` only when a write fails although the reserve was deleted.
+        Raises DiskFull; with `uses_reserve`, only if the write fails again after the reserve was deleted.
         """
-        if self._space.is_full and not self._finishes:
+        if self._space.is_full and not self._uses_reserve:
             raise DiskFull
         try:
             return await super().write(now, act, org=org, urgent=urgent)
         except DiskFull:
-            if not (self._space.ran_out() and self._finishes):
+            if not (self._space.mark_full() and self._uses_reserve):
                 raise
         return await super().write(now, act, org=org, urgent=urgent)

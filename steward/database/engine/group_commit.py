@@ -22,11 +22,11 @@ MIN_FOR_SECOND_CALL = 40
 _EXCLUSIVE_WINDOW_S = 0.010
 
 
-class CallGivenUp(Unavailable):
+class CallAbandoned(Unavailable):
     """Raised when a call took too long, or its connection was lost and the commit's outcome is unknown."""
 
 
-class _RunAlone(Protocol):
+class _WriteAlone(Protocol):
     """Writes one act as `PostgresEngine.write_alone` does; with `org` None, without a transaction."""
 
     def __call__(
@@ -39,7 +39,7 @@ class _WaitingWrite:
     now: datetime
     act: Batchable[Any, Any]
     orgs: Collection[OrgId]
-    answer: "asyncio.Future[Any]"
+    result: "asyncio.Future[Any]"
     number: int
 
 
@@ -49,7 +49,7 @@ class _BatchKind:
 
     name: str
     waiting: deque[_WaitingWrite] = field(default_factory=deque)
-    under_way: int = 0
+    running_calls: int = 0
 
 
 class Committer:
@@ -62,16 +62,16 @@ class Committer:
 
     def __init__(
         self,
-        alone: _RunAlone,
+        write_alone: _WriteAlone,
         *,
         on_commit: Callable[[int], None],
         on_batch_split: Callable[[str, Exception], None],
     ) -> None:
-        self._alone = alone
+        self._write_alone = write_alone
         self._on_commit = on_commit
         self._on_batch_split = on_batch_split
         self._kinds: dict[object, _BatchKind] = {}
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         # Calls in the window in which they run alone, each with its kind and the timer that ends the window.
         self._in_exclusive_window: dict[asyncio.Task[None], tuple[_BatchKind, asyncio.TimerHandle]] = {}
         self._is_start_scheduled = False
@@ -79,7 +79,7 @@ class Committer:
         self._loop = asyncio.get_running_loop()  # looked up once: asyncio checks the process id each time
 
     async def write(self, now: datetime, act: Batchable[Any, Any], orgs: Collection[OrgId]) -> Any:
-        """Queues `act` for a shared call and returns its answer once the call is committed."""
+        """Queues `act` for a shared call and returns its result once the call is committed."""
         kind = self._kinds.get(act.run_batch)
         if kind is None:
             kind = self._kinds[act.run_batch] = _BatchKind(act.run_batch.__module__.rpartition(".")[2])
@@ -87,7 +87,7 @@ class Committer:
         item = _WaitingWrite(now, act, orgs, self._loop.create_future(), self._number)
         kind.waiting.append(item)
         self._schedule_start()
-        return await item.answer
+        return await item.result
 
     def _schedule_start(self) -> None:
         """Schedules the start of calls after the callbacks that are ready now, whose writes share a call."""
@@ -97,34 +97,36 @@ class Committer:
 
     def _start_calls(self) -> None:
         self._is_start_scheduled = False
-        while (kind := self._next()) is not None:
+        while (kind := self._next_kind()) is not None:
             batch = [kind.waiting.popleft() for _ in range(_size(kind))]
-            kind.under_way += 1
+            kind.running_calls += 1
             task = self._loop.create_task(self._commit(kind, batch))
-            self._under_way.add(task)
+            self._tasks.add(task)
             self._in_exclusive_window[task] = (
                 kind,
                 self._loop.call_later(_EXCLUSIVE_WINDOW_S, self._exclusive_window_expired, task),
             )
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._call_ended)
 
-    def _next(self) -> _BatchKind | None:
+    def _next_kind(self) -> _BatchKind | None:
         waiting = [
-            kind for kind in self._kinds.values() if kind.waiting and kind.under_way < _MAX_CALLS_OF_A_KIND
+            kind
+            for kind in self._kinds.values()
+            if kind.waiting and kind.running_calls < _MAX_CALLS_OF_A_KIND
         ]
         if not self._in_exclusive_window:
             return min(waiting, key=lambda kind: kind.waiting[0].number, default=None)
         if len(waiting) == 1 and len(waiting[0].waiting) >= MIN_FOR_SECOND_CALL:
-            alike = all(kind is waiting[0] for kind, _ in self._in_exclusive_window.values())
-            return waiting[0] if alike else None
+            same_kind = all(kind is waiting[0] for kind, _ in self._in_exclusive_window.values())
+            return waiting[0] if same_kind else None
         return None
 
     def _exclusive_window_expired(self, task: "asyncio.Task[None]") -> None:
         del self._in_exclusive_window[task]
         self._schedule_start()
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._under_way.discard(task)
+    def _call_ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
         if task in self._in_exclusive_window:
             self._in_exclusive_window.pop(task)[1].cancel()
         self._schedule_start()
@@ -132,10 +134,10 @@ class Committer:
     async def _commit(self, kind: _BatchKind, batch: list[_WaitingWrite]) -> None:
         try:
             await self._write(kind, batch)
-        except Exception as error:  # every waiting write gets an answer
+        except Exception as error:  # every waiting write gets a result
             _fail_all(batch, error)
         finally:
-            kind.under_way -= 1
+            kind.running_calls -= 1
 
     async def _write(self, kind: _BatchKind, batch: list[_WaitingWrite]) -> None:
         """Runs one call for all items; if it fails, one transaction each, so that only faulty items fail.
@@ -147,29 +149,29 @@ class Committer:
         first, items = batch[0], [waiting.act.item for waiting in batch]
         failed: Exception | None = None
 
-        async def together(tx: Tx) -> Sequence[Any]:
+        async def run_batch(tx: Tx) -> Sequence[Any]:
             return await first.act.run_batch(tx, items)
 
         if len(batch) > 1 or first.act.autocommit:
             orgs = None if first.act.autocommit else _orgs_of(batch)
             try:
-                answers = await self._alone(first.now, together, org=orgs)
-            except CallGivenUp as error:  # a stored item that runs again would look fenced
+                results = await self._write_alone(first.now, run_batch, org=orgs)
+            except CallAbandoned as error:  # a stored item that runs again would look fenced
                 _fail_all(batch, error)
                 return
             except Exception as error:
                 failed = error
             else:
-                _settle_all(batch, answers)
+                _resolve_all(batch, results)
                 return
         for waiting in batch:
-            await self._by_itself(waiting)
+            await self._write_separately(waiting)
         if failed is not None:
             self._on_batch_split(kind.name, failed)  # last, because logging may fail on a full disk
 
-    async def _by_itself(self, waiting: _WaitingWrite) -> None:
+    async def _write_separately(self, waiting: _WaitingWrite) -> None:
         try:
-            _settle(waiting, await self._alone(waiting.now, waiting.act, org=waiting.orgs))
+            _resolve(waiting, await self._write_alone(waiting.now, waiting.act, org=waiting.orgs))
         except Exception as error:
             _fail(waiting, error)
 
@@ -177,7 +179,7 @@ class Committer:
 def _size(kind: _BatchKind) -> int:
     """Returns the size of the next call; the first of two calls leaves enough items for the second."""
     waiting = len(kind.waiting)
-    if kind.under_way == 0 and waiting >= 2 * MIN_FOR_SECOND_CALL:
+    if kind.running_calls == 0 and waiting >= 2 * MIN_FOR_SECOND_CALL:
         waiting //= 2
     return min(waiting, GROUP_ITEMS)
 
@@ -191,16 +193,16 @@ def _fail_all(batch: Sequence[_WaitingWrite], error: Exception) -> None:
         _fail(waiting, error)
 
 
-def _settle_all(batch: Sequence[_WaitingWrite], answers: Sequence[Any]) -> None:
-    for waiting, answer in zip(batch, answers, strict=True):
-        _settle(waiting, answer)
+def _resolve_all(batch: Sequence[_WaitingWrite], results: Sequence[Any]) -> None:
+    for waiting, result in zip(batch, results, strict=True):
+        _resolve(waiting, result)
 
 
 def _fail(waiting: _WaitingWrite, error: Exception) -> None:
-    if not waiting.answer.done():
-        waiting.answer.set_exception(error)
+    if not waiting.result.done():
+        waiting.result.set_exception(error)
 
 
-def _settle(waiting: _WaitingWrite, answer: Any) -> None:
-    if not waiting.answer.done():
-        waiting.answer.set_result(answer)
+def _resolve(waiting: _WaitingWrite, result: Any) -> None:
+    if not waiting.result.done():
+        waiting.result.set_result(result)

@@ -121,10 +121,10 @@ class Hosts:
     def __init__(
         self, url: str, *, clock: Clock | None = None, observer: EngineObserver = UNOBSERVED
     ) -> None:
-        self._urls = list(enumerate(split(url), start=1))
+        self._urls = list(enumerate(server_urls(url), start=1))
         self._clock = clock or SystemClock()
         self._observer = observer
-        self._away_since: float | None = None
+        self._lost_since: float | None = None
         self.losses = 0
         random.shuffle(self._urls)
 
@@ -142,41 +142,41 @@ class Hosts:
         limit = min(timeout, _CONNECT_SECONDS) if self.are_many else timeout
         options["connection_class"] = ServerConnection
         reasons: dict[int, str] = {}
-        begun_at = self._clock.monotonic()
+        started_at = self._clock.monotonic()
         for number, url in list(self._urls):
             losses = self.losses
             try:
                 connection: Any = await asyncpg.connect(url, timeout=limit, **options)
             except UNREACHABLE as error:
-                reasons[number] = f"{_server_name(url)}: {_in_words(error, limit)}"
+                reasons[number] = f"{_server_name(url)}: {_describe(error, limit)}"
                 self._try_last(number)
             else:
                 assert isinstance(connection, ServerConnection)
                 connection.host = number
                 connection.losses = losses
-                self._observer.connected(number, self._clock.monotonic() - begun_at)
-                self._note_back(number)
+                self._observer.connected(number, self._clock.monotonic() - started_at)
+                self._note_recovery(number)
                 return connection
-        self._note_lost("not_opened")
+        self._note_loss("not_opened")
         raise NoServer([reasons[number] for number in sorted(reasons)])
 
     def _try_last(self, number: int) -> None:
         self._urls.sort(key=lambda other: other[0] == number)
 
-    def count_loss(self, why: str) -> None:
+    def count_loss(self, reason: str) -> None:
         """Counts a lost connection, so that connections open now are checked before they are used again."""
         self.losses += 1
-        self._note_lost(why)
+        self._note_loss(reason)
 
-    def _note_lost(self, why: str) -> None:
-        if self._away_since is None:
-            self._away_since = self._clock.monotonic()
-        self._observer.lost(why)
+    def _note_loss(self, reason: str) -> None:
+        if self._lost_since is None:
+            self._lost_since = self._clock.monotonic()
+        self._observer.connection_lost(reason)
 
-    def _note_back(self, host: int) -> None:
-        if self._away_since is not None:
-            seconds, self._away_since = self._clock.monotonic() - self._away_since, None
-            self._observer.back(host, seconds)
+    def _note_recovery(self, host: int) -> None:
+        if self._lost_since is not None:
+            seconds, self._lost_since = self._clock.monotonic() - self._lost_since, None
+            self._observer.recovered(host, seconds)
 
     async def still_serves(self, connection: ServerConnection) -> bool:
         """Returns whether a connection still works after another was lost; terminates it if not."""
@@ -192,11 +192,11 @@ class Hosts:
             connection.terminate()
             return False
         connection.losses = losses
-        self._note_back(connection.host)
+        self._note_recovery(connection.host)
         return True
 
 
-def split(url: str) -> list[str]:
+def server_urls(url: str) -> list[str]:
     """Returns one URL for each server that `url` names; a URL without a host counts as one server."""
     parts = urlsplit(url)
     user, separator, hosts = parts.netloc.rpartition("@")
@@ -213,7 +213,7 @@ def _server_name(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2] or "the local server"
 
 
-def _in_words(error: Exception, limit: float) -> str:
+def _describe(error: Exception, limit: float) -> str:
     """Returns what happened at one server, for its operator."""
     match error:
         case asyncpg.TargetServerAttributeNotMatched():

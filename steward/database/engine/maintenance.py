@@ -9,10 +9,10 @@ from steward.database.engine.base import Tx
 
 _PAGES_AT_ONCE = 1_000
 _LONGEST_LOG = 64 * 1024 * 1024
-_PATIENCE_MS = 100
+_BUSY_TIMEOUT_MS = 100
 
 
-async def give_back(tx: Tx) -> None:
+async def release_free_pages(tx: Tx) -> None:
     """Returns up to 1,000 free pages to the file system; does nothing on PostgreSQL."""
     if tx.dialect == "postgresql":
         return
@@ -30,7 +30,7 @@ def log_size(file: Path) -> int:
         return 0
 
 
-async def shorten_log(file: Path, *, longest: int = _LONGEST_LOG) -> bool:
+async def truncate_log(file: Path, *, longest: int = _LONGEST_LOG) -> bool:
     """Empties a write-ahead log of more than `longest` bytes, unless it is in use; returns whether it did."""
     if log_size(file) <= longest:
         return False
@@ -39,6 +39,6 @@ async def shorten_log(file: Path, *, longest: int = _LONGEST_LOG) -> bool:
 
 def _truncate(file: Path) -> bool:
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy

@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 
 from steward.database.engine.base import Dialect, ms
-from steward.database.engine.hosts import UNREACHABLE, Hosts, split
+from steward.database.engine.hosts import UNREACHABLE, Hosts, server_urls
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import connect
 from steward.model.refusals import Unavailable
@@ -161,7 +161,7 @@ def sqlite_path(url: str) -> Path:
 
 def names_several_servers(url: str) -> bool:
     """Returns whether `url` names more than one PostgreSQL server."""
-    return not is_sqlite(url) and len(split(url)) > 1
+    return not is_sqlite(url) and len(server_urls(url)) > 1
 
 
 async def migrate(

@@ -18,9 +18,11 @@ class EngineObserver:
     batch_committed: Callable[[int], None] = _ignore  # the number of writes that share a commit
     batch_split: Callable[[str, Exception], None] = _ignore  # the kind of a shared call, and the error
     connected: Callable[[int, float], None] = _ignore  # the host, and the seconds spent on all tried hosts
-    lost: Callable[[str], None] = _ignore  # the reason why a connection was given up or not opened
-    commit_unknown: Callable[[], None] = _ignore  # lost after its commit was sent, before the answer
-    back: Callable[[int, float], None] = _ignore  # the host that serves, and seconds since the first loss
+    connection_lost: Callable[[str], None] = _ignore  # why it was given up or not opened
+    commit_unknown: Callable[[], None] = _ignore  # the connection was lost before the answer to a COMMIT
+    recovered: Callable[[int, float], None] = (
+        _ignore  # the host that serves, and seconds since the first loss
+    )
 
 
 UNOBSERVED = EngineObserver()

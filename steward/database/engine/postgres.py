@@ -25,7 +25,7 @@ from steward.database.engine.base import (
     prepare,
 )
 from steward.database.engine.disk_space import DiskFull
-from steward.database.engine.group_commit import CallGivenUp, Committer
+from steward.database.engine.group_commit import CallAbandoned, Committer
 from steward.database.engine.hosts import UNREACHABLE, Hosts, ServerConnection
 from steward.database.engine.observer import UNOBSERVED, EngineObserver
 from steward.database.engine.pool import ConnectionPool
@@ -40,7 +40,7 @@ DEADLINE = 8.0
 HEARTBEAT_DEADLINE = 5.0
 # For the read that identifies a request's caller, which is part of the request's own 10 s.
 _CALLER_SECONDS = 3.0
-_PASSING = (
+_TRANSIENT_ERRORS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
 )
@@ -51,14 +51,14 @@ class _NotReplicated(Exception):
 
 
 # The server's disk is full or reports errors.
-_DISK = (asyncpg.DiskFullError, asyncpg.PostgresSystemError)
+_DISK_ERRORS = (asyncpg.DiskFullError, asyncpg.PostgresSystemError)
 # Errors that a reachable server reports; the transaction was rolled back.
-_REFUSED = (
-    *_DISK,
+_SERVER_ERRORS = (
+    *_DISK_ERRORS,
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
 )
-_LOST = (*UNREACHABLE, *_REFUSED, asyncpg.ReadOnlySQLTransactionError, _NotReplicated)
+_UNAVAILABLE_ERRORS = (*UNREACHABLE, *_SERVER_ERRORS, asyncpg.ReadOnlySQLTransactionError, _NotReplicated)
 _REASONS: Sequence[tuple[type[BaseException], str]] = (
     (TimeoutError, "deadline"),
     (asyncpg.ReadOnlySQLTransactionError, "read_only"),
@@ -69,22 +69,22 @@ _REASONS: Sequence[tuple[type[BaseException], str]] = (
 # was written, and the connection stays usable. A server that no longer answers is given up at the deadline.
 _SERVER_SHARE = 0.9
 _IDLE_MS = 10_000
-_ANEW = "DISCARD PLANS"
-_ENTER = "SELECT steward_set_tenant($1, $2, $3)"
-_LEAVE = "SELECT set_config('app.orgs', '', false)"
+_DISCARD_PLANS = "DISCARD PLANS"
+_SET_TENANT = "SELECT steward_set_tenant($1, $2, $3)"
+_CLEAR_TENANT = "SELECT set_config('app.orgs', '', false)"
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    if isinstance(error, _DISK):
+    if isinstance(error, _DISK_ERRORS):
         return DiskFull()
     if isinstance(error, asyncpg.InsufficientResourcesError):
         return Unavailable("The database cannot be reached.", retry_after=2)
     if isinstance(error, asyncpg.QueryCanceledError):
-        return CallGivenUp("The database took too long.", retry_after=2)
-    return CallGivenUp("The database cannot be reached.", retry_after=2)
+        return CallAbandoned("The database took too long.", retry_after=2)
+    return CallAbandoned("The database cannot be reached.", retry_after=2)
 
 
-def _server_limit(deadline: float) -> str:
+def _statement_timeout(deadline: float) -> str:
     return f"statement_timeout = {round(deadline * _SERVER_SHARE * 1000)}"
 
 
@@ -134,40 +134,41 @@ class PostgresTx:
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
         """Runs a statement and returns the number of rows it changed."""
-        return await self._touched(*self._bound(sql, args))
+        return await self._count_changed(*self._bound(sql, args))
 
-    async def _touched(self, text: str, values: Sequence[object]) -> int:
-        done = str(await self._connection.execute(text, *values, timeout=self._timeout))
-        last = done.rsplit(" ", 1)[-1]
-        return int(last) if last.isdigit() else 0
+    async def _count_changed(self, text: str, values: Sequence[object]) -> int:
+        status = str(await self._connection.execute(text, *values, timeout=self._timeout))
+        count = status.rsplit(" ", 1)[-1]  # such as `INSERT 0 3`; other commands end in no number
+        return int(count) if count.isdigit() else 0
 
     async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
         """Runs a statement for each of `rows` and returns the number of rows it changed."""
-        return sum([await self._touched(prepare(sql, "postgresql").text, row) for row in rows])
+        return sum([await self._count_changed(prepare(sql, "postgresql").text, row) for row in rows])
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Sets the tenant context to these organizations and reads the database's clock."""
-        wall = ",".join(str(int(org)) for org in orgs)
+        org_list = ",".join(str(int(org)) for org in orgs)
         test_now = ms(self.now) if self._test else None
-        entering = self._connection.fetchval(_ENTER, wall, self._local, test_now, timeout=self._timeout)
-        stored = await entering
-        self.now = from_ms(stored)
+        database_now = await self._connection.fetchval(
+            _SET_TENANT, org_list, self._local, test_now, timeout=self._timeout
+        )
+        self.now = from_ms(database_now)
 
     async def extend_time_limit(self, seconds: float) -> None:
         """Extends the time limit of each later statement of this transaction, here and on the server."""
         if seconds > self._timeout:
-            await self._connection.execute(f"SET LOCAL {_server_limit(seconds)}", timeout=self._timeout)
+            await self._connection.execute(f"SET LOCAL {_statement_timeout(seconds)}", timeout=self._timeout)
             self._timeout = seconds
 
 
-def _as_app(deadline: float) -> Callable[[ServerConnection], Awaitable[None]]:
+def _session_setup(deadline: float) -> Callable[[ServerConnection], Awaitable[None]]:
     """Returns a function that sets a connection's role and its server-side time limits."""
 
     # Functions rule out kinds of plans by a high cost, at which the server would compile short statements.
     async def prepare_connection(connection: ServerConnection) -> None:
         await connection.execute(
             "SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''; SET jit = off;"
-            f" SET {_server_limit(deadline)}; SET idle_in_transaction_session_timeout = {_IDLE_MS}"
+            f" SET {_statement_timeout(deadline)}; SET idle_in_transaction_session_timeout = {_IDLE_MS}"
         )
 
     return prepare_connection
@@ -194,7 +195,7 @@ class PostgresEngine:
         self._clock = clock
         self._test = test
         self._urgent: ServerConnection | None = None
-        self._urgent_turn = asyncio.Lock()
+        self._urgent_lock = asyncio.Lock()
         self._observer = observer
         self._committer = Committer(
             self.write_alone,
@@ -220,11 +221,13 @@ class PostgresEngine:
         fails and the connection counts as lost. The server cancels a statement shortly before.
         """
         hosts = Hosts(url, clock=clock, observer=observer)
-        pool = ConnectionPool(hosts, prepare=_as_app(deadline), size=size, deadline=deadline, clock=clock)
+        pool = ConnectionPool(
+            hosts, prepare=_session_setup(deadline), size=size, deadline=deadline, clock=clock
+        )
         try:
             async with pool.connection() as connection:
                 fsync = await connection.fetchval("SHOW fsync")
-        except _LOST as error:
+        except _UNAVAILABLE_ERRORS as error:
             why = str(error) or f"no answer within {deadline:g} s"
             raise Unavailable(f"The database cannot be reached: {why}.", retry_after=5) from error
         if not test and fsync != "on":
@@ -259,22 +262,23 @@ class PostgresEngine:
         return await self.write_alone(now, act, org=None if isinstance(act, Autocommit) else org)
 
     async def _write_urgent(self, now: datetime, act: Act[T], orgs: Collection[OrgId]) -> T:
-        async with self._urgent_turn:
+        async with self._urgent_lock:
             try:
                 limit = self._heartbeat_deadline
                 if self._urgent is None or self._urgent.is_closed():
                     self._urgent = await self._hosts.connect(timeout=limit, command_timeout=limit)
-                    await _as_app(limit)(self._urgent)
+                    await _session_setup(limit)(self._urgent)
                 tx = PostgresTx(self._urgent, now, local=True, test=self._test, timeout=limit)
                 return await self._commit(self._urgent, tx, act, orgs)
-            except _LOST as error:
+            except _UNAVAILABLE_ERRORS as error:
                 if self._urgent is not None:
                     self._urgent.terminate()
-                raise self._refusal(error) from error
+                raise self._unavailable_error(error) from error
 
-    def _refusal(self, error: BaseException) -> Unavailable:
-        if isinstance(error, _DISK):
-            self._observer.lost("disk")  # although the connection goes on
+    def _unavailable_error(self, error: BaseException) -> Unavailable:
+        """Returns what callers get for a database error; reports a full disk to the observer."""
+        if isinstance(error, _DISK_ERRORS):
+            self._observer.connection_lost("disk")  # although the connection goes on
         return _unavailable(error)
 
     async def _commit(
@@ -312,9 +316,9 @@ class PostgresEngine:
             yield
             if connection.is_unconfirmed:
                 raise _NotReplicated
-        except _REFUSED:
+        except _SERVER_ERRORS:
             raise
-        except _LOST as error:
+        except _UNAVAILABLE_ERRORS as error:
             if connection.lose():
                 if connection.is_committing and not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
                     self._observer.commit_unknown()
@@ -335,14 +339,14 @@ class PostgresEngine:
                     tx = PostgresTx(connection, now, local=True, test=self._test, timeout=self._deadline)
                     if connection.plans_are_old():
                         with self._closed_when_lost(connection):
-                            await connection.execute(_ANEW)
+                            await connection.execute(_DISCARD_PLANS)
                     if org is None:
                         return await self._commit_statement(connection, tx, act)
                     return await self._commit(connection, tx, act, orgs_of(org))
-            except _PASSING:
+            except _TRANSIENT_ERRORS:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
-            except _LOST as error:
-                raise self._refusal(error) from error
+            except _UNAVAILABLE_ERRORS as error:
+                raise self._unavailable_error(error) from error
         raise Unavailable(retry_after=1)
 
     async def read(
@@ -365,8 +369,8 @@ class PostgresEngine:
                 with self._closed_when_lost(connection):
                     tx = PostgresTx(connection, now, local=not small, test=self._test, timeout=limit)
                     return await self._read_on(connection, tx, act, org, small=small, sets_tenant=sets_tenant)
-        except _LOST as error:
-            raise self._refusal(error) from error
+        except _UNAVAILABLE_ERRORS as error:
+            raise self._unavailable_error(error) from error
 
     async def _read_on(
         self,
@@ -401,7 +405,7 @@ class PostgresEngine:
         context. Clearing it after each read would cost every read another round trip.
         """
         if connection.has_context:
-            await connection.execute(_LEAVE)
+            await connection.execute(_CLEAR_TENANT)
             connection.has_context = False
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ from steward.clock import Clock
 from steward.database.engine.base import Act, Batchable, Busy, Dialect
 from steward.database.engine.disk_space import DiskFull
 from steward.database.engine.private_files import make_file, open_to_write
-from steward.database.engine.sqlite_log import LONGEST_PAGES, LogCopier
+from steward.database.engine.sqlite_log import LONGEST_PAGES, LogCheckpointer
 from steward.database.engine.sqlite_transaction import STATEMENTS, SqliteTx, drive
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 _BATCH_JOBS = 500
 _BATCH_SECONDS = 0.020
-_ALIKE_JOBS = 200
+_SAME_KIND_JOBS = 200
 _QUEUE_JOBS = 10_000
 QUEUE_BYTES = 64 * 1024 * 1024
 _READERS = 4
@@ -67,7 +67,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _plain(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _without_row_factory(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.row_factory = None  # rows become dictionaries in SqliteTx
     return connection
 
@@ -76,7 +76,7 @@ def _plain(connection: sqlite3.Connection) -> sqlite3.Connection:
 class _Job:
     now: datetime
     act: Act[Any]
-    answer: "asyncio.Future[Any]"
+    future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
     weight: int = 0
     result: Any = None
@@ -88,14 +88,14 @@ class _Writer:
 
     def __init__(self, path: Path, on_commit: Callable[[int], None]) -> None:
         self._on_commit = on_commit
-        self._connection = _plain(connect(path))
+        self._connection = _without_row_factory(connect(path))
         # Keeps the statement journal of a large INSERT in memory. A migration has its own connection and
         # sorts on disk.
         self._connection.execute("PRAGMA temp_store = MEMORY")
-        self._copier = LogCopier(connect(path))
+        self._checkpointer = LogCheckpointer(connect(path))
         self._jobs: deque[_Job] = deque()
         self._put_bytes = 0  # one counter per thread; the difference is the number of waiting jobs
-        self._taken_bytes = 0
+        self._removed_bytes = 0
         self._wake = threading.Condition()
         self._closed = False
         self._waking: asyncio.AbstractEventLoop | None = None
@@ -120,7 +120,7 @@ class _Writer:
             job.loop.call_soon(self._notify)
 
     def _is_full(self, job: _Job) -> bool:
-        waiting = self._put_bytes - self._taken_bytes
+        waiting = self._put_bytes - self._removed_bytes
         return len(self._jobs) >= _QUEUE_JOBS or (waiting > 0 and waiting + job.weight > QUEUE_BYTES)
 
     def _notify(self) -> None:
@@ -134,14 +134,14 @@ class _Writer:
             self._closed = True
             self._wake.notify()
         self._thread.join()
-        self._copier.close()
+        self._checkpointer.close()
         self._connection.close()
 
     def _next(self) -> _Job | None:
         if not self._jobs:
             return None
         job = self._jobs.popleft()  # only this thread removes jobs
-        self._taken_bytes += job.weight
+        self._removed_bytes += job.weight
         return job
 
     def _loop(self) -> None:
@@ -159,10 +159,10 @@ class _Writer:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
                 for job in done:
-                    job.error = _passing(error)
-            _answer(done)
+                    job.error = _as_busy(error)
+            _deliver_results(done)
             self._on_commit(len(done))
-            self._copier.written(self._connection.total_changes)
+            self._checkpointer.rows_written(self._connection.total_changes)
 
     def _batch(self, done: list[_Job]) -> None:
         """Runs waiting jobs in one transaction and appends them to `done`.
@@ -176,10 +176,10 @@ class _Writer:
         done.append(first)
         self._connection.execute("BEGIN IMMEDIATE")
         end = time.monotonic() + _BATCH_SECONDS
-        is_clean = self._turn(first, done)
+        is_clean = self._run_with_same_kind(first, done)
         while is_clean and len(done) < _BATCH_JOBS and time.monotonic() < end and (job := self._next()):
             done.append(job)
-            is_clean = self._turn(job, done)
+            is_clean = self._run_with_same_kind(job, done)
         if not is_clean:
             self._connection.execute("ROLLBACK")
             self._connection.execute("BEGIN IMMEDIATE")
@@ -187,24 +187,24 @@ class _Writer:
                 self._run_apart(job)
         self._connection.execute("COMMIT")
 
-    def _turn(self, job: _Job, done: list[_Job]) -> bool:
+    def _run_with_same_kind(self, job: _Job, done: list[_Job]) -> bool:
         """Runs a job together with directly following jobs of its kind; returns what `_run` returns."""
         kind = job.act
         if not isinstance(kind, Batchable) or not kind.on_sqlite:
             return self._run(job)
-        alike = [job]
-        while len(alike) < _ALIKE_JOBS and (other := self._next()):
+        same_kind = [job]
+        while len(same_kind) < _SAME_KIND_JOBS and (other := self._next()):
             if not isinstance(other.act, Batchable) or other.act.run_batch is not kind.run_batch:
                 self._jobs.appendleft(other)
-                self._taken_bytes -= other.weight
+                self._removed_bytes -= other.weight
                 break
-            alike.append(other)
+            same_kind.append(other)
             done.append(other)
-        if len(alike) > 1:
-            together = self._run_together(kind, alike)
-            if together is not None:
-                return together
-        return all([self._run(waiting) for waiting in alike])
+        if len(same_kind) > 1:
+            succeeded = self._run_together(kind, same_kind)
+            if succeeded is not None:
+                return succeeded
+        return all([self._run(waiting) for waiting in same_kind])
 
     def _run_together(self, kind: Batchable[Any, Any], jobs: list[_Job]) -> bool | None:
         """Runs jobs of one kind in one call; returns whether it succeeded, or None if it failed unwritten.
@@ -214,13 +214,13 @@ class _Writer:
         before = self._connection.total_changes
         items = [job.act.item for job in jobs if isinstance(job.act, Batchable)]
         try:
-            answers = drive(lambda tx: kind.run_batch(tx, items), SqliteTx(self._connection, jobs[0].now))
+            results = drive(lambda tx: kind.run_batch(tx, items), SqliteTx(self._connection, jobs[0].now))
         except Exception:
             if not self._connection.in_transaction:
                 raise  # SQLite has rolled back the whole batch
             return None if self._connection.total_changes == before else False
-        for job, answer in zip(jobs, answers, strict=True):
-            job.result = answer
+        for job, result in zip(jobs, results, strict=True):
+            job.result = result
         return True
 
     def _run(self, job: _Job) -> bool:
@@ -249,29 +249,29 @@ class _Writer:
         self._connection.execute("RELEASE job")
 
 
-def _passing(error: BaseException) -> BaseException:
+def _as_busy(error: BaseException) -> BaseException:
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
         return Busy(str(error))
     return error
 
 
-def _answer(jobs: list[_Job]) -> None:
+def _deliver_results(jobs: list[_Job]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
-    for loop, loop_answers in by_loop.items():
+    for loop, jobs_of_loop in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop has closed; no caller waits
-            loop.call_soon_threadsafe(_settle, loop_answers)
+            loop.call_soon_threadsafe(_resolve, jobs_of_loop)
 
 
-def _settle(jobs: list[_Job]) -> None:
+def _resolve(jobs: list[_Job]) -> None:
     for job in jobs:
-        if job.answer.done():
+        if job.future.done():
             continue
         if job.error is not None:
-            job.answer.set_exception(job.error)
+            job.future.set_exception(job.error)
         else:
-            job.answer.set_result(job.result)
+            job.future.set_result(job.result)
 
 
 class SqliteEngine:
@@ -292,10 +292,10 @@ class SqliteEngine:
         self._clock = clock
         self._lock: IO[str] | None = take_lock(path) if serve else None
         self._writer = _Writer(path, on_commit)
-        self._near = _plain(connect(path, read_only=True))
+        self._loop_reader = _without_row_factory(connect(path, read_only=True))
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="steward-reader")
         self._local = threading.local()
-        self._far: list[sqlite3.Connection] = []
+        self._thread_readers: list[sqlite3.Connection] = []
         self._path = path
 
     @property
@@ -315,7 +315,7 @@ class SqliteEngine:
             job = _Job(now, act, loop.create_future(), loop, getattr(act, "weight", 0))
             self._writer.put(job, urgent=urgent)
             try:
-                return cast("T", await job.answer)
+                return cast("T", await job.future)
             except Busy:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except sqlite3.OperationalError as error:
@@ -335,15 +335,15 @@ class SqliteEngine:
     ) -> T:
         """Runs `act` on the event loop when `small`, else on a reader thread and one snapshot."""
         if small:
-            return drive(act, SqliteTx(self._near, now))
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_far, now, act)
+            return drive(act, SqliteTx(self._loop_reader, now))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_on_thread, now, act)
 
-    def _read_far(self, now: datetime, act: Act[T]) -> T:
+    def _read_on_thread(self, now: datetime, act: Act[T]) -> T:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = _plain(connect(self._path, read_only=True))
+            connection = _without_row_factory(connect(self._path, read_only=True))
             self._local.connection = connection
-            self._far.append(connection)
+            self._thread_readers.append(connection)
         connection.execute("BEGIN")
         try:
             return drive(act, SqliteTx(connection, now))
@@ -354,7 +354,7 @@ class SqliteEngine:
         """Commits queued jobs, then closes every connection and releases the lock."""
         self._writer.close()
         self._pool.shutdown(wait=True)
-        for connection in [self._near, *self._far]:
+        for connection in [self._loop_reader, *self._thread_readers]:
             connection.close()
         if self._lock is not None:
             self._lock.close()

@@ -11,22 +11,22 @@ ROWS = 4_000
 LONGEST_PAGES = 12_000
 
 
-class LogCopier:
+class LogCheckpointer:
     """The checkpointing thread. The log is durable without it; if it fails, the writer checkpoints."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Starts the thread, which owns `connection` until `close` closes it."""
         self._connection = connection
         self._wake = threading.Semaphore(0)
-        self._copied = 0
+        self._rows_at_checkpoint = 0
         self._closed = False
         self._thread = threading.Thread(target=self._loop, name="steward-log", daemon=True)
         self._thread.start()
 
-    def written(self, rows: int) -> None:
+    def rows_written(self, rows: int) -> None:
         """Wakes the thread when enough rows were written; `rows` is the writer's total so far."""
-        if rows - self._copied >= ROWS:
-            self._copied = rows
+        if rows - self._rows_at_checkpoint >= ROWS:
+            self._rows_at_checkpoint = rows
             self._wake.release()
 
     def close(self) -> None:
@@ -37,21 +37,21 @@ class LogCopier:
         self._connection.close()
 
     def _loop(self) -> None:
-        turns = 1
+        wakeups_needed = 1
         while not self._closed:
-            for _ in range(turns):
+            for _ in range(wakeups_needed):
                 self._wake.acquire()
             if self._closed:
                 return
-            pages = self._copy()
+            pages = self._checkpoint()
             while self._wake.acquire(blocking=False):
                 pass  # one checkpoint covers all of them
             # Two connections cannot checkpoint at once. Past LONGEST_PAGES this thread skips a turn, so that
             # the writer does it and delays its own writes: a thread slower than the writer would never catch
             # up, and the log would keep growing.
-            turns = 2 if pages >= LONGEST_PAGES else 1
+            wakeups_needed = 2 if pages >= LONGEST_PAGES else 1
 
-    def _copy(self) -> int:
+    def _checkpoint(self) -> int:
         """Checkpoints the log and returns its length in pages; LONGEST_PAGES when it failed."""
         # The disk is full or failing; the writer meets the same error and reports it.
         with contextlib.suppress(sqlite3.Error):

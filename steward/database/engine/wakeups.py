@@ -13,7 +13,7 @@ from steward.database.engine.hosts import UNREACHABLE, Hosts
 _CHANNEL = "steward_wake"
 KINDS = frozenset({"ready", "due", "event", "settle", "listen", "catch_up"})
 # Hints of one kind within this time merge into one.
-_APART_SECONDS = 0.1
+_MERGE_SECONDS = 0.1
 _LONGEST_RETRY_SECONDS = 30.0
 # A query detects a server that has frozen, or vanished without closing the connection.
 _CHECK_EVERY_SECONDS = 10.0
@@ -36,66 +36,68 @@ class Wakeups:
         self._on_hint = on_hint
         self._clock = clock
         self._check_every = check_every  # seconds
-        self._wanted: set[str] = set()
-        self._telling: asyncio.Task[None] | None = None
-        self._listening: asyncio.Task[None] | None = None
-        self._voice: Any = None
+        self._pending_kinds: set[str] = set()
+        self._notify_task: asyncio.Task[None] | None = None
+        self._listen_task: asyncio.Task[None] | None = None
+        self._notify_connection: Any = None
 
-    def tell(self, kind: str) -> None:
+    def notify(self, kind: str) -> None:
         """Notifies every listening process of possible work of this kind; call it after the commit."""
-        self._wanted.add(kind)
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell())
+        self._pending_kinds.add(kind)
+        if self._notify_task is None or self._notify_task.done():
+            self._notify_task = asyncio.create_task(self._notify_pending())
 
     def listen(self) -> None:
         """Starts to receive the hints of other processes, until `close`."""
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen())
+        if self._listen_task is None:
+            self._listen_task = asyncio.create_task(self._listen())
 
     async def close(self) -> None:
         """Stops sending and receiving hints and closes both connections."""
-        for task in (self._telling, self._listening):
+        for task in (self._notify_task, self._listen_task):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        if self._voice is not None:
-            self._voice.terminate()
+        if self._notify_connection is not None:
+            self._notify_connection.terminate()
 
-    async def _tell(self) -> None:
-        while self._wanted:
-            kinds, self._wanted = sorted(self._wanted), set()
+    async def _notify_pending(self) -> None:
+        """Sends the pending hints, and those that are added meanwhile, at most ten times a second."""
+        while self._pending_kinds:
+            kinds, self._pending_kinds = sorted(self._pending_kinds), set()
             try:
-                if self._voice is None or self._voice.is_closed():
-                    self._voice = await self._connected()
+                if self._notify_connection is None or self._notify_connection.is_closed():
+                    self._notify_connection = await self._connected()
                 for kind in kinds:
-                    telling = self._voice.execute("SELECT pg_notify($1, $2)", _CHANNEL, kind)
-                    await _to_its_end(asyncio.create_task(telling))
+                    sending = self._notify_connection.execute("SELECT pg_notify($1, $2)", _CHANNEL, kind)
+                    await _shielded(asyncio.create_task(sending))
             except _BROKEN:
-                self._wanted.clear()  # polling finds the work; the next hint reconnects
-                if self._voice is not None:
-                    self._voice.terminate()
-                    self._voice = None
-            await self._clock.sleep(_APART_SECONDS)
+                self._pending_kinds.clear()  # polling finds the work; the next hint reconnects
+                if self._notify_connection is not None:
+                    self._notify_connection.terminate()
+                    self._notify_connection = None
+            await self._clock.sleep(_MERGE_SECONDS)
 
     async def _listen(self) -> None:
+        """Receives hints; after a lost connection, connects again with a growing delay."""
         wait = 1.0
         while True:
             with contextlib.suppress(*_BROKEN):
-                ear = await self._connected()
+                connection = await self._connected()
                 ended = asyncio.Event()
-                ear.add_termination_listener(lambda _, ended=ended: ended.set())
+                connection.add_termination_listener(lambda _, ended=ended: ended.set())
                 try:
-                    await ear.add_listener(_CHANNEL, self._hear)
+                    await connection.add_listener(_CHANNEL, self._on_notification)
                     wait = 1.0
                     for kind in KINDS:  # covers hints that were missed while disconnected
                         self._on_hint(kind)
-                    await self._watch(ear, ended)
+                    await self._watch(connection, ended)
                 finally:
-                    ear.terminate()
+                    connection.terminate()
             await self._clock.sleep(wait)
             wait = min(wait * 2, _LONGEST_RETRY_SECONDS)
 
-    async def _watch(self, ear: Any, ended: asyncio.Event) -> None:
+    async def _watch(self, connection: Any, ended: asyncio.Event) -> None:
         """Returns when the connection has ended, or when its server, one of several, has become a standby.
 
         Raises TimeoutError when the server does not answer.
@@ -104,31 +106,34 @@ class Wakeups:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), self._check_every)
                 return
-            asking = ear.fetchval(
+            check = connection.fetchval(
                 "SELECT pg_is_in_recovery()", timeout=min(_CHECK_SECONDS, self._check_every)
             )
-            if await _to_its_end(asyncio.create_task(asking)) and self._hosts.are_many:
+            if await _shielded(asyncio.create_task(check)) and self._hosts.are_many:
                 return
 
     async def _connected(self) -> Any:
+        """Returns a new connection; closes it if the caller was cancelled meanwhile."""
         opening = asyncio.create_task(self._hosts.connect(timeout=10, command_timeout=10))
         try:
-            return await _to_its_end(opening)
+            return await _shielded(opening)
         except asyncio.CancelledError:
             with contextlib.suppress(*_BROKEN):
                 opening.result().terminate()
             raise
 
-    def _hear(self, _connection: Any, teller: int, _channel: str, kind: str) -> None:
-        is_own = self._voice is not None and teller == self._voice.get_server_pid()
+    def _on_notification(self, _connection: Any, sender_pid: int, _channel: str, kind: str) -> None:
+        is_own = (
+            self._notify_connection is not None and sender_pid == self._notify_connection.get_server_pid()
+        )
         if kind in KINDS and not is_own:  # this process needs no hint of its own work
             self._on_hint(kind)
 
 
-async def _to_its_end(call: asyncio.Task[Any]) -> Any:
-    """Returns the result of the call and completes it even when cancelled.
+async def _shielded(call: asyncio.Task[Any]) -> Any:
+    """Returns the result of the call; when cancelled, waits for the call to complete first.
 
-    A call that is cut off would leave asyncpg with an open connection.
+    asyncpg leaves a connection open whose call is cancelled.
     """
     try:
         return await asyncio.shield(call)

@@ -118,7 +118,7 @@ class StoredRunFiles:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             if folder.space is not None:
-                folder.space.ran_out()
+                folder.space.mark_full()
             raise DiskFull from error
 
     async def _reserve(self, tx: Tx, sha256: str, size: int) -> tuple[int, bytes] | None:

@@ -65,7 +65,7 @@ async def watch_space(ctx: TaskContext, space: DiskSpace) -> bool:
     ctx.metrics.set("steward_disk_free_ratio", space.free_share)
     if not space.is_full:
         space.make_reserve()
-    elif await space.try_again(ctx.engine, ctx.clock.now()):
+    elif await space.recheck(ctx.engine, ctx.clock.now()):
         ctx.log.warning("disk_recovered", free=round(space.free_share, 3))
         ctx.wake("ready")
         ctx.wake("due")

@@ -283,9 +283,9 @@ FULL: Mapping[str, int] = {
 async def shrink(engine: Engine, now: datetime, keeping: RetentionRules) -> None:
     """Returns free pages to the file system and truncates a long write-ahead log (SQLite)."""
     if engine.dialect == "sqlite":
-        await engine.write(now, maintenance.give_back)
+        await engine.write(now, maintenance.release_free_pages)
         if keeping.file is not None:
-            await maintenance.shorten_log(keeping.file)
+            await maintenance.truncate_log(keeping.file)
 
 
 async def rotate_partitions(engine: Engine, now: datetime) -> tuple[int, int]:
