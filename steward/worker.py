@@ -223,8 +223,8 @@ async def release_orphaned_runs(worker: Worker) -> bool:
     lost = [run for run in orphaned if run.id not in worker.given_up]
 
     async def free(tx: Tx) -> int:
-        freed = await recover.free(tx, worker.id, held=given_up, lost=False, pause=_DISK_PAUSE)
-        return freed + await recover.free(tx, worker.id, held=lost, lost=True)
+        freed = await recover.release(tx, worker.id, held_runs=given_up, lost=False, pause=_DISK_PAUSE)
+        return freed + await recover.release(tx, worker.id, held_runs=lost, lost=True)
 
     freed = await ctx.engine.write(ctx.clock.now(), free)
     worker.given_up.difference_update(run.id for run in given_up)
@@ -345,7 +345,7 @@ async def _finish_in_hand(worker: Worker) -> None:
     """Lets running steps reach their checkpoint and open writes their outcome."""
     ctx = worker.ctx
     ctx.lease_confirmation.stop()
-    await ctx.engine.write(ctx.clock.now(), partial(workers.stopping, worker=worker.id))
+    await ctx.engine.write(ctx.clock.now(), partial(workers.mark_stopping, worker=worker.id))
     if worker.running:
         longest = ctx.rules.write_timeout.total_seconds() + 10
         await asyncio.wait(list(worker.running.values()), timeout=longest)
@@ -356,7 +356,7 @@ async def _release_runs(worker: Worker) -> None:
     ctx = worker.ctx
 
     async def leave(tx: Tx) -> None:
-        await recover.free_runs(tx, worker.id, lost=False)
+        await recover.release_all(tx, worker.id, lost=False)
         await workers.remove(tx, worker.id)
 
     await ctx.engine.write(ctx.clock.now(), leave)

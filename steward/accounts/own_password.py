@@ -70,7 +70,7 @@ async def change(tx: Tx, session: Session, renewed: PasswordRenewal) -> OpenedSe
     if account is None or account.password_hash != renewed.before:
         raise Unavailable(retry_after=1)
     await people.set_password_hash(tx, person, renewed.after)
-    await sessions.end_of_person(tx, person, but=session.session_hash)
+    await sessions.end_of_person(tx, person, kept_session=session.session_hash)
     memberships_of_person = await memberships(tx, person)
     for membership in memberships_of_person:
         entry = audit.AuditEntry(

@@ -61,7 +61,7 @@ async def keep_key(
 
     Returns the automation of another request with the key that was faster. Raises KeyReused as `replayed`.
     """
-    if command.idempotency_key is None or await idempotency.keep(
+    if command.idempotency_key is None or await idempotency.store(
         tx,
         actor.org,
         _KEY_KIND,

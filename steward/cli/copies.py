@@ -97,7 +97,7 @@ async def _prepare_restored(args: CliArgs) -> Facts:
         raise CommandFailed("not_postgresql", "This command is for PostgreSQL. Use: steward restore.")
     async with open_context(args) as context:
         engine = context.engine
-        if hosts := await restored.living_workers(engine, args.now()):
+        if hosts := await restored.live_workers(engine, args.now()):
             raise CommandFailed(
                 "still_running",
                 f"Workers hold their lease on {', '.join(hosts)}. Stop every process of Steward and try"

@@ -219,7 +219,7 @@ def open_log(settings: Settings, process: Process) -> Log:
 
 async def _refuse_restored(service: app.WiredProcess) -> None:
     """Closes the service and raises CannotServe if its restored database has not been prepared."""
-    why = await restored.why_not_served(service.engine, service.clock.now())
+    why = await restored.serving_obstacle(service.engine, service.clock.now())
     if why is not None:
         await service.close()
         raise CannotServe(why)

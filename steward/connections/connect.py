@@ -135,7 +135,7 @@ async def reconnect(
         now=tx.now,
     )
     await subscriptions.schedule_check_if_listening(tx, actor.org, integration)
-    await _save(tx, after, was=before.version)
+    await _save(tx, after, expected_version=before.version)
     replaced_secrets = await _replaced_secrets(tx, vault, before)
     await vaults.keep(
         tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
@@ -198,7 +198,7 @@ async def record_check(
     after = _with_health(changed, health, settings=None, now=tx.now)
     if after.state is not before.state:
         await subscriptions.schedule_check_if_listening(tx, org, integration)
-    await _save(tx, after, was=before.version)
+    await _save(tx, after, expected_version=before.version)
     if after.state is ConnectionState.NEEDS_RECONNECTING and after.state is not before.state:
         await facts.connection_lost(tx, after)
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
@@ -209,7 +209,7 @@ async def rename(tx: Tx, actor: Actor, integration: IntegrationId, name: str) ->
     """Renames a connection; automations that run on it follow. Raises NotFound, StaleVersion."""
     before = await _get(tx, actor.org, integration)
     after = replace(before, name=name, version=before.version + 1)
-    await _save(tx, after, was=before.version)
+    await _save(tx, after, expected_version=before.version)
     await automations.relabel(tx, actor.org, integration, name)
     return after
 
@@ -224,7 +224,7 @@ async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connec
         raise WrongState("This connection is disconnected already.")
     after = replace(before, state=ConnectionState.DISCONNECTED, version=before.version + 1)
     await subscriptions.schedule_check_if_listening(tx, actor.org, integration)
-    await _save(tx, after, was=before.version)
+    await _save(tx, after, expected_version=before.version)
     await connections.erase_secrets(tx, actor.org, integration)
     await endpoints.close(tx, actor.org, integration)
     await _note(tx, actor, "disconnected", after)
@@ -243,8 +243,8 @@ async def _get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection:
     return connection
 
 
-async def _save(tx: Tx, after: Connection, *, was: int) -> None:
-    if not await connections.save(tx, after.org, after, was=was):
+async def _save(tx: Tx, after: Connection, *, expected_version: int) -> None:
+    if not await connections.save(tx, after.org, after, expected_version=expected_version):
         raise StaleVersion("The connection was changed in the meantime. Reload the page.")
 
 

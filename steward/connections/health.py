@@ -98,7 +98,7 @@ async def _clear_marks(tx: Tx, connection: Connection) -> None:
     if _MARKS & connection.facts.keys():
         facts = {name: value for name, value in connection.facts.items() if name not in _MARKS}
         after = replace(connection, facts=facts, version=connection.version + 1)
-        await connections.save(tx, connection.org, after, was=connection.version)
+        await connections.save(tx, connection.org, after, expected_version=connection.version)
 
 
 def _worded(was: Connection, health: Health, now: datetime) -> Health:
@@ -126,7 +126,7 @@ async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
     last_error = error.message[:300] if by_other else was.last_error
     noted = {**facts, mark: since.isoformat()}
     after = replace(was, facts=noted, last_error=last_error, version=was.version + 1)
-    if not await connections.save(tx, was.org, after, was=was.version):
+    if not await connections.save(tx, was.org, after, expected_version=was.version):
         raise StaleVersion
     again = min(tx.now + _SILENT_AGAIN, since + patience)
     await connections.check_next(tx, was.org, was.integration_id, again)

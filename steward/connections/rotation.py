@@ -63,7 +63,7 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
     number = max(key.key_no for key in before) + 1
     wrapped = wrap(new_data_key(), masters, org_id=org, key_no=number)
     await connections.put_data_key(tx, org, DataKey(number, wrapped, masters[0].id))
-    await connections.retire_data_keys(tx, org, but=number)
+    await connections.retire_data_keys(tx, org, current=number)
     await audit.record(tx, org, audit.AuditEntry("operator", _DONE, detail={"data_key": number}))
     return number
 

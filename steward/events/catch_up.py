@@ -167,7 +167,7 @@ async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> No
     async def done(tx: Tx) -> None:
         next_at = tx.now + ctx.rules.catch_up
         await subscriptions.lock(tx, reading.org, reading.integration)
-        await catch_ups.filled(tx, reading.org, reading.integration, kind, next_at=next_at)
+        await catch_ups.mark_filled(tx, reading.org, reading.integration, kind, next_at=next_at)
         await delivery_state.update_deliveries(tx, reading.org, reading.integration, reading.connector)
 
     await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
@@ -190,7 +190,7 @@ async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
     async def done(tx: Tx) -> None:
         if entered:  # may mean that a subscription was removed at the store
             await subscriptions.schedule_check_if_listening(tx, reading.org, reading.integration)
-        await catch_ups.read_on(
+        await catch_ups.mark_read(
             tx,
             reading.org,
             reading.integration,

@@ -184,7 +184,7 @@ async def _postpone_written(
     if not automation_ids:
         return list(batch.read)
     org, integration = batch.store.org, batch.store.integration_id
-    writing = await own_changes.under_way(tx, org, integration, automation_ids)
+    writing = await own_changes.in_progress(tx, org, integration, automation_ids)
     being_written = {(object_type, object_id) for _, object_type, object_id in writing}
     ready: list[ReadEvent] = []
     for item in batch.read:

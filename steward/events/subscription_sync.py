@@ -295,7 +295,7 @@ async def _store_results(
         return False
     await _read_again(tx, pending_check, every=every)
     if any(row.repaired for row in rows):
-        await catch_ups.read_now(tx, org, integration)
+        await catch_ups.make_due(tx, org, integration)
     await delivery_state.update_deliveries(tx, org, integration, pending_check.connector)
     next_at = _next_check(
         pending_check, tx.now, failed=any(row.outcome is SubscriptionOutcome.FAILED for row in rows)

@@ -48,7 +48,7 @@ async def send_reset_link(tx: Tx, vault: Vault, link: ResetLink | None, *, web_o
     """
     if link is None:
         await connections.data_key(tx, OrgId(0))
-        await messages.touch_none(tx, OrgId(0))
+        await messages.run_no_op(tx, OrgId(0))
         return
     mail = AccountMail(
         to=link.person.email,

@@ -9,7 +9,7 @@ from steward.database.engine.base import Autocommit, Tx
 from steward.database.notifications import closing, messages, receivers
 from steward.database.notifications.closing import ClosedMessage, Subject
 from steward.database.notifications.messages import StoredMessage
-from steward.database.notifications.receivers import PersonToTell
+from steward.database.notifications.receivers import NotifiableMember
 from steward.model.account import Organization
 from steward.model.ids import MessageId, NoticeId, OrgId, PersonId, RouteId
 from steward.model.instants import wire_time
@@ -68,7 +68,7 @@ async def close(tx: Tx, *, org: OrgId, keys: Sequence[MessageId]) -> list[Messag
 class _Reached:
     """The people and routes that messages may still be sent to."""
 
-    def __init__(self, members: Mapping[PersonId, PersonToTell], routes: Collection[RouteId]) -> None:
+    def __init__(self, members: Mapping[PersonId, NotifiableMember], routes: Collection[RouteId]) -> None:
         self._members = members
         self._routes = routes
 
@@ -79,7 +79,7 @@ class _Reached:
         member = self.member(message)
         return member is not None and member.takes_mail
 
-    def member(self, message: StoredMessage) -> PersonToTell | None:
+    def member(self, message: StoredMessage) -> NotifiableMember | None:
         """Returns the person that the message is for, or None for a route."""
         person = message.receiver.person
         return None if person is None else self._members.get(person)
@@ -118,11 +118,11 @@ async def _holding(
     by_id = {message.id: message for message in due if reached.includes(message)}
     subjects = await closing.subjects(tx, org, list(by_id))
     topics = {subject.topic for of_message in subjects.values() for subject in of_message}
-    removed = await closing.leave_out_void(tx, org, list(by_id), topics)
+    removed = await closing.remove_outdated(tx, org, list(by_id), topics)
     for message, of_message in subjects.items():
         for subject in of_message:
             if not reached.wants(by_id[message], subject):
-                removed += await closing.leave_out(tx, org, message, subject)
+                removed += await closing.remove_subject(tx, org, message, subject)
     return await closing.subjects(tx, org, list(by_id)) if removed else subjects
 
 

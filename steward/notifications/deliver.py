@@ -10,7 +10,7 @@ from functools import partial
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.notifications import messages, notices, receivers
 from steward.database.notifications.messages import StoredMessage
-from steward.database.notifications.receivers import PersonToTell
+from steward.database.notifications.receivers import NotifiableMember
 from steward.failpoint import failpoint
 from steward.model.ids import MessageId, NoticeId, OrgId, PersonId
 from steward.model.notice import (
@@ -203,7 +203,7 @@ async def _reachable(
     return reachable, {person: member.email for person, member in members.items()}
 
 
-def _is_wanted(member: PersonToTell, message: StoredMessage) -> bool:
+def _is_wanted(member: NotifiableMember, message: StoredMessage) -> bool:
     """Returns False if the person has switched off mail about all topics of the message.
 
     This may have happened after the message was closed, while it waited for a retry.

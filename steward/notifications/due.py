@@ -27,15 +27,15 @@ _DAY = timedelta(days=1)
 class ApprovalSpan:
     """An approval in a message: when its notice was created, and the span for the decision."""
 
-    told_at: datetime
-    asked_at: datetime
+    noticed_at: datetime
+    requested_at: datetime
     expires_at: datetime
 
     @property
     def latest(self) -> datetime:
         """The latest instant to which a window may delay the message."""
-        share = (self.expires_at - self.asked_at) * _APPROVAL_SHARE
-        return self.told_at + max(share, _APPROVAL_SOONEST)
+        share = (self.expires_at - self.requested_at) * _APPROVAL_SHARE
+        return self.noticed_at + max(share, _APPROVAL_SOONEST)
 
 
 @dataclass(frozen=True, slots=True)

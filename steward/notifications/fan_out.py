@@ -11,7 +11,7 @@ from steward.database.notifications import collecting, inbox, messages, notices
 from steward.database.notifications.collecting import CollectedNotices
 from steward.database.notifications.inbox import InboxGroup
 from steward.database.notifications.messages import Receiver
-from steward.database.notifications.receivers import PersonToTell, RouteToTell
+from steward.database.notifications.receivers import NotifiableMember, NotifiableRoute
 from steward.failpoint import failpoint
 from steward.model.ids import NoticeId, OrgId, PersonId
 from steward.model.notice import (
@@ -36,7 +36,7 @@ _GROUPS_A_TOPIC = 50
 # How many events a minute go to a webhook individually.
 _SINGLE_EVENTS = 60
 _MINUTE = timedelta(minutes=1)
-_NoticesOfPerson = tuple[PersonToTell, list[StoredNotice]]
+_NoticesOfPerson = tuple[NotifiableMember, list[StoredNotice]]
 _KIND = {MailChoice.NOW: MessageKind.NOTICES, MailChoice.DIGEST: MessageKind.DIGEST}
 
 
@@ -145,7 +145,7 @@ async def _fill_inboxes(
     return mails
 
 
-def _is_muted(person: PersonToTell, stored: StoredNotice) -> bool:
+def _is_muted(person: NotifiableMember, stored: StoredNotice) -> bool:
     return stored.notice.automation in person.preferences.muted
 
 
@@ -236,7 +236,7 @@ def _approvals_of(stored_notices: Iterable[StoredNotice]) -> list[ApprovalSpan]:
 
 
 async def _send_to_route(
-    tx: Tx, org: OrgId, route: RouteToTell, fitting: Sequence[StoredNotice], *, ctx: NotificationContext
+    tx: Tx, org: OrgId, route: NotifiableRoute, fitting: Sequence[StoredNotice], *, ctx: NotificationContext
 ) -> None:
     """Adds notices to the route's open message; a webhook gets the first few of a minute individually."""
     receiver = Receiver(route.channel, MessageKind.NOTICES, route=route.route)

@@ -6,7 +6,7 @@ from typing import Final
 
 from steward.database.engine.base import Tx
 from steward.database.notifications import receivers
-from steward.database.notifications.receivers import PersonToTell, RouteToTell
+from steward.database.notifications.receivers import NotifiableMember, NotifiableRoute
 from steward.model.account import Role
 from steward.model.ids import AutomationId, OrgId, PersonId, RunId
 from steward.model.notice import GROUPS, AutomationChoice, NoticeGroup, StoredNotice, Topic
@@ -35,8 +35,8 @@ _PERSONAL: Final = frozenset(
 class Audience:
     """The possible receivers, with the creators of automations and the people who started runs."""
 
-    people: Mapping[PersonId, PersonToTell]
-    routes: Collection[RouteToTell]
+    people: Mapping[PersonId, NotifiableMember]
+    routes: Collection[NotifiableRoute]
     makers: Mapping[AutomationId, PersonId | None]
     starters: Mapping[RunId, PersonId | None]
     _by_topic: dict[Topic, list[PersonId]] = field(init=False, default_factory=dict)
@@ -62,14 +62,14 @@ class Audience:
         return self._by_topic[topic]
 
 
-def _receives_all(person: PersonToTell, topic: Topic) -> bool:
+def _receives_all(person: NotifiableMember, topic: Topic) -> bool:
     choice = person.preferences.automations
     if topic in _PERSONAL and choice is not None:
         return choice is AutomationChoice.ALL
     return person.role in _ROLES.get(topic, _OWNERS)
 
 
-def fits(route: RouteToTell, stored: StoredNotice) -> bool:
+def fits(route: NotifiableRoute, stored: StoredNotice) -> bool:
     """Returns whether a route's filter matches a notice; a notice that a route is broken matches none."""
     notice = stored.notice
     return (

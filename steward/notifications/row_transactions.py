@@ -58,6 +58,6 @@ async def defer_row(ctx: NotificationContext, task: str, org: OrgId, key: str, e
     """Defers a row that failed because of a defect, so that it does not stop others."""
     message = f"{type(error).__name__}: {error}"
     failures = await ctx.engine.write(
-        ctx.clock.now(), partial(due_rows.defer, tick=task, key=key, message=message)
+        ctx.clock.now(), partial(due_rows.defer, task=task, key=key, message=message)
     )
     ctx.log.error("row_deferred", error, task=task, org=org, key=key, failures=failures)

@@ -188,7 +188,7 @@ def _unexpected(rows: Sequence[StoredSlot], expected: Sequence[Slot]) -> list[da
 def _is_unedited(row: StoredSlot) -> bool:
     """Returns whether only the service can have made this row, without edits by a person."""
     is_edited = row.version > 0 or row.moved_from is not None or row.is_skipped_by_person
-    return row.state is not OccurrenceState.PENDING and not row.kept and not is_edited
+    return row.state is not OccurrenceState.PENDING and not row.is_from_move and not is_edited
 
 
 def _slots_of(

@@ -11,7 +11,12 @@ from steward.closed_periods.acting import ActingPeriods
 from steward.database.accounts import connections
 from steward.database.automations import calendar
 from steward.database.automations import records as automations
-from steward.database.automations.calendar import CalendarFilter, CalendarRow, Place, ScheduledAutomation
+from steward.database.automations.calendar import (
+    CalendarFilter,
+    CalendarKey,
+    CalendarRow,
+    ScheduledAutomation,
+)
 from steward.database.engine.base import Tx
 from steward.model.closed_period import ClosedPeriod
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -44,7 +49,7 @@ class CalendarPageQuery:
     automation: AutomationId | None = None
     integration: IntegrationId | None = None
     states: Collection[OccurrenceState] = ()
-    after: Place | None = None
+    after: CalendarKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,7 @@ async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
         some, has_more = await _rows(
             tx, org, replace(query, after=after), periods, states=states, since=since, until=until
         )
-        after = place_of(some[-1]) if some else after
+        after = calendar_key(some[-1]) if some else after
         rows += [row for row in some if row.state in states]
     return CalendarPage(tuple(rows[: query.limit]), since, until, len(rows) > query.limit)
 
@@ -169,7 +174,7 @@ async def _rows(
         # nothing after the page's last stored row is needed
         last = rows[-1].run_at if len(rows) > query.limit else until - _INSTANT
         rows += await _unstored(tx, org, narrowing, periods, start=start, last=last, query=query)
-        rows.sort(key=place_of)
+        rows.sort(key=calendar_key)
     has_more = len(rows) > query.limit
     return rows[: query.limit + 1], has_more
 
@@ -182,7 +187,7 @@ def _as_judged(row: CalendarRow, periods: ActingPeriods) -> Occurrence:
     return skipped_if_closed(occurrence, periods.on_runs_of(occurrence.automation_id, row.integration))
 
 
-def place_of(row: Occurrence) -> Place:
+def calendar_key(row: Occurrence) -> CalendarKey:
     """Returns the sort key of a row, which is the cursor for the page after it."""
     return row.run_at, row.slot_at, row.automation_id
 
@@ -241,7 +246,7 @@ def _merge(
     stored_slots: Collection[tuple[str, datetime]],
     *,
     start: datetime,
-    after: Place | None,
+    after: CalendarKey | None,
     limit: int,
 ) -> list[Occurrence]:
     heap = [

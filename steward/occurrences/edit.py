@@ -110,7 +110,7 @@ async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveComman
     row = slot.row
     new_run_at = whole_seconds(command.run_at)
     is_taken = await occurrences.is_taken(
-        tx, actor.org, slot.automation.id, run_at=new_run_at, but=row.slot_at
+        tx, actor.org, slot.automation.id, run_at=new_run_at, other_than=row.slot_at
     )
     if not is_taken and new_run_at != row.slot_at and generated(slot.locked, new_run_at, tx.now) is not None:
         is_taken = await occurrences.at_slot(tx, actor.org, slot.automation.id, slot_at=new_run_at) is None

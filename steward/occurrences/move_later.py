@@ -106,7 +106,7 @@ async def _change(
     """Stores the schedule as the automation's next version, with slots beginning after the new time."""
     old = locked.automation
     automation = replace(old, schedule=moved.schedule, version=old.version + 1, updated_at=tx.now)
-    if await automations.save(tx, old.org, automation, was=old.version) == 0:
+    if await automations.save(tx, old.org, automation, expected_version=old.version) == 0:
         raise StaleVersion(data={"occurrence": None, "automation": old})
     fields = row_edits(before, after)
     if moved.schedule != old.schedule:
@@ -160,7 +160,7 @@ def _between(locked: LockedAutomation, rows: _Rows, chosen: datetime) -> list[St
         slots_after=timing.slots_after,
     )
     return [
-        StoredSlot(slot_at=slot.slot_at, run_at=slot.slot_at, local_key=slot.local_key, kept=True)
+        StoredSlot(slot_at=slot.slot_at, run_at=slot.slot_at, local_key=slot.local_key, is_from_move=True)
         for slot in stream
         if slot.slot_at not in rows.others and slot.slot_at != chosen
     ]
@@ -202,5 +202,5 @@ async def _keep(
     org, automation = locked.automation.org, locked.automation.id
     await occurrences.insert_many(tx, org, automation, new_rows)
     for row in earlier:
-        if row.is_skipped_by_person and not row.kept and row.slot_at > tx.now:
-            await occurrences.update(tx, org, automation, row=replace(row, kept=True), was=row)
+        if row.is_skipped_by_person and not row.is_from_move and row.slot_at > tx.now:
+            await occurrences.update(tx, org, automation, row=replace(row, is_from_move=True), was=row)

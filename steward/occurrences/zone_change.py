@@ -86,7 +86,7 @@ def _slot_now(locked: LockedAutomation, row: StoredSlot) -> datetime | None:
     """Returns the current instant of a row's slot, or None if the schedule no longer has it."""
     automation = locked.automation
     automation_zone, spread = zone_of(automation), timedelta(minutes=automation.spread_minutes)
-    if row.kept and row.moved_from is None:  # from an earlier schedule
+    if row.is_from_move and row.moved_from is None:  # from an earlier schedule
         return key_instant(automation.schedule.cadence, automation_zone, row.local_key) + spread
     slot = slot_of_key(
         automation.schedule,
@@ -104,7 +104,7 @@ async def _next_slot(tx: Tx, locked: LockedAutomation, was: datetime) -> datetim
     decided = await occurrences.of_automation(
         tx, automation.org, automation.id, since=max(slots_after, was - _LOOK_BACK), until=was
     )
-    last_key = max((row.local_key for row in decided if not row.kept), default="")
+    last_key = max((row.local_key for row in decided if not row.is_from_move), default="")
     for slot in slots(
         automation.schedule,
         zone_of(automation),

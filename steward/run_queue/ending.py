@@ -48,29 +48,31 @@ SUPERSEDED = RunEnding(
 
 
 async def end(
-    tx: Tx, org: OrgId, run: RunId, *, automation: AutomationId, since: RunStatus, how: RunEnding
+    tx: Tx, org: OrgId, run: RunId, *, automation: AutomationId, from_status: RunStatus, ending: RunEnding
 ) -> bool:
     """Ends a queued or waiting run under its queue's lock.
 
-    Returns False if its status is no longer `since`.
+    Returns False if its status is no longer `from_status`.
     """
     await active_run.lock(tx, org, [automation])
     state = await transitions.read_state(tx, org, run, lock=True)
-    if state is None or not await transitions.end(tx, org, run, status=how.status, since=since):
+    if state is None or not await transitions.end(
+        tx, org, run, status=ending.status, from_status=from_status
+    ):
         return False
     summary: JsonObject | None = None
-    if since is RunStatus.WAITING_APPROVAL and state.approval is not None:
-        await _end_approval(tx, org, state.approval, status=how.approval)
-        await changes.drop_open(tx, org, run, to=how.change)
+    if from_status is RunStatus.WAITING_APPROVAL and state.approval is not None:
+        await _end_approval(tx, org, state.approval, status=ending.approval)
+        await changes.close_unapplied(tx, org, run, outcome=ending.change)
         record = await summaries.of_run(tx, org, run)
-        summary = record.summary(how.status, how.code, how.message)
-    await transitions.set_outcome(tx, org, run, code=how.code, message=how.message, summary=summary)
+        summary = record.summary(ending.status, ending.code, ending.message)
+    await transitions.set_outcome(tx, org, run, code=ending.code, message=ending.message, summary=summary)
     await run_queue.promote_next(tx, org, automation)
     ended_traces.note_end(org, run, attempt=0 if state.started_at is None else state.attempt)
     if state.mode is Mode.LIVE:
-        if how is APPROVAL_EXPIRED and state.approval is not None:
+        if ending is APPROVAL_EXPIRED and state.approval is not None:
             await facts.approval_expired(tx, org, state.approval, run=run, automation=automation)
-        await facts.run_ended(tx, org, run, automation=automation, status=how.status, code=how.code)
+        await facts.run_ended(tx, org, run, automation=automation, status=ending.status, code=ending.code)
     return True
 
 
@@ -87,31 +89,34 @@ async def end_queued(
     org: OrgId,
     automation: AutomationId,
     *,
-    how: RunEnding,
+    ending: RunEnding,
     started_by: Collection[StartedBy] = tuple(StartedBy),
 ) -> int:
     """Ends an automation's unstarted runs whose starter is in `started_by`; returns how many."""
     ended = 0
+    # Newest first: ending the active run first would promote each of the others in turn.
     for run, starter, _ in reversed(await transitions.ids_of(tx, org, automation, RunStatus.QUEUED)):
         state = await transitions.read_state(tx, org, run)
         if state is None or state.started_at is not None or StartedBy(starter) not in started_by:
             continue
-        ended += await end(tx, org, run, automation=automation, since=RunStatus.QUEUED, how=how)
+        ended += await end(tx, org, run, automation=automation, from_status=RunStatus.QUEUED, ending=ending)
     return ended
 
 
-async def end_waiting(tx: Tx, org: OrgId, automation: AutomationId, *, how: RunEnding) -> int:
+async def end_waiting(tx: Tx, org: OrgId, automation: AutomationId, *, ending: RunEnding) -> int:
     """Ends an automation's runs that wait for approval; returns how many."""
     ended = 0
     for run, _, _ in await transitions.ids_of(tx, org, automation, RunStatus.WAITING_APPROVAL):
-        ended += await end(tx, org, run, automation=automation, since=RunStatus.WAITING_APPROVAL, how=how)
+        ended += await end(
+            tx, org, run, automation=automation, from_status=RunStatus.WAITING_APPROVAL, ending=ending
+        )
     return ended
 
 
 async def _stop_running(tx: Tx, org: OrgId, automation: AutomationId, *, code: str) -> int:
     """Requests an automation's running runs to stop at their next checkpoint; returns how many."""
     requested = 0
-    vt = await fairness.present(tx)
+    vt = await fairness.current_stamp(tx)
     for run, _, _ in await transitions.ids_of(tx, org, automation, RunStatus.RUNNING):
         requested += await transitions.request_cancel(tx, org, run, code=code, vt=vt)
     for run, _, queue in await transitions.ids_of(tx, org, automation, RunStatus.QUEUED):
@@ -122,11 +127,11 @@ async def _stop_running(tx: Tx, org: OrgId, automation: AutomationId, *, code: s
 
 async def end_for_archive(tx: Tx, org: OrgId, automation: AutomationId) -> None:
     """Ends queued and waiting runs as `archived` and requests running ones to stop."""
-    await end_queued(tx, org, automation, how=ARCHIVED)
-    await end_waiting(tx, org, automation, how=ARCHIVED)
+    await end_queued(tx, org, automation, ending=ARCHIVED)
+    await end_waiting(tx, org, automation, ending=ARCHIVED)
     await _stop_running(tx, org, automation, code="archived")
 
 
 async def end_for_pause(tx: Tx, org: OrgId, automation: AutomationId) -> None:
     """Ends queued runs of slots and events as `paused`; all others continue."""
-    await end_queued(tx, org, automation, how=_PAUSED, started_by=(StartedBy.SCHEDULE, StartedBy.EVENT))
+    await end_queued(tx, org, automation, ending=_PAUSED, started_by=(StartedBy.SCHEDULE, StartedBy.EVENT))

@@ -15,7 +15,7 @@ _SPAN = timedelta(days=31)
 _MAX_PASSES = 200
 
 
-async def keep(engine: Engine, clock: Clock, org: OrgId) -> bool:
+async def add_up_ended(engine: Engine, clock: Clock, org: OrgId) -> bool:
     """Adds up the ended quarter-hours in bounded passes; returns whether none is left.
 
     If no quarter-hour has ended since the last pass, this reads only one row.

@@ -89,7 +89,7 @@ async def approve(tx: Tx, actor: Actor, command: ApproveCommand, *, not_starter:
             tx, actor.org, run.id, round_=current.round, to=Outcome.DECLINED, only=command.except_
         )
     await changes.decide(tx, actor.org, run.id, round_=current.round, to=Outcome.APPROVED)
-    vt = await fairness.present(tx)
+    vt = await fairness.current_stamp(tx)
     if not await transitions.resume(tx, actor.org, run.id, approval=current.id, vt=vt):
         raise WrongState
     return DecidedApproval(
@@ -163,8 +163,8 @@ async def _reject(
         actor.org,
         current.run_id,
         automation=current.automation_id,
-        since=RunStatus.WAITING_APPROVAL,
-        how=_REJECTED,
+        from_status=RunStatus.WAITING_APPROVAL,
+        ending=_REJECTED,
     )
     run = await runs.get(tx, actor.org, current.run_id)
     return DecidedApproval(await approvals.get(tx, actor.org, current.id), run)
@@ -180,8 +180,8 @@ async def expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
         org,
         current.run_id,
         automation=current.automation_id,
-        since=RunStatus.WAITING_APPROVAL,
-        how=ending.APPROVAL_EXPIRED,
+        from_status=RunStatus.WAITING_APPROVAL,
+        ending=ending.APPROVAL_EXPIRED,
     )
 
 

@@ -27,11 +27,13 @@ async def _try(tx: Tx, actor: Actor, run: RunId, automation: AutomationId) -> bo
 
     Returns False when a worker or a decision changed that state in the meantime. Raises WrongState.
     """
-    hot = await transitions.read_state(tx, actor.org, run)
-    if hot is None or hot.status in TERMINAL:
+    state = await transitions.read_state(tx, actor.org, run)
+    if state is None or state.status in TERMINAL:
         raise WrongState("This run has ended. It can no longer be cancelled.")
-    begun = hot.status is RunStatus.RUNNING or (hot.status is RunStatus.QUEUED and hot.started_at is not None)
-    if begun:
-        vt = await fairness.present(tx)
+    has_started = state.status is RunStatus.RUNNING or state.started_at is not None
+    if has_started and state.status in (RunStatus.RUNNING, RunStatus.QUEUED):
+        vt = await fairness.current_stamp(tx)
         return await transitions.request_cancel(tx, actor.org, run, code="by_person", vt=vt)
-    return await ending.end(tx, actor.org, run, automation=automation, since=hot.status, how=ending.BY_PERSON)
+    return await ending.end(
+        tx, actor.org, run, automation=automation, from_status=state.status, ending=ending.BY_PERSON
+    )

@@ -125,8 +125,8 @@ def _name(part: Part) -> str:
     return f"the {action.replace('_', ' ')}"
 
 
-async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> None:
-    """Ends every open change of the run: as `to`, as unknown, or as failed when partly written."""
+async def close_unapplied(tx: Tx, org: OrgId, run: RunId, *, outcome: Outcome) -> None:
+    """Gives every open change its final outcome: `outcome`, unknown, or failed if partly written."""
     outcomes = []
     for change in await changes.partly_written(tx, org, run):
         results = part_results(change, await write_ledger.of_change(tx, org, change.id))
@@ -134,4 +134,4 @@ async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> None:
         if result is not None:
             outcomes.append(SettledChange(change.id, *result))
     await changes.settle(tx, org, run, outcomes)
-    await changes.drop_open(tx, org, run, to=to)
+    await changes.close_unapplied(tx, org, run, outcome=outcome)

@@ -55,7 +55,7 @@ class Checkpoint(NamedTuple):  # not frozen, which would double the cost: one is
     memory: Sequence[MemoryWrite] = ()
 
 
-async def keep(engine: Engine, now: datetime, new_checkpoint: Checkpoint) -> str | None:
+async def commit(engine: Engine, now: datetime, new_checkpoint: Checkpoint) -> str | None:
     """Writes the checkpoint durably and returns the code of a cancel request, if any. Raises LeaseLost.
 
     A checkpoint without changes and memory, the usual case, may share a database call with other runs'.
@@ -63,7 +63,7 @@ async def keep(engine: Engine, now: datetime, new_checkpoint: Checkpoint) -> str
     lease = new_checkpoint.lease
     if new_checkpoint.ended is None or new_checkpoint.changes or new_checkpoint.memory:
         return await engine.write(now, partial(write, new_checkpoint=new_checkpoint), org=lease.org)
-    shared = Batchable(
+    batchable = Batchable(
         step_checkpoint(new_checkpoint, new_checkpoint.ended),
         checkpoints.write_one,
         checkpoints.write_batch,
@@ -71,7 +71,7 @@ async def keep(engine: Engine, now: datetime, new_checkpoint: Checkpoint) -> str
         weight=len(new_checkpoint.output),
         autocommit=True,
     )
-    is_owner, cancel = await engine.write(now, shared, org=lease.org)
+    is_owner, cancel = await engine.write(now, batchable, org=lease.org)
     if not is_owner:
         raise LeaseLost(lease)
     return cancel

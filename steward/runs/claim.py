@@ -1,4 +1,4 @@
-"""Claims ready runs in fair order, and hands back those that this release does not know."""
+"""Claims ready runs in fair order; leaves those that this release cannot execute to another."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,8 +14,8 @@ from steward.runs.lease import LeaseLost
 from steward.version import __version__
 
 BATCH = 50
-# How long a run sleeps that this release cannot walk, before any worker claims it again.
-HANDED_BACK = timedelta(seconds=10)
+# How long a run that this release cannot execute sleeps before any worker claims it again.
+OTHER_RELEASE_PAUSE = timedelta(seconds=10)
 
 
 async def claim(
@@ -27,13 +27,17 @@ async def claim(
     full: Sequence[OrgId],
     bound: ClaimBound | None = None,
 ) -> list[Lease]:
-    """Leases up to `free` ready runs, none of the organizations in `full`, which are at their limit."""
+    """Leases up to `free` ready runs to the worker, none of the organizations in `full`.
+
+    `full` are those that have reached their limit of leased runs. `bound` is where the worker's claims begin
+    in the queue; it is updated.
+    """
     limit = min(free, BATCH)
     if limit <= 0:
         return []
     first_vt = 0 if bound is None else bound.first_vt()
-    take = partial(_claim, worker=worker, free=limit, full=full, first_vt=first_vt)
-    claimed = await engine.write(now, Autocommit(take))
+    claim_act = partial(_claim, worker=worker, free=limit, full=full, first_vt=first_vt)
+    claimed = await engine.write(now, Autocommit(claim_act))
     failpoint("after_claim")
     if bound is not None:
         bound.note(first_vt, claimed, leaves_out=bool(full))
@@ -49,13 +53,13 @@ async def _claim(
     return claimed
 
 
-async def hand_back(tx: Tx, *, lease: Lease) -> bool:
+async def leave_to_other_release(tx: Tx, *, lease: Lease) -> bool:
     """Puts a run to sleep for a short time, so that a worker of another release may claim it.
 
-    Returns False when none lives. Raises LeaseLost.
+    Returns False, and changes nothing, when no such worker is alive. Raises LeaseLost.
     """
     if not await workers.is_other_release_alive(tx, __version__):
         return False
-    if not await transitions.sleep(tx, lease, until=tx.now + HANDED_BACK, leased_ms=0, settles=True):
+    if not await transitions.sleep(tx, lease, until=tx.now + OTHER_RELEASE_PAUSE, leased_ms=0, settles=True):
         raise LeaseLost(lease)
     return True

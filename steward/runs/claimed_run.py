@@ -20,7 +20,7 @@ class ClaimedRun:
     state: RunState
     automation: Automation
     journal: tuple[StepValue, ...]
-    is_past_longest: bool = False  # it began so long ago that it takes no further step
+    exceeds_max_age: bool = False  # it started over MAX_RUN_AGE ago
 
 
 def sends_wait_for_approval(claimed: "ClaimedRun") -> bool:
@@ -49,5 +49,5 @@ def event_of(claimed: "ClaimedRun") -> StoreEvent | None:
     )
 
 
-# A run is stopped this long after its start; time asleep and waiting for people counts.
-LONGEST = timedelta(days=90)
+# A run older than this takes no further step; time asleep or waiting for approval counts.
+MAX_RUN_AGE = timedelta(days=90)

@@ -99,10 +99,12 @@ async def _slow_path(
     timings: list[Timing] = []
     delays: list[timedelta] = []
     for first in range(0, len(keys), SLOW_PATH_BATCH):
-        some = keys[first : first + SLOW_PATH_BATCH]
-        decided = await _attempt(engine, now, some, rules)
+        batch_keys = keys[first : first + SLOW_PATH_BATCH]
+        decided = await _attempt(engine, now, batch_keys, rules)
         parts = (
-            [decided] if isinstance(decided, Decisions) else await _one_by_one(engine, now, some, rules, log)
+            [decided]
+            if isinstance(decided, Decisions)
+            else await _one_by_one(engine, now, batch_keys, rules, log)
         )
         timings += [timing for part in parts for timing in part.timings]
         delays += [late for part in parts for late in part.delays]
@@ -136,9 +138,9 @@ async def _fast_path(
     A list that fails as a whole starts none: its slots take the slow path.
     """
     done: list[FastStarts] = []
-    at_once = _CONCURRENCY[engine.dialect]
-    for first in range(0, len(parts), at_once):
-        done += await _start_at_once(engine, now, parts[first : first + at_once], rules)
+    concurrency = _CONCURRENCY[engine.dialect]
+    for first in range(0, len(parts), concurrency):
+        done += await _start_at_once(engine, now, parts[first : first + concurrency], rules)
     return FastStarts(
         [key for starts in done for key in starts.automations],
         [late for starts in done for late in starts.delays],
@@ -149,7 +151,7 @@ async def _start_at_once(
     engine: Engine, now: datetime, parts: Sequence[Sequence[Key]], rules: AutomationRules
 ) -> list[FastStarts]:
     """Starts the runs of all `parts` at the same time and returns what the lists that succeeded started."""
-    acts = [
+    writes = [
         engine.write(
             now, partial(fast_path.start, keys=part, rules=rules), org=sorted({org for org, _ in part})
         )
@@ -157,7 +159,7 @@ async def _start_at_once(
     ]
     done: list[FastStarts] = []
     # Gathered, because only the worker's loop may catch everything.
-    for outcome in await asyncio.gather(*acts, return_exceptions=True):
+    for outcome in await asyncio.gather(*writes, return_exceptions=True):
         if isinstance(outcome, Unavailable) or not isinstance(outcome, FastStarts | Exception):
             raise outcome
         if isinstance(outcome, FastStarts):
@@ -249,7 +251,7 @@ async def _one_by_one(
             continue
         org, automation = key
         message = f"{type(outcome).__name__}: {outcome}"
-        defer = partial(due_rows.defer, tick=lifecycle.DISPATCH, key=automation, message=message)
+        defer = partial(due_rows.defer, task=lifecycle.DISPATCH, key=automation, message=message)
         failures = await engine.write(now, defer)
         log.error("dispatch_failed", outcome, org=org, automation=automation, failures=failures)
         if failures >= FAILURES_TO_PAUSE:

@@ -69,12 +69,12 @@ async def finish(
         result=end.result if end.status in (RunStatus.SUCCEEDED, RunStatus.FAILED) else None,
     )
     if end.status is not RunStatus.SUCCEEDED:
-        await change_outcomes.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
+        await change_outcomes.close_unapplied(tx, org, lease.run, outcome=Outcome.CANCELLED)
     if mode is Mode.TEST:
         return
     await run_queue.promote_next(tx, org, automation)
     if not is_undo:
-        await _streak(tx, lease, end, automation, rules=rules)
+        await _update_streak(tx, lease, end, automation, rules=rules)
     await facts.run_ended(tx, org, lease.run, automation=automation, status=end.status, code=end.code)
 
 
@@ -106,11 +106,11 @@ class _Ending:
 
 
 async def end_run(engine: Engine, now: datetime, request: FinishRequest) -> None:
-    """Ends a run durably; successful ones may share a database call with others. Raises LeaseLost."""
+    """Ends a run durably; the ends of successful runs are batched (group commit). Raises LeaseLost."""
     org = request.lease.org
     if request.is_success:
-        shared = Batchable(_Ending(request), _finish_one_with_step, _finish_batch, autocommit=True)
-        if (await engine.write(now, shared, org=org)).ended:
+        batchable = Batchable(_Ending(request), _finish_one_with_step, _finish_batch, autocommit=True)
+        if (await engine.write(now, batchable, org=org)).ended:
             return
     await engine.write(now, partial(_finish_one, request=request), org=org)
 
@@ -118,21 +118,21 @@ async def end_run(engine: Engine, now: datetime, request: FinishRequest) -> None
 async def end_with_step(
     engine: Engine, now: datetime, request: FinishRequest, last_checkpoint: StepCheckpoint
 ) -> FinishResult:
-    """Stores the last step of a successful run and ends the run in one commit, maybe in one call with others.
+    """Stores the last step of a successful run and ends the run, in one commit that others may share.
 
-    When the run was asked to cancel, only the step is stored. Raises LeaseLost.
+    If the run is to be cancelled, only the step is stored. Raises LeaseLost.
     """
-    shared = Batchable(
+    batchable = Batchable(
         _Ending(request, last_checkpoint),
         _finish_one_with_step,
         _finish_batch,
         weight=len(last_checkpoint.output),
         autocommit=True,
     )
-    closed = await engine.write(now, shared, org=request.lease.org)
-    if not closed.is_owner:
+    result = await engine.write(now, batchable, org=request.lease.org)
+    if not result.is_owner:
         raise LeaseLost(request.lease)
-    return closed
+    return result
 
 
 async def _finish_one_with_step(tx: Tx, ending: _Ending) -> FinishResult:
@@ -161,7 +161,7 @@ async def _finish_one(tx: Tx, request: FinishRequest) -> None:
 
 
 async def _finish_batch(tx: Tx, endings: Sequence[_Ending]) -> Sequence[FinishResult]:
-    """Ends successful runs in one call; what it does not end was lost or needs the slow path."""
+    """Ends successful runs in one call, except those that were lost or need the slow path."""
     return await fast_runs.finish_runs(
         tx,
         [
@@ -179,9 +179,10 @@ async def _finish_batch(tx: Tx, endings: Sequence[_Ending]) -> Sequence[FinishRe
     )
 
 
-async def _streak(
+async def _update_streak(
     tx: Tx, lease: Lease, end: RunEnd, automation: AutomationId, *, rules: AutomationRules
 ) -> None:
+    """Counts the automation\'s failures in a row; pauses the automation at the limit."""
     if end.status is RunStatus.SUCCEEDED:
         await streaks.succeeded(tx, lease.org, automation)
     elif end.status is RunStatus.FAILED and end.code != INTERRUPTED:
@@ -230,13 +231,13 @@ def verdict_message(code: str | None, totals: Counts) -> str | None:
     done = totals.applied + totals.sent
     if code == "outcome_unknown" and not totals.unknown:
         return (
-            f"{done} of {total} done. When the run ended it could not be told of all of them whether they"
-            " took effect; it was found out since."
+            f"{done} of {total} done. When the run ended it was not known of all of them whether they took"
+            " effect; now it is."
         )
     if code == "outcome_unknown":
         return (
-            f"{done} of {total} done; of {totals.unknown} it cannot be told whether they took effect."
-            " Look at them before repeating them."
+            f"{done} of {total} done; it is unknown whether {totals.unknown} took effect."
+            " Check them before you repeat them."
         )
     if code == "some_changes_failed":
         conflicts = (

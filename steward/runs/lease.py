@@ -1,4 +1,4 @@
-"""The lease under which a worker holds runs, and what makes it let go of one."""
+"""The lease under which a worker holds runs, and what ends its work on one."""
 
 import asyncio
 from dataclasses import dataclass, field

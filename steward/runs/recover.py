@@ -14,14 +14,12 @@ from steward.model.ids import WorkerId
 
 
 def process_name() -> str:
-    """Returns host, process id and process start, so that a restart on this host knows which workers are
-    gone.
-    """
-    return f"{socket.gethostname()}|{os.getpid()}|{_started(os.getpid())}"
+    """Returns the host, id and start time of this process, by which `is_gone` recognizes it."""
+    return f"{socket.gethostname()}|{os.getpid()}|{_start_time(os.getpid())}"
 
 
-def _started(pid: int) -> str:
-    """Returns when a process started, as the system counts; empty when there is no such process."""
+def _start_time(pid: int) -> str:
+    """Returns when a process started, in clock ticks since boot; empty when there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
     except (OSError, IndexError):
@@ -29,6 +27,7 @@ def _started(pid: int) -> str:
 
 
 def _without_proc(pid: int) -> str:
+    """Returns a fixed text for a running process on a system without /proc, where a reused id looks alive."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -41,7 +40,7 @@ def _without_proc(pid: int) -> str:
 def is_gone(name: str) -> bool:
     """Returns whether the worker ran on this host and its process no longer runs."""
     host, pid, started = name.split("|")
-    return host == socket.gethostname() and _started(int(pid)) != started
+    return host == socket.gethostname() and _start_time(int(pid)) != started
 
 
 async def expire_own_host(tx: Tx) -> int:
@@ -56,38 +55,39 @@ async def expire_own_host(tx: Tx) -> int:
 
 
 async def recover(engine: Engine, now: datetime, own_id: WorkerId) -> int:
-    """Declares workers with an expired lease dead and frees their runs; returns how many runs."""
-    freed = 0
+    """Declares workers with an expired lease dead and requeues their runs; returns how many runs."""
+    released = 0
     for worker in await engine.read(now, partial(workers.expired, own_id=own_id)):
-        freed += await engine.write(now, partial(_take_over, worker=worker))
-    return freed
+        released += await engine.write(now, partial(_requeue_runs_of, worker=worker))
+    return released
 
 
-async def _take_over(tx: Tx, *, worker: WorkerId) -> int:
+async def _requeue_runs_of(tx: Tx, *, worker: WorkerId) -> int:
     if not await workers.declare_dead(tx, worker):
         return 0
-    return await free_runs(tx, worker, lost=True)
+    return await release_all(tx, worker, lost=True)
 
 
-async def free_runs(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
-    """Makes a worker's runs ready for others; `lost` ones use up an attempt."""
-    return await free(tx, worker, held=await workers.runs_of(tx, worker), lost=lost)
+async def release_all(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
+    """Makes all runs of a worker ready for others, as `release` does; returns how many."""
+    return await release(tx, worker, held_runs=await workers.runs_of(tx, worker), lost=lost)
 
 
-async def free(
-    tx: Tx, worker: WorkerId, *, held: Sequence[HeldRun], lost: bool, pause: timedelta | None = None
+async def release(
+    tx: Tx, worker: WorkerId, *, held_runs: Sequence[HeldRun], lost: bool, pause: timedelta | None = None
 ) -> int:
-    """Makes the runs of `held` that the worker still holds under the same lease ready; returns how many.
+    """Makes those of `held_runs` that the worker still holds under the same lease ready; returns how many.
 
-    With `pause` they sleep for that time first.
+    With `lost`, which stands for a worker that died or an error, it uses up one of a run's attempts. With
+    `pause` the runs sleep for that time first.
     """
-    if not held:
+    if not held_runs:
         return 0
-    await tx.set_tenant({held_run.org for held_run in held})
-    vt = await fairness.present(tx)
-    freed = 0
-    for held_run in held:
-        freed += await transitions.requeue(
+    await tx.set_tenant({held_run.org for held_run in held_runs})
+    vt = await fairness.current_stamp(tx)
+    released = 0
+    for held_run in held_runs:
+        released += await transitions.requeue(
             tx,
             held_run.org,
             held_run.id,
@@ -97,4 +97,4 @@ async def free(
             lost=lost,
             pause=pause,
         )
-    return freed
+    return released

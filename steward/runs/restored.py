@@ -36,7 +36,7 @@ _OTHER_HISTORY = (
 )
 
 
-async def why_not_served(engine: Engine, now: datetime) -> str | None:
+async def serving_obstacle(engine: Engine, now: datetime) -> str | None:
     """Returns why a process must not serve the database yet and what to run; None when it may.
 
     See docs/design/storage.md#backup-and-restore.
@@ -44,14 +44,14 @@ async def why_not_served(engine: Engine, now: datetime) -> str | None:
     server = await engine.read(now, restored.server_state)
     if server.preparation is not None:
         return _unfinished(server.preparation)
-    if server.kept in (None, server.present) or await living_workers(engine, now):
+    if server.served_history in (None, server.current_history) or await live_workers(engine, now):
         return None
     return _OTHER_HISTORY
 
 
-async def living_workers(engine: Engine, now: datetime) -> list[str]:
+async def live_workers(engine: Engine, now: datetime) -> list[str]:
     """Returns the hosts of the workers that hold their lease, without this host's that have ended."""
-    names = await engine.read(now, workers.living)
+    names = await engine.read(now, workers.live_names)
     return sorted({name.partition("|")[0] for name in names if not recover.is_gone(name)})
 
 
@@ -70,7 +70,7 @@ async def prepare(
             check = partial(_check_next, org=org, operations=operations, before=preparation, batch=batch)
             preparation = await engine.write(clock.now(), check, org=org)
             failpoint("restored_batch")
-    await engine.write(clock.now(), restored.keep_history)
+    await engine.write(clock.now(), restored.store_history)
     return preparation.runs
 
 
@@ -82,7 +82,7 @@ async def accept(engine: Engine, now: datetime) -> None:
     server = await engine.read(now, restored.server_state)
     if server.preparation is not None:
         raise WrongState(_unfinished(server.preparation))
-    await engine.write(now, restored.keep_history)
+    await engine.write(now, restored.store_history)
 
 
 def _unfinished(preparation: RestoreProgress) -> str:
@@ -107,14 +107,14 @@ async def _check_next(
     if after is None:
         await messages.forget_before_restore(tx, org)
         await restored.raise_epochs(tx, org)
-    unfinished_runs = await restored.going_on(tx, org, after=after, limit=batch)
+    unfinished_runs = await restored.unfinished_runs(tx, org, after=after, limit=batch)
     for run, epoch in unfinished_runs:
         await _check_run(tx, org, run, epoch=epoch, operations=operations)
     last = unfinished_runs[-1][0] if len(unfinished_runs) == batch else None
     if last is None:
         await audit.record(tx, org, _entry(org, before.taken_at))
     preparation = replace(before, org=org, run=last, runs=before.runs + len(unfinished_runs))
-    if not await restored.move_on(tx, before, preparation):
+    if not await restored.advance(tx, before, preparation):
         raise WrongState("Another `steward restored` prepares this database. Let it end.")
     return preparation
 
@@ -140,7 +140,7 @@ async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: 
                 key = _key(change, number, version)
                 intents.append(_intent(change, number, key=key, operation=operation))
     await write_ledger.intend(tx, org, run, epoch=epoch, intents=intents)
-    await restored.look_up_first(tx, org, run)
+    await restored.require_lookup(tx, org, run)
 
 
 def _key(change: Change, number: int, version: int) -> str:

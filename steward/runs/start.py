@@ -47,7 +47,7 @@ class RunNow:
 
 
 _RunStorage = Callable[[RunId], StoredRunFiles]
-_Outcome = Literal["made", "kept", "full"]
+_Outcome = Literal["created", "key_used", "queue_full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ async def run_now(
     vault: Vault | None = None,
     sealed_files: "_SealedFiles | None" = None,
 ) -> StartedRun:
-    """Creates a run of the automation, or returns the one its idempotency key created before.
+    """Creates a run of the automation, or returns the one that its idempotency key created before.
 
-    A payload needs the vault that seals it; files were sealed beforehand. Raises NotFound,
+    A payload needs the `vault` that encrypts it; files are encrypted beforehand. Raises NotFound,
     ValidationFailed (`errors.payload`, `errors.files`), KeyReused, WrongState (archived), NotConnected,
     NotReady, TooManyWaiting.
     """
@@ -79,13 +79,13 @@ async def run_now(
         return earlier_run
     await _check_can_start(tx, automation, command, templates=templates)
     run = RunId(new_id(tx.now)) if sealed_files is None else sealed_files.run
-    outcome = await _make(tx, actor, command, automation, run=run, max_waiting=max_waiting)
-    if outcome == "kept":  # another request with the same key committed first
+    outcome = await _create(tx, actor, command, automation, run=run, max_waiting=max_waiting)
+    if outcome == "key_used":  # another request with the same key committed first
         earlier_run = await _replay(tx, actor, command)
         if earlier_run is None:
             raise Unavailable(retry_after=1)
         return earlier_run
-    if outcome == "full":
+    if outcome == "queue_full":
         raise TooManyWaiting(errors={})  # the key goes with the transaction
     if command.has_values:
         await _store_values(tx, vault, actor.org, run, command, sealed_files)
@@ -141,12 +141,12 @@ async def _check_open(tx: Tx, automation: Automation) -> None:
         )
 
 
-async def _make(
+async def _create(
     tx: Tx, actor: Actor, command: RunNow, automation: Automation, *, run: RunId, max_waiting: int
 ) -> _Outcome:
     """Creates the run under its queue's lock, unless its key was used or too many runs wait."""
     locked_queue = await run_queue.lock(tx, actor.org, automation.id)
-    is_stored = await idempotency.keep(
+    is_stored = await idempotency.store(
         tx,
         actor.org,
         "run",
@@ -156,10 +156,10 @@ async def _make(
         request_sha256=digest([automation.id, command.mode]),
     )
     if not is_stored:
-        return "kept"
+        return "key_used"
     if await run_queue.waiting(tx, actor.org, automation.id, max_waiting) >= max_waiting:
-        return "full"
-    offer = run_queue.RunRequest(
+        return "queue_full"
+    request = run_queue.RunRequest(
         automation=automation,
         mode=command.mode,
         started_by=StartedBy.HAND,
@@ -167,8 +167,8 @@ async def _make(
         idempotency_key=command.idempotency_key,
         run_id=run,
     )
-    await run_queue.enqueue(tx, locked_queue, offer)
-    return "made"
+    await run_queue.enqueue(tx, locked_queue, request)
+    return "created"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,9 @@ async def start(
     vault: Vault | None = None,
     storage: _RunStorage | None = None,
 ) -> StartedRun:
-    """Starts a run durably, as `run_now`; most share one call with others made at the same time.
+    """Starts a run durably, as `run_now`; most share one call with other starts (group commit).
 
-    Files need the storage of the run that they start.
+    Files need `storage`, which returns the file storage of a run.
     """
     if command.files:
         assert storage is not None, "files are stored with their run"

@@ -24,7 +24,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.run import EventRef, Mode, Run, RunStatus
 from steward.run_queue.summaries import START
 from steward.runs import finish
-from steward.runs.claimed_run import LONGEST, ClaimedRun
+from steward.runs.claimed_run import MAX_RUN_AGE, ClaimedRun
 from steward.runs.lease import LeaseLost
 from steward.runs.start_refusal import is_held_by_period, refusal
 
@@ -50,8 +50,8 @@ async def start_claimed(
 ) -> ClaimedRun | None:
     """Starts a claimed run durably, most in one call with others; None when it ended. Raises LeaseLost."""
     if lease.is_first_start:
-        shared = Batchable(_StartRequest(lease, rules), _start_one, _start_batch, autocommit=True)
-        result = await engine.write(now, shared, org=lease.org)
+        batchable = Batchable(_StartRequest(lease, rules), _start_one, _start_batch, autocommit=True)
+        result = await engine.write(now, batchable, org=lease.org)
         if not result.needs_slow_path:
             return result.claimed
     return await engine.write(now, partial(start_one, lease=lease, rules=rules), org=lease.org)
@@ -122,12 +122,12 @@ def _claimed_run(leased: LeasedRun, to_begin: RunToBegin, now: datetime) -> Clai
 
 async def start_one(tx: Tx, *, lease: Lease, rules: AutomationRules) -> ClaimedRun | None:
     """Starts one run, or refuses it at its first start; None when it ended. Raises LeaseLost."""
-    hot = await transitions.read_state(tx, lease.org, lease.run)
-    if hot is None:
+    state = await transitions.read_state(tx, lease.org, lease.run)
+    if state is None:
         return None
-    automation = await automations.get(tx, lease.org, hot.automation)
+    automation = await automations.get(tx, lease.org, state.automation)
     run = await runs.get(tx, lease.org, lease.run)
-    if hot.status is RunStatus.QUEUED and hot.started_at is None:
+    if state.status is RunStatus.QUEUED and state.started_at is None:
         if refused := await refusal(tx, rules.templates, automation, run):
             await finish.finish(
                 tx,
@@ -142,19 +142,19 @@ async def start_one(tx: Tx, *, lease: Lease, rules: AutomationRules) -> ClaimedR
         can_be_held = run.mode is Mode.LIVE and run.undo_of is None
         if can_be_held and await is_held_by_period(tx, rules, lease, run, automation):
             return None
-        return await _first_start(tx, lease, run, hot, automation)
-    if hot.status is RunStatus.QUEUED:
+        return await _first_start(tx, lease, run, state, automation)
+    if state.status is RunStatus.QUEUED:
         is_held = await transitions.start(tx, lease)
     else:
         is_held, _ = await transitions.lock_lease(tx, lease)
     if not is_held:  # ended or lost since it was claimed
         raise LeaseLost(lease)
     journal = await steps.values(tx, lease.org, lease.run)
-    is_old = run.started_at is not None and tx.now - run.started_at >= LONGEST
-    return ClaimedRun(lease, run, hot, _as_started(automation, journal), tuple(journal), is_old)
+    exceeds_max_age = run.started_at is not None and tx.now - run.started_at >= MAX_RUN_AGE
+    return ClaimedRun(lease, run, state, _as_started(automation, journal), tuple(journal), exceeds_max_age)
 
 
-async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Automation) -> ClaimedRun:
+async def _first_start(tx: Tx, lease: Lease, run: Run, state: RunState, automation: Automation) -> ClaimedRun:
     """Starts the run and stores what only its first start writes: versions and the journal's first row.
 
     Raises LeaseLost.
@@ -180,7 +180,7 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation
         run = replace(run, automation_version=versions[0], template_version=versions[1])
     started_run = replace(run, status=RunStatus.RUNNING, started_at=started_at)
     return ClaimedRun(
-        lease, started_run, replace(hot, started_at=started_at), automation, (to_begin.started,)
+        lease, started_run, replace(state, started_at=started_at), automation, (to_begin.started,)
     )
 
 

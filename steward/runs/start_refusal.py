@@ -39,8 +39,8 @@ async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
         message = "Automations are switched off for this organization."
         return finish.RunEnd(RunStatus.REFUSED, "switched_off", message)
     stored = await undos.get(tx, run.org, run.id)
-    why = await undo.why_not_connected(tx, run.org, stored.of_run, stored.chosen)
-    return None if why is None else finish.RunEnd(RunStatus.REFUSED, "not_connected", why)
+    problem = await undo.connection_problem(tx, run.org, stored.of_run, stored.chosen)
+    return None if problem is None else finish.RunEnd(RunStatus.REFUSED, "not_connected", problem)
 
 
 async def is_held_by_period(
@@ -64,7 +64,7 @@ async def is_held_by_period(
         return True
     closed = WritesClosed(closing, tx.now)
     wake_at = tx.now + timedelta(seconds=closed.seconds)
-    await held.open_queue(tx, lease.org, automation.id, closing.end or wake_at)
+    await held.restart_queue_limit(tx, lease.org, automation.id, closing.end or wake_at)
     held_by = (closed.name, closed.until)
     if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=0, settles=False, held=held_by):
         raise LeaseLost(lease)

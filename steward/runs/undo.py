@@ -1,4 +1,4 @@
-"""Starts an undo of a finished run; says whether one is possible and how much it could put back."""
+"""Starts undo runs, and reports whether a finished run can be undone and how much of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,9 +51,12 @@ class UndoCommand:
 
 @dataclass(frozen=True, slots=True)
 class UndoFacts:
-    """Whether a finished live run can be undone now (`why` not), and what of it was undone."""
+    """Whether a finished live run can be undone now, and what of it was undone.
 
-    why: str | None
+    `obstacle` says why it cannot be undone, for people; None if it can.
+    """
+
+    obstacle: str | None
     counts: UndoCounts
     until: datetime | None
     open_run: RunId | None
@@ -66,31 +69,32 @@ _NOTHING_TO_UNDO = UndoFacts(
 
 
 async def facts_of_row(tx: Tx, row: Row, rules: UndoRules) -> UndoFacts | None:
-    """Returns what `facts_of` does for a row with `has_changes`; reads nothing of a run without changes."""
+    """Returns `facts_of` for a run's row with `has_changes`; a run without changes costs no further read."""
     if row["mode"] == Mode.TEST or row["status"] not in TERMINAL:
         return None
     return await facts_of(tx, runs.record(row), rules) if row["has_changes"] else _NOTHING_TO_UNDO
 
 
 async def facts_of(tx: Tx, run: Run, rules: UndoRules) -> UndoFacts | None:
-    """Returns what can be said of an undo of the run; None for a test run and one that has not ended."""
+    """Returns whether the run can be undone; None for a test run and for one that has not ended."""
     if run.mode is Mode.TEST or run.status not in TERMINAL or run.finished_at is None:
         return None
     undo_runs = await undos.of_run(tx, run.org, run.id)
     counts = await undos.counts(tx, run.org, run.id, undo_runs.runs)
     until = run.finished_at + rules.valid_for
-    why = _why_never(tx, counts, until, rules)
-    if why is None and await undos.settles_until(tx, run.org, run.id, quiet=rules.quiet) is not None:
-        why = "It is still being found out what became of some of its changes. Try again in a few minutes."
-    if why is None and undo_runs.open_run is not None:
-        why = "Another undo of this run is going on."
+    obstacle = _permanent_obstacle(tx, counts, until, rules)
+    if obstacle is None and await undos.settles_until(tx, run.org, run.id, quiet=rules.quiet) is not None:
+        obstacle = "It is not known yet whether some of its changes took effect. Try again in a few minutes."
+    if obstacle is None and undo_runs.open_run is not None:
+        obstacle = "Another undo of this run is in progress."
     listed_runs = undo_runs.runs[: undos.SHOWN_RUNS]
-    return UndoFacts(why, counts, until if counts.undoable else None, undo_runs.open_run, listed_runs)
+    return UndoFacts(obstacle, counts, until if counts.undoable else None, undo_runs.open_run, listed_runs)
 
 
-def _why_never(tx: Tx, counts: UndoCounts, until: datetime, rules: UndoRules) -> str | None:
+def _permanent_obstacle(tx: Tx, counts: UndoCounts, until: datetime, rules: UndoRules) -> str | None:
+    """Returns why the run can never be undone (any more), or None."""
     if not counts.changes:
-        return _NOTHING_TO_UNDO.why
+        return _NOTHING_TO_UNDO.obstacle
     if not counts.undoable:
         return "Nothing that this run did can be put back."
     if tx.now > until:
@@ -113,7 +117,7 @@ async def undo(tx: Tx, actor: Actor, command: UndoCommand, *, rules: UndoRules) 
     chosen = await _checked_changes(tx, org, command)
     await _check_connected(tx, org, command.run, chosen)
     run = RunId(new_id(tx.now))
-    is_stored = await idempotency.keep(
+    is_stored = await idempotency.store(
         tx,
         org,
         _KEY,
@@ -164,18 +168,20 @@ async def _replay(tx: Tx, actor: Actor, command: UndoCommand) -> StartedRun | No
 
 
 async def _checked_facts(tx: Tx, original: Run, command: UndoCommand, rules: UndoRules) -> UndoFacts:
+    """Returns the facts of a run that can be undone. Raises WrongState."""
     if original.mode is Mode.TEST:
         raise WrongState("A test run changes nothing, so there is nothing to put back.")
     facts = await facts_of(tx, original, rules)
     if facts is None:
         raise WrongState("This run has not ended. Undo it when it has, or cancel it.")
-    why = facts.why
-    if why is not None and not (command.mode is Mode.TEST and facts.open_run is not None):
-        raise WrongState(why)
+    obstacle = facts.obstacle
+    if obstacle is not None and not (command.mode is Mode.TEST and facts.open_run is not None):
+        raise WrongState(obstacle)
     return facts
 
 
 async def _checked_changes(tx: Tx, org: OrgId, command: UndoCommand) -> Sequence[ChangeId] | None:
+    """Returns the chosen changes, None for all. Raises ValidationFailed for one that cannot be undone."""
     if command.changes is None:
         return None
     undoable = await undos.undoable_ids(tx, org, command.run)
@@ -187,17 +193,17 @@ async def _checked_changes(tx: Tx, org: OrgId, command: UndoCommand) -> Sequence
 
 
 async def _check_connected(tx: Tx, org: OrgId, run: RunId, chosen: Sequence[ChangeId] | None) -> None:
-    words = await why_not_connected(tx, org, run, chosen)
-    if words is not None:
-        raise NotConnected(words, errors={})
+    problem = await connection_problem(tx, org, run, chosen)
+    if problem is not None:
+        raise NotConnected(problem, errors={})
 
 
-async def why_not_connected(tx: Tx, org: OrgId, run: RunId, chosen: Sequence[ChangeId] | None) -> str | None:
+async def connection_problem(tx: Tx, org: OrgId, run: RunId, chosen: Sequence[ChangeId] | None) -> str | None:
     """Returns which connection of the changes to put back cannot be used now; None when all can."""
     needed = await undos.integrations(tx, org, run, chosen)
     connections_by_id = await connections.among(tx, org, needed) if needed else {}
     for integration in needed:
-        words = readiness.why_unusable(connections_by_id.get(integration))
-        if words is not None:
-            return words
+        problem = readiness.why_unusable(connections_by_id.get(integration))
+        if problem is not None:
+            return problem
     return None

@@ -59,7 +59,7 @@ class StoredUndoSource:
             if chosen is None or change.id in chosen
         )
         began = _people_time(original_run.started_at or original_run.queued_at, self.timezone)
-        cannot = await undos.cannot(tx, org, of_run) if chosen is None else 0
+        cannot = await undos.count_not_undoable(tx, org, of_run) if chosen is None else 0
         return OriginalRun(began, originals, cannot)
 
 

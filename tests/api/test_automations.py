@@ -261,7 +261,7 @@ async def test_an_unconnected_store_has_its_own_code(desk: AutomationsApi) -> No
         connection = await connections.get(tx, org, desk.store)
         assert connection is not None
         lost = replace(connection, state=ConnectionState.NEEDS_RECONNECTING, version=2)
-        await connections.save(tx, org, lost, was=1)
+        await connections.save(tx, org, lost, expected_version=1)
 
     await desk.service.write(disconnect, org=org)
     response = await desk.member.post(PATH, desk.body())

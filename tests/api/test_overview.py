@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from steward.database.engine.base import PerEngine, Tx, from_ms, ms
 from steward.database.runs import totals
 from steward.model.ids import OrgId, new_id
-from steward.run_queue import totals as keeping
+from steward.run_queue import totals as run_totals
 from tests.api.test_automations import AutomationsApi, desk
 from tests.people import Caller
 from tests.service import Service
@@ -188,7 +188,7 @@ async def test_many_runs_are_added_up_in_passes_and_read_cheaply(desk: Automatio
 
     await service.write(fill, org=org)
     engine, clock = service.context.engine, service.clock
-    assert await keeping.keep(engine, clock, org)
+    assert await run_totals.add_up_ended(engine, clock, org)
     bounds = [totals.quarter_of(clock.now()) - DAY * ago for ago in range(7, -2, -1)]
     costs = []
     for _ in range(5):

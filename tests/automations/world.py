@@ -330,7 +330,7 @@ class World:
         """Ends every queued run of the automation."""
 
         async def act(tx: Tx) -> None:
-            await ending.end_queued(tx, automation.org, automation.id, how=ending.BY_PERSON)
+            await ending.end_queued(tx, automation.org, automation.id, ending=ending.BY_PERSON)
 
         await self.write(act, automation.org)
 

@@ -78,9 +78,9 @@ async def epochs(shop: Shop) -> list[int]:
     return await shop.read(act)
 
 
-async def why_not_served(shop: Shop) -> str | None:
+async def serving_obstacle(shop: Shop) -> str | None:
     """Returns why a process that starts after all leases have ended must not serve, or None."""
-    return await restored.why_not_served(shop.engine, shop.clock.now() + LATER)
+    return await restored.serving_obstacle(shop.engine, shop.clock.now() + LATER)
 
 
 async def restored_entries(shop: Shop) -> list[str]:
@@ -100,17 +100,17 @@ async def test_a_database_with_another_history_is_not_served_until_somebody_says
 ) -> None:
     """Refuses to serve a database with another history until an operator says what is lost."""
     shop = postgres_shop
-    assert await why_not_served(shop) is None  # no worker has served it yet
+    assert await serving_obstacle(shop) is None  # no worker has served it yet
     await shop.drain()
-    assert await why_not_served(shop) is None
+    assert await serving_obstacle(shop) is None
     await execute(shop, "UPDATE service_stats SET server_history = '1/1'")
-    assert await restored.why_not_served(shop.engine, shop.clock.now()) is None  # its worker lives
-    assert "steward restored --at INSTANT" in (await why_not_served(shop) or "")
+    assert await restored.serving_obstacle(shop.engine, shop.clock.now()) is None  # its worker lives
+    assert "steward restored --at INSTANT" in (await serving_obstacle(shop) or "")
     await shop.pass_time(seconds=10)
-    assert await why_not_served(shop) is None
+    assert await serving_obstacle(shop) is None
     await execute(shop, "UPDATE service_stats SET server_history = '1/1'")
     assert await report_of(shop, "restored", "--nothing-lost") == {"nothing_lost": True}
-    assert await why_not_served(shop) is None
+    assert await serving_obstacle(shop) is None
     assert await restored_entries(shop) == []
 
 
@@ -154,11 +154,11 @@ async def test_a_preparation_that_was_broken_off_continues_where_it_stopped(shop
             await prepare(shop.engine, shop.clock)
     finally:
         watch(None)
-    assert f"steward restored --at {wire_time(START)}" in (await why_not_served(shop) or "")
+    assert f"steward restored --at {wire_time(START)}" in (await serving_obstacle(shop) or "")
     with pytest.raises(WrongState):
         await restored.accept(shop.engine, shop.clock.now())
     assert await prepare(shop.engine, shop.clock) == 4
-    assert await why_not_served(shop) is None
+    assert await serving_obstacle(shop) is None
     after = [await epochs(item) for item in orgs]
     assert after == [[epoch + 1_000_000 for epoch in of_org] for of_org in before]
     for org in orgs:
@@ -230,7 +230,7 @@ async def test_after_going_back_to_a_moment_nothing_is_written_twice(
             "runs_to_check": 1,
         }
         await shop.restart()
-        assert await why_not_served(shop) is None
+        assert await serving_obstacle(shop) is None
         assert (await shop.run(prices)).status is RunStatus.RUNNING
         ended = await shop.until_settled(prices)
         assert len(shop.writes()) == written

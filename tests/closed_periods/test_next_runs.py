@@ -165,7 +165,7 @@ async def test_a_period_that_cannot_be_read_holds_up_no_other_organization(
     ctx = (await shop.registered_worker()).ctx
     assert await timers.follow_closed_periods(ctx) is False
     assert (await _next_run(shop, own), await _next_run(other, theirs)) == (before, SECOND)
-    late = partial(due_rows.deferred_keys, tick="closings")
+    late = partial(due_rows.deferred_keys, task="closings")
     assert await shop.engine.read(shop.clock.now(), late) == {str(shop.owner.org)}
     await shop.tamper(set_when, when=stored["when_json"])
     await timers.follow_closed_periods(ctx)

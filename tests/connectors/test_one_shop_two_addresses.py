@@ -87,7 +87,7 @@ async def test_a_connection_of_before_learns_its_shops_address_with_its_next_che
         assert found_connection is not None
         facts = {name: value for name, value in found_connection.facts.items() if name != "identity"}
         fresh = replace(found_connection, facts=facts, version=found_connection.version + 1)
-        assert await connections.save(tx, bare.owner.org, fresh, was=found_connection.version)
+        assert await connections.save(tx, bare.owner.org, fresh, expected_version=found_connection.version)
 
     await bare.write(forgotten)
     await bare.clock.advance(6 * 3600)

@@ -283,7 +283,7 @@ async def disconnect(desk: AutomationsApi, store: IntegrationId) -> None:
         connection = await connections.get(tx, org, store)
         assert connection is not None
         gone = replace(connection, state=ConnectionState.DISCONNECTED, version=connection.version + 1)
-        assert await connections.save(tx, org, gone, was=connection.version)
+        assert await connections.save(tx, org, gone, expected_version=connection.version)
 
     await desk.service.write(act, org=org)
 

@@ -57,8 +57,8 @@ async def test_the_page_of_an_approval_shows_who_was_notified(shop: Shop) -> Non
     )
     after = await _receivers(shop, approval.id)
     assert after.people == 2
-    assert after.told_at is not None
-    assert after.told_at.year == 2023
+    assert after.notified_at is not None
+    assert after.notified_at.year == 2023
     remind = partial(approval_notices.reminder_at, org=shop.owner.org, approval=approval.id)
     assert await shop.read(remind) == approval.created_at + (approval.expires_at - approval.created_at) / 2
     await shop.approve(run)

@@ -118,7 +118,7 @@ def _walked_due(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan
         location = _walked_digest(now, rules.digest, rules.zone)
     elif rules.last_closed_at is not None:
         latest = [
-            approval.told_at + max(MINUTE, (approval.expires_at - approval.asked_at) * 5 / 100)
+            approval.noticed_at + max(MINUTE, (approval.expires_at - approval.requested_at) * 5 / 100)
             for approval in approvals
         ]
         while location - rules.last_closed_at < rules.window and all(
@@ -132,9 +132,11 @@ def _walked_due(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan
 
 def _any_approval(now: datetime, random: Random) -> ApprovalSpan:
     """Returns an approval told of up to three minutes ago that lives from 20 minutes to days."""
-    told_at = now - MINUTE * random.randint(0, 3)
-    asked_at = told_at - random.choice((0, 1, 9)) * timedelta(minutes=20)
-    return ApprovalSpan(told_at, asked_at, told_at + timedelta(minutes=20 * random.choice((1, 3, 15, 216))))
+    noticed_at = now - MINUTE * random.randint(0, 3)
+    requested_at = noticed_at - random.choice((0, 1, 9)) * timedelta(minutes=20)
+    return ApprovalSpan(
+        noticed_at, requested_at, noticed_at + timedelta(minutes=20 * random.choice((1, 3, 15, 216)))
+    )
 
 
 def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:

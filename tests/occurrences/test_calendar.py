@@ -16,7 +16,7 @@ from steward.model.ids import AutomationId, IntegrationId, new_id
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed
 from steward.model.run import RunStatus
-from steward.occurrences.calendar import place_of
+from steward.occurrences.calendar import calendar_key
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World
 from tests.occurrences.diary import DAY, HOUR, LATER, CalendarClient, fields, short, utc
 
@@ -298,7 +298,7 @@ async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(
         early.id,
         *sorted(automation.id for automation in automations),
     ]
-    every = [place_of(row) for row in await diary.rows()]
+    every = [calendar_key(row) for row in await diary.rows()]
     assert every == sorted(every)
 
 
@@ -317,7 +317,7 @@ async def test_pages_give_every_row_once(world: World, diary: CalendarClient) ->
             if not page.has_more:
                 break
             assert len(page.rows) == limit
-            after = place_of(page.rows[-1])
+            after = calendar_key(page.rows[-1])
         assert rows == list(whole)
     assert {row.automation_id for row in whole} == {automation.id for automation in automations} | {hourly.id}
 
@@ -332,7 +332,7 @@ async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
     automation = await world.create()
     other = await world.create()
     first = await diary.page(limit=6)
-    after = place_of(first.rows[-1])
+    after = calendar_key(first.rows[-1])
     await diary.skip(other, utc("05-02 08:00"))
     await diary.move(other, utc("05-10 08:00"), utc("05-01 23:00"))
     second = await diary.page(limit=500, since=first.since, until=first.until, after=after)
@@ -349,7 +349,7 @@ async def test_a_cursor_outlives_its_range(world: World, diary: CalendarClient) 
     first = await diary.page(limit=5)
     await world.clock.advance(40 * 86_400)
     await world.dispatch()
-    after = place_of(first.rows[-1])
+    after = calendar_key(first.rows[-1])
     rest = await diary.page(since=first.since, until=first.until, after=after)
     assert [short(row.slot_at)[:5] for row in rest.rows] == [f"05-{day:02}" for day in range(6, 15)]
     assert {row.reason for row in rest.rows} == {SkipReason.TOO_LATE}

@@ -308,7 +308,7 @@ class Shop:
             connection = await connections.get(tx, self.owner.org, integration)
             assert connection is not None
             fresh = replace(connection, state=state, version=connection.version + 1)
-            assert await connections.save(tx, self.owner.org, fresh, was=connection.version)
+            assert await connections.save(tx, self.owner.org, fresh, expected_version=connection.version)
 
         await self.write(change)
 

@@ -164,7 +164,7 @@ async def _runs(shop: Shop, count: int) -> list[Run]:
 
 
 async def _defer(shop: Shop, tick: str, key: str) -> None:
-    await shop.write(partial(due_rows.defer, tick=tick, key=key, message="of no use"))
+    await shop.write(partial(due_rows.defer, task=tick, key=key, message="of no use"))
 
 
 async def test_deferred_rows_take_no_place_in_the_limit(shop: Shop) -> None:

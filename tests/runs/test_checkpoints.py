@@ -55,7 +55,7 @@ async def keep_all(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
     """Writes all checkpoints at the same time and returns the outcome of each."""
     return list(
         await asyncio.gather(
-            *(checkpoint.keep(shop.engine, shop.clock.now(), new_checkpoint) for new_checkpoint in points),
+            *(checkpoint.commit(shop.engine, shop.clock.now(), new_checkpoint) for new_checkpoint in points),
             return_exceptions=True,
         )
     )

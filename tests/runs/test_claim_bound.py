@@ -135,6 +135,6 @@ async def test_the_bound_rests_while_an_organization_is_left_out(shop: Shop) -> 
             shop.engine, shop.clock.now(), hired.id, free=FREE, full=[shop.owner.org], bound=bound
         )
         assert len(taken) == 3
-    assert (await shop.engine.read(shop.clock.now(), fairness.present)) > 3
+    assert (await shop.engine.read(shop.clock.now(), fairness.current_stamp)) > 3
     leases = await claim.claim(shop.engine, shop.clock.now(), hired.id, free=FREE, full=(), bound=bound)
     assert [lease.run for lease in leases] == [held_back.id]

@@ -91,7 +91,7 @@ async def test_a_rename_meanwhile_is_followed(postgresql_url: str, clock: FakeCl
     async def update(tx: Tx) -> None:
         before = await automations.get(tx, org, automation.id)
         await shop.write(partial(connect.rename, actor=shop.owner, integration=store, name="Renamed"))
-        await automations.save(tx, org, replace(before, name="Another", version=2), was=1)
+        await automations.save(tx, org, replace(before, name="Another", version=2), expected_version=1)
         await automations.insert(tx, org, replace(before, id=AutomationId(new_id(clock.now()))))
 
     await shop.write(update)

@@ -464,7 +464,7 @@ class TestPoison:
         async def spoil(tx: Tx) -> None:
             found_automation = await automations.get(tx, automation.org, automation.id)
             await automations.save(
-                tx, automation.org, replace(found_automation, timezone="Atlantis/Capital"), was=1
+                tx, automation.org, replace(found_automation, timezone="Atlantis/Capital"), expected_version=1
             )
 
         await world.write(spoil)

@@ -122,7 +122,7 @@ class OrganizationOnPath:
         new_checkpoint, _ = self._point(number, bytes_=bytes_, unknown=unknown)
         engine = self.shop.service.worker_context.engine
         try:
-            code = await checkpoint.keep(engine, self.shop.clock.now(), new_checkpoint)
+            code = await checkpoint.commit(engine, self.shop.clock.now(), new_checkpoint)
         except (Refusal, LeaseLost) as refusal:
             return type(refusal).__name__
         self.last_seq[number] += 1
@@ -403,7 +403,7 @@ async def _set_state(side: OrganizationOnPath, number: int, verb: Any) -> str:
 async def _defer(side: OrganizationOnPath, number: int) -> int:
     """Defers the slots of an automation, as a dispatcher does that failed with it."""
     key = str(side.automations[number].id)
-    return await side.shop.write(partial(due_rows.defer, tick="dispatch", key=key, message="It failed."))
+    return await side.shop.write(partial(due_rows.defer, task="dispatch", key=key, message="It failed."))
 
 
 async def _connection_is(side: OrganizationOnPath, state: ConnectionState) -> None:

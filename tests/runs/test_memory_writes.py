@@ -61,7 +61,7 @@ async def test_values_written_together_equal_values_written_in_turn(shop: Shop, 
         written = new_checkpoint(shop, lease, seq=seq, name=step)._replace(
             automation=run.automation_id, memory=writes
         )
-        await checkpoint.keep(shop.engine, shop.clock.now(), written)
+        await checkpoint.commit(shop.engine, shop.clock.now(), written)
         for write in writes:
             model.write(step, write)
     for space in SPACES:
@@ -90,7 +90,7 @@ async def test_more_values_than_one_statement_takes_are_all_remembered(shop: Sho
             for number in range(0, 600, step_size)
         ]
         written = new_checkpoint(shop, lease, seq=seq, name=f"step-{seq}")
-        await checkpoint.keep(
+        await checkpoint.commit(
             shop.engine, shop.clock.now(), written._replace(automation=run.automation_id, memory=writes)
         )
     stored = await shop.read(

@@ -14,7 +14,7 @@ from steward.database.engine.base import Tx
 from steward.database.runs import workers
 from steward.model.ids import WorkerId
 from steward.model.run import RunStatus
-from steward.runs.claim import HANDED_BACK
+from steward.runs.claim import OTHER_RELEASE_PAUSE
 from steward.version import __version__
 from tests.imports.exports import automated, chain, node
 from tests.runs.shop import Shop
@@ -41,8 +41,8 @@ async def test_a_run_of_an_unknown_template_is_left_to_the_other_release(shop: S
         await shop.drain()
         assert (await shop.run(run)).status is RunStatus.RUNNING
         [row] = await shop.read(partial(_sleeping, org=shop.owner.org))
-        assert row["wake_at"] <= (shop.clock.now() + HANDED_BACK).timestamp() * 1000
-        await shop.clock.advance(HANDED_BACK.total_seconds())
+        assert row["wake_at"] <= (shop.clock.now() + OTHER_RELEASE_PAUSE).timestamp() * 1000
+        await shop.clock.advance(OTHER_RELEASE_PAUSE.total_seconds())
     templates(shop)[automation.template_id] = template
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
@@ -75,7 +75,7 @@ async def test_a_cancelled_run_that_is_left_to_the_other_release_sleeps_too(shop
     await shop.drain()
     assert len(await shop.read(partial(_sleeping, org=shop.owner.org))) == 1
     templates(shop)[automation.template_id] = template
-    await shop.pass_time(seconds=HANDED_BACK.total_seconds())
+    await shop.pass_time(seconds=OTHER_RELEASE_PAUSE.total_seconds())
     assert (await shop.run(run)).status is RunStatus.CANCELLED
 
 
@@ -94,7 +94,7 @@ async def test_a_run_of_an_unknown_step_type_is_left_to_the_other_release(shop: 
     await shop.drain()
     assert len(await shop.read(partial(_sleeping, org=shop.owner.org))) == 1
     await shop.write(partial(workers.expire_now, worker=other))
-    await shop.pass_time(seconds=HANDED_BACK.total_seconds())
+    await shop.pass_time(seconds=OTHER_RELEASE_PAUSE.total_seconds())
     assert (await shop.run(run)).status is RunStatus.FAILED
 
 

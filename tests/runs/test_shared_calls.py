@@ -35,7 +35,7 @@ async def logging_shop(database_url: str, clock: FakeClock, tmp_path: Path) -> A
 
 async def _insert_key(tx: Tx, shop: Shop, key: str, other: Automation) -> None:
     """Stores the run-now key for another automation; the next user of the key waits for this transaction."""
-    keep = partial(idempotency.keep, object_id="unused", automation=other.id, request_sha256="0" * 64)
+    keep = partial(idempotency.store, object_id="unused", automation=other.id, request_sha256="0" * 64)
     assert await keep(tx, shop.owner.org, "run", key=key)
 
 

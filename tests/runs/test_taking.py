@@ -103,7 +103,7 @@ async def test_a_changed_plan_supersedes_what_waits(shop: Shop) -> None:
     automation = await shop.pricing()
     run, lagging = await shop.waiting(automation), await shop.run_now(automation)
     org = shop.owner.org
-    await shop.write(partial(ending.end_waiting, org=org, automation=automation.id, how=ending.SUPERSEDED))
+    await shop.write(partial(ending.end_waiting, org=org, automation=automation.id, ending=ending.SUPERSEDED))
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.REFUSED, "superseded")
     assert (await shop.approval(run)).status is ApprovalStatus.SUPERSEDED
@@ -143,7 +143,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     await timers.expire_approvals(hired.ctx)
     assert (await shop.run(good)).code == "approval_expired"
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
-    late = partial(due_rows.deferred_keys, tick="expire_approvals")
+    late = partial(due_rows.deferred_keys, task="expire_approvals")
     assert await shop.engine.read(shop.clock.now(), late) == {approval}
     await shop.tamper(
         "UPDATE approvals SET counts = :counts WHERE org_id = :org AND id = :approval",

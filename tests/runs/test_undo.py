@@ -57,7 +57,7 @@ async def test_hidden_products_are_shown_again_and_unmarked(shop: Shop) -> None:
     original = await shop.changes(run)
     actual = await facts(shop, run)
     assert actual is not None
-    assert (actual.why, actual.counts.undoable) == (None, len(original))
+    assert (actual.obstacle, actual.counts.undoable) == (None, len(original))
     ended = await undone(shop, run)
     assert (ended.status, ended.undo_of) == (RunStatus.SUCCEEDED, run.id)
     assert ended.summary is not None
@@ -181,7 +181,7 @@ async def test_an_undo_is_refused_with_the_reason(lone: Shop) -> None:
         await undo_now(lone, empty)
     empty_facts = await facts(lone, empty)
     assert empty_facts is not None
-    assert (empty_facts.why, empty_facts.runs) == (
+    assert (empty_facts.obstacle, empty_facts.runs) == (
         "This run changed nothing, so there is nothing to put back.",
         (),
     )
@@ -205,7 +205,7 @@ async def test_a_run_can_be_undone_until_its_undo_limit(lone: Shop) -> None:
     age = lone.clock.now() - run.finished_at
     actual = await facts(lone, run, replace(RULES, valid_for=age))
     assert actual is not None
-    assert (actual.why, actual.until) == (None, lone.clock.now())
+    assert (actual.obstacle, actual.until) == (None, lone.clock.now())
     past = replace(RULES, valid_for=age - timedelta(milliseconds=1))
     with pytest.raises(WrongState, match="can no longer be undone"):
         await undo_now(lone, run, rules=past)

@@ -175,7 +175,7 @@ async def test_a_run_that_ends_without_a_worker_has_its_trace(
     queued = [await shop.run_now(archived) for _ in range(2)]
 
     async def failing(tx: Tx) -> None:
-        await ending.end_queued(tx, shop.owner.org, archived.id, how=ending.ARCHIVED)
+        await ending.end_queued(tx, shop.owner.org, archived.id, ending=ending.ARCHIVED)
         raise WrongState("The commit does not take place.")
 
     with pytest.raises(WrongState):

@@ -37,7 +37,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     return ApprovalNoticesAnswer(
         people=receivers.people,
         routes=[ToldRouteRecord(route.name, route.channel) for route in receivers.routes],
-        told_at=wire_time_or_none(receivers.told_at),
+        told_at=wire_time_or_none(receivers.notified_at),
         reminder_at=wire_time_or_none(await approval_notices.reminder_at(tx, org, approval)),
     )
 

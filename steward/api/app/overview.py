@@ -26,7 +26,7 @@ from steward.model.occurrence import Occurrence, OccurrenceState
 from steward.model.refusals import Unavailable, ValidationFailed
 from steward.occurrences import calendar
 from steward.occurrences.calendar import CalendarPageQuery
-from steward.run_queue import totals as keeping
+from steward.run_queue import totals as run_totals
 from steward.scheduling.zones import NO_SUCH_ZONE, instant_of, zone
 
 _DAYS = 7
@@ -123,7 +123,7 @@ class StripsAnswer(msgspec.Struct):
 async def keep_totals(call: ApiCall) -> bool:
     """Adds up the finished runs since the last call; returns False if that is unfinished or impossible."""
     try:
-        return await keeping.keep(call.context.engine, call.context.clock, call.actor.org)
+        return await run_totals.add_up_ended(call.context.engine, call.context.clock, call.actor.org)
     except Unavailable:
         return False
 

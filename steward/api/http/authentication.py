@@ -148,12 +148,12 @@ async def admit_token(
         max_person=rules.limit_person if is_counted else 0,
         max_org=rules.limit_organization,
     )
-    if credential is None or not credential.good:
+    if credential is None or not credential.is_valid:
         raise Unauthenticated(token_sent=True)
     if not credential.automations_on:
         raise Forbidden(_SWITCHED_OFF)
     _authorize_token(match)
-    _count_token_call(tx, windows, rules, claims, over=credential.over is not None)
+    _count_token_call(tx, windows, rules, claims, over=credential.exceeded_limit is not None)
     return AuthenticatedCaller(_token_actor(org, person, claims.client_id), None)
 
 
@@ -215,7 +215,7 @@ async def admit_session(
     if windows is not None:
         over = not windows.take(tx.now, ((("web", 0, int(session.person.id)), rules.limit_web),))
     else:
-        over = bool(found_session.over)
+        over = bool(found_session.is_over_limit)
     if over:
         raise spent(tx.now)
     return AuthenticatedCaller(_web_actor(session), session, found_session.now)

@@ -166,7 +166,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 def _key(page: CalendarPage) -> list[JsonValue]:
     """Returns the sort key of the last row and the range, so that following pages keep the range."""
-    run_at, slot_at, automation = calendar.place_of(page.rows[-1])
+    run_at, slot_at, automation = calendar.calendar_key(page.rows[-1])
     return [ms(run_at), ms(slot_at), automation, ms(page.since), ms(page.until)]
 
 

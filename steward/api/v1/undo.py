@@ -51,8 +51,8 @@ async def record_of(tx: Tx, run_row: Row, rules: EndpointRules) -> UndoRecord | 
     if facts is None:
         return None
     return UndoRecord(
-        possible=facts.why is None,
-        why=facts.why,
+        possible=facts.obstacle is None,
+        why=facts.obstacle,
         changes=facts.counts.changes,
         undoable=facts.counts.undoable,
         undone=facts.counts.undone,

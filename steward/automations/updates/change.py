@@ -60,7 +60,7 @@ async def _write(
     if begins_anew:
         locked = await due.decide_due(tx, locked, rules=rules)
         await coming.drop_for_change(tx, locked, after)
-    if await automations.save(tx, before.org, after, was=before.version) == 0:
+    if await automations.save(tx, before.org, after, expected_version=before.version) == 0:
         current = await automations.get(tx, before.org, before.id)
         raise StaleVersion(data={"occurrence": None, "automation": current})
     await history.note(tx, actor, after, action=HistoryAction.CHANGED, fields=history.edits(before, after))

@@ -112,5 +112,5 @@ async def supersede(tx: Tx, after: Automation, plan: JsonObject | None) -> None:
     if stored_plan is not None and after.plan_version is not None:
         version, fresh_plan = after.plan_version, stored_plan.plan if plan is None else plan
         await workflows.keep_plan(tx, after.org, after.id, version, fresh_plan, after.bindings)
-    await ending.end_queued(tx, after.org, after.id, how=ending.SUPERSEDED)
-    await ending.end_waiting(tx, after.org, after.id, how=ending.SUPERSEDED)
+    await ending.end_queued(tx, after.org, after.id, ending=ending.SUPERSEDED)
+    await ending.end_waiting(tx, after.org, after.id, ending=ending.SUPERSEDED)

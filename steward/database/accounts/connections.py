@@ -123,15 +123,15 @@ async def insert(tx: Tx, org: OrgId, connection: Connection, *, subject: str) ->
     return touched == 1
 
 
-async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:
-    """Writes a connection over version `was`; returns False when another call has changed it."""
+async def save(tx: Tx, org: OrgId, connection: Connection, *, expected_version: int) -> bool:
+    """Writes a connection over `expected_version`; returns False when another call has changed it."""
     touched = await tx.execute(
         "UPDATE connections SET name = :name, domain = :domain, zone = :zone, currency = :currency,"
         " state = :state, account_label = :label, facts = :facts, version = :version,"
         " connected_at = :connected_at, last_ok_at = :last_ok_at, checked_at = :checked_at,"
         " last_error = :last_error"
-        " WHERE org_id = :org AND integration_id = :integration AND version = :was",
-        _args(org, connection) | {"was": was},
+        " WHERE org_id = :org AND integration_id = :integration AND version = :expected",
+        _args(org, connection) | {"expected": expected_version},
     )
     return touched == 1
 
@@ -260,11 +260,12 @@ async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
     return [DataKey(row["key_no"], bytes(row["wrapped"]), row["kek_id"]) for row in rows]
 
 
-async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
-    """Retires every data key but one: retired keys still open secrets, but seal none."""
+async def retire_data_keys(tx: Tx, org: OrgId, *, current: int) -> None:
+    """Retires every data key but `current`: retired keys still open secrets, but seal none."""
     await tx.execute(
-        "UPDATE org_keys SET retired_at = :now WHERE org_id = :org AND key_no <> :but AND retired_at IS NULL",
-        {"org": org, "but": but},
+        "UPDATE org_keys SET retired_at = :now"
+        " WHERE org_id = :org AND key_no <> :current AND retired_at IS NULL",
+        {"org": org, "current": current},
     )
 
 

@@ -13,9 +13,9 @@ _CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at,
 class TokenState(NamedTuple):
     """The state that decides whether a token is valid; read on every call, never cached."""
 
-    good: bool
+    is_valid: bool
     automations_on: bool
-    over: Literal["person", "org"] | None
+    exceeded_limit: Literal["person", "org"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def _credential(row: Row) -> Credential:
     )
 
 
-_STATE_OF_KEY = PerEngine(
+_TOKEN_STATE = PerEngine(
     sqlite=(
         "SELECT c.enabled AND c.epoch = :epoch AND m.active AND m.account_active"
         " AND :now < :until * 1000 AND :since * 1000 <= :now AS good,"
@@ -87,7 +87,7 @@ async def token_state(
     counts the call (unless `max_person` is 0); SQLite counts in memory.
     """
     row = await tx.first(
-        _STATE_OF_KEY,
+        _TOKEN_STATE,
         {
             "org": org,
             "person": person,

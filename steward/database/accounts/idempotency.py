@@ -25,7 +25,7 @@ async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> StoredKey | None:
     return StoredKey(row["object_id"], row["automation_id"], row["request_sha256"]) if row else None
 
 
-async def keep(
+async def store(
     tx: Tx,
     org: OrgId,
     kind: str,

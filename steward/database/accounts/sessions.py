@@ -9,8 +9,8 @@ from steward.model.account import Membership, Person, Role, Session
 from steward.model.ids import OrgId, PersonId
 
 _MILLISECOND = timedelta(milliseconds=1)
-_EVER = 1 << 52
-_LIVE = (
+_NO_LIMIT_MS = 1 << 52
+_LIVE_SESSION = (
     "SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id,"
     " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role, 0 AS over,"
     " CAST(:now AS bigint) AS present"
@@ -22,12 +22,12 @@ _LIVE = (
     " AND s.seen_at > CAST(:now AS bigint) - CAST(:idle AS bigint)"
     " AND s.created_at > CAST(:now AS bigint) - CAST(:life AS bigint)"
 )
-_GATE = (
+_AUTHENTICATE = (
     "SELECT person_id, email, username, first_name, last_name, org_id, created_at, seen_at,"
     " organization_name, zone, automations_on, role, over, present"
     " FROM steward_authenticate_session(:hash, :needed, :idle, :life, :most, :test_now)"
 )
-_STANDING = PerEngine(sqlite=_LIVE, postgresql=_GATE)
+_SESSION_STATE = PerEngine(sqlite=_LIVE_SESSION, postgresql=_AUTHENTICATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class SessionState:
     """A live session, whether this call exceeds the person's limit (PostgreSQL only), and the time."""
 
     session: Session
-    over: bool
+    is_over_limit: bool
     now: datetime
 
 
-def _standing(row: Row, session_hash: str) -> SessionState:
+def _state(row: Row, session_hash: str) -> SessionState:
     org = None if row["org_id"] is None else OrgId(row["org_id"])
     chosen = None
     if org is not None:
@@ -83,7 +83,7 @@ async def session_state(
     memory.
     """
     row = await tx.first(
-        _STANDING,
+        _SESSION_STATE,
         {
             "hash": session_hash,
             "needed": None if needed is None else [str(role) for role in needed],
@@ -93,13 +93,13 @@ async def session_state(
             "test_now": tx.test_now,
         },
     )
-    return None if row is None else _standing(row, session_hash)
+    return None if row is None else _state(row, session_hash)
 
 
 async def written(tx: Tx, session_hash: str) -> Session | None:
     """Returns the session that this transaction has just written, in its tenant context."""
-    row = await tx.first(_LIVE, {"hash": session_hash, "idle": _EVER, "life": _EVER})
-    return None if row is None else _standing(row, session_hash).session
+    row = await tx.first(_LIVE_SESSION, {"hash": session_hash, "idle": _NO_LIMIT_MS, "life": _NO_LIMIT_MS})
+    return None if row is None else _state(row, session_hash).session
 
 
 async def insert(
@@ -136,11 +136,11 @@ async def end_all(tx: Tx) -> int:
     return await tx.execute("DELETE FROM sessions")
 
 
-async def end_of_person(tx: Tx, person: PersonId, *, but: str = "") -> int:
+async def end_of_person(tx: Tx, person: PersonId, *, kept_session: str = "") -> int:
     """Ends a person's sessions, or all but one."""
     return await tx.execute(
         "DELETE FROM sessions WHERE person_id = :person AND session_hash <> :but",
-        {"person": person, "but": but},
+        {"person": person, "but": kept_session},
     )
 
 

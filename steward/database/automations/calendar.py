@@ -14,7 +14,7 @@ from steward.model.run import RunStatus
 from steward.model.schedule import Schedule
 
 # The position of a row in the calendar: `run_at`, `slot_at`, automation.
-Place = tuple[datetime, datetime, str]
+CalendarKey = tuple[datetime, datetime, str]
 
 _STORED = """
 SELECT o.automation_id AS automation_id, o.slot_at AS slot_at, {run_at} AS run_at, o.state, o.reason,
@@ -99,7 +99,7 @@ async def stored(
     *,
     since: datetime,
     until: datetime,
-    after: Place | None,
+    after: CalendarKey | None,
     states: Collection[OccurrenceState],
     limit: int,
 ) -> list[CalendarRow]:

@@ -62,9 +62,10 @@ _INSERT = PerEngine(
 
 @dataclass(frozen=True, slots=True)
 class StoredSlot:
-    """A stored occurrence; `kept` rows were stored by `this_and_later`.
+    """A stored occurrence.
 
-    An `exempt` one runs in closed periods too; `closed_name` is the period that caused a skip.
+    A `this_and_later` move stores the runs before it, which keep their times, with `is_from_move`. An
+    `exempt` one runs in closed periods too; `closed_name` is the period that caused a skip.
     """
 
     slot_at: datetime
@@ -76,7 +77,7 @@ class StoredSlot:
     moved_from: datetime | None = None
     version: int = 0
     by_auditor: bool = False
-    kept: bool = False
+    is_from_move: bool = False
     exempt: bool = False
     closed_name: str | None = None
 
@@ -159,13 +160,15 @@ async def of_automation(
     return [_stored(row) for row in rows]
 
 
-async def is_taken(tx: Tx, org: OrgId, automation: AutomationId, *, run_at: datetime, but: datetime) -> bool:
-    """Returns whether a stored pending row other than the slot `but` runs at exactly `run_at`."""
+async def is_taken(
+    tx: Tx, org: OrgId, automation: AutomationId, *, run_at: datetime, other_than: datetime
+) -> bool:
+    """Returns whether a stored pending row other than the slot `other_than` runs at exactly `run_at`."""
     row = await tx.first(
         "SELECT 1 AS taken FROM occurrences"
         " WHERE org_id = :org AND automation_id = :automation AND state = 'pending'"
-        " AND run_at = :run_at AND slot_at <> :but",
-        {"org": org, "automation": automation, "run_at": run_at, "but": but},
+        " AND run_at = :run_at AND slot_at <> :other_than",
+        {"org": org, "automation": automation, "run_at": run_at, "other_than": other_than},
     )
     return row is not None
 
@@ -185,7 +188,7 @@ async def insert_many(tx: Tx, org: OrgId, automation: AutomationId, rows: Sequen
             None if row.moved_from is None else ms(row.moved_from),
             row.version,
             row.by_auditor,
-            row.kept,
+            row.is_from_move,
             row.exempt,
         ]
         for row in rows
@@ -211,7 +214,7 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
             "reason": row.reason,
             "moved_from": row.moved_from,
             "version": row.version,
-            "from_edit": row.kept,
+            "from_edit": row.is_from_move,
             "exempt": row.exempt,
             "was_state": was.state,
             "was_version": was.version,
@@ -275,7 +278,7 @@ def _stored(row: Row) -> StoredSlot:
         moved_from=from_ms_or_none(row["moved_from"]),
         version=row["version"],
         by_auditor=bool(row["by_auditor"]),
-        kept=bool(row["from_edit"]),
+        is_from_move=bool(row["from_edit"]),
         exempt=bool(row["exempt"]),
         closed_name=row["closed_name"],
     )

@@ -24,7 +24,7 @@ _OWN = """
 """
 # The reason why an active automation does not receive its store's events: that of its worst topic, where the
 # first character ranks the severity; null if there is none.
-_HEARD = """
+_DELIVERY_STATE = """
 CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
     SELECT max(CASE WHEN c.state <> 'connected'
                     THEN '3' || c.name || ' is not connected. Reconnect it in the web app.'
@@ -38,7 +38,7 @@ CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
 """
 # Columns of automations as `a` and their schedules as `s`.
 COLUMNS = f"""{_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
-    s.events_dropped_at, {_HEARD}"""
+    s.events_dropped_at, {_DELIVERY_STATE}"""
 _JOINED = f"""
 SELECT {COLUMNS}
 FROM automations AS a
@@ -85,8 +85,8 @@ async def insert(tx: Tx, org: OrgId, automation: Automation) -> None:
     )
 
 
-async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
-    """Stores every field that can change, if the version still is `was`. Returns the rows written."""
+async def save(tx: Tx, org: OrgId, automation: Automation, *, expected_version: int) -> int:
+    """Stores all changeable fields if the version still is `expected_version`. Returns the rows written."""
     return await tx.execute(
         "UPDATE automations SET version = :version, template_version = :template_version,"
         " integration_id = :integration, store_label = CASE WHEN integration_id = :integration"
@@ -94,14 +94,14 @@ async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
         " state = :state, paused_by = :paused_by, paused_reason = :reason, inputs = :inputs,"
         " schedule = :schedule, timezone = :timezone, trigger_json = :trigger, connections = :connections,"
         " bindings = :bindings, send_mode = :send_mode, plan_version = :plan, updated_at = :updated"
-        " WHERE org_id = :org AND id = :id AND version = :was",
+        " WHERE org_id = :org AND id = :id AND version = :expected",
         _changeable(automation)
         | {
             "org": org,
             "id": automation.id,
             "version": automation.version,
             "updated": automation.updated_at,
-            "was": was,
+            "expected": expected_version,
         },
     )
 
@@ -251,22 +251,22 @@ def record(row: Row) -> Automation:
 
 
 def _trigger(row: Row) -> Trigger:
-    trigger = _kept(row["trigger_json"])
+    trigger = _trigger_of(row["trigger_json"])
     if not isinstance(trigger, EventTrigger):
         return trigger
-    delivery: str = row["delivery"] or _OFF
+    delivery: str = row["delivery"] or _NO_DELIVERY
     return replace(
         trigger,
-        listening=_LISTENING[delivery[0]],
+        listening=_LISTENING_BY_LETTER[delivery[0]],
         reason=delivery[1:] or None,
         events_dropped=row["events_dropped"] or 0,
         events_dropped_at=from_ms_or_none(row["events_dropped_at"]),
     )
 
 
-_OFF = "-"
-_LISTENING = {
-    _OFF: Listening.OFF,
+_NO_DELIVERY = "-"
+_LISTENING_BY_LETTER = {
+    _NO_DELIVERY: Listening.OFF,
     "0": Listening.YES,
     "1": Listening.NOT_YET,
     "2": Listening.FAILED,
@@ -281,7 +281,7 @@ def _schedule(text: str) -> Schedule:
 
 
 @lru_cache(maxsize=1024)
-def _kept(text: str) -> Trigger:
+def _trigger_of(text: str) -> Trigger:
     return trigger_from_json(_object(text))
 
 

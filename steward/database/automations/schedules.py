@@ -8,10 +8,10 @@ from steward.database.due_rows import NOT_DEFERRED
 from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, OrgId
 
-_NOT_PUT_OFF = NOT_DEFERRED.format(tick="dispatch", key="s.automation_id")
+_NOT_DEFERRED = NOT_DEFERRED.format(task="dispatch", key="s.automation_id")
 _DUE = PerEngine(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
-    f" WHERE s.due_at <= {{now}}{_NOT_PUT_OFF}"
+    f" WHERE s.due_at <= {{now}}{_NOT_DEFERRED}"
     " ORDER BY s.due_at, s.automation_id LIMIT :most",
     postgresql="SELECT org_id, automation_id FROM queue_due_slots(:most, :test_now)",
 )
@@ -113,7 +113,7 @@ async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) ->
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM schedules AS s"
         " WHERE s.org_id = :org AND s.automation_id IN (:automations) AND s.due_at <= {now}"
-        f"{_NOT_PUT_OFF} ORDER BY s.automation_id {{skip_locked}}",
+        f"{_NOT_DEFERRED} ORDER BY s.automation_id {{skip_locked}}",
         {"org": org, "automations": list(automations)},
     )
     return {AutomationId(row["automation_id"]): _timing(row) for row in rows}

@@ -168,8 +168,8 @@ class Engine(Protocol):
     ) -> T:
         """Runs `act` in one transaction, commits it durably, and returns its result.
 
-        `org` are the organizations whose rows it may see and write (the tenant context). An `urgent` write, such
-        as a heartbeat, does not queue behind others. Raises Unavailable when the database cannot take it.
+        `org` are the organizations whose rows it may see and write (the tenant context). An `urgent` write,
+        such as a heartbeat, does not queue behind others. Raises Unavailable when the write is not possible.
         """
         ...
 

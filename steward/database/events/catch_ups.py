@@ -78,7 +78,7 @@ async def restart_fill(tx: Tx, org: OrgId, integration: IntegrationId, object_ty
     )
 
 
-async def filled(
+async def mark_filled(
     tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, next_at: datetime
 ) -> None:
     """Records that the last-seen state of the type is complete."""
@@ -89,7 +89,7 @@ async def filled(
     )
 
 
-async def read_on(
+async def mark_read(
     tx: Tx,
     org: OrgId,
     integration: IntegrationId,
@@ -126,7 +126,7 @@ async def defer(
     )
 
 
-async def read_now(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+async def make_due(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """Makes all types due for catch-up now, because something was not delivered."""
     await tx.execute(
         "UPDATE catch_ups SET next_at = :now WHERE org_id = :org AND integration_id = :integration",

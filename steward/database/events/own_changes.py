@@ -104,7 +104,7 @@ async def of(
     ]
 
 
-async def under_way(
+async def in_progress(
     tx: Tx, org: OrgId, integration: IntegrationId, automations: Collection[AutomationId]
 ) -> set[tuple[AutomationId, str, str]]:
     """Returns objects of the store with a recent write of these automations whose outcome is unknown yet."""

@@ -11,7 +11,7 @@ from steward.model.notice import Topic
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRoute:
+class NotifiedRoute:
     """A route that received a message."""
 
     name: str
@@ -23,8 +23,8 @@ class ApprovalReceivers:
     """The number of notified people, the routes, and when the first message was accepted."""
 
     people: int
-    routes: Sequence[ToldRoute]
-    told_at: datetime | None
+    routes: Sequence[NotifiedRoute]
+    notified_at: datetime | None
 
 
 async def receivers(tx: Tx, org: OrgId, approval: ApprovalId) -> ApprovalReceivers:
@@ -38,7 +38,7 @@ async def receivers(tx: Tx, org: OrgId, approval: ApprovalId) -> ApprovalReceive
         " AND m.state IN ('collecting', 'due', 'sending', 'sent') ORDER BY r.name",
         {"org": org, "dedupe": f"{Topic.APPROVAL_WAITING}|{approval}"},
     )
-    routes = dict.fromkeys(ToldRoute(row["name"], row["channel"]) for row in rows if row["name"])
+    routes = dict.fromkeys(NotifiedRoute(row["name"], row["channel"]) for row in rows if row["name"])
     sent = [row["sent_at"] for row in rows if row["sent_at"] is not None]
     people = {row["person_id"] for row in rows if row["person_id"]}
     return ApprovalReceivers(len(people), tuple(routes), from_ms_or_none(min(sent, default=None)))

@@ -13,7 +13,7 @@ from steward.model.notice import GROUPS, LISTED, WAITING_TOPICS, NoticeGroup, To
 # The topics that a message lists first.
 _URGENCY = (NoticeGroup.APPROVALS, NoticeGroup.CONNECTIONS, NoticeGroup.AUTOMATIONS, NoticeGroup.RUNS)
 # For each kind of notice that can become void: the condition under which it still holds.
-_HOLDS = (
+_STILL_APPLIES = (
     (
         WAITING_TOPICS,
         "SELECT 1 FROM approvals AS s WHERE s.org_id = n.org_id AND s.id = n.approval_id"
@@ -99,7 +99,7 @@ class ClosedMessage:
     envelope: JsonObject
 
 
-async def leave_out_void(
+async def remove_outdated(
     tx: Tx, org: OrgId, messages: Collection[MessageId], topics: Collection[Topic]
 ) -> int:
     """Removes notices that no longer hold from the messages. Returns the number of rows removed.
@@ -107,14 +107,14 @@ async def leave_out_void(
     A notice no longer holds when its approval is decided, its connection works, or its automation is
     resumed or has succeeded. Considers only the given topics.
     """
-    touched = 0
-    for void_topics, holds in _HOLDS:
-        if void_topics.isdisjoint(topics):
+    removed = 0
+    for covered_topics, still_applies in _STILL_APPLIES:
+        if covered_topics.isdisjoint(topics):
             continue
-        void = f"SELECT n.id {_OF_MESSAGES} AND n.topic IN (:topics) AND NOT EXISTS ({holds})"
-        args = {"org": org, "messages": list(messages), "topics": sorted(void_topics)}
-        touched += await tx.execute(f"{_DELETE} ({void})", args)
-    return touched
+        outdated = f"SELECT n.id {_OF_MESSAGES} AND n.topic IN (:topics) AND NOT EXISTS ({still_applies})"
+        args = {"org": org, "messages": list(messages), "topics": sorted(covered_topics)}
+        removed += await tx.execute(f"{_DELETE} ({outdated})", args)
+    return removed
 
 
 async def subjects(tx: Tx, org: OrgId, messages: Collection[MessageId]) -> dict[MessageId, list[Subject]]:
@@ -133,7 +133,7 @@ async def subjects(tx: Tx, org: OrgId, messages: Collection[MessageId]) -> dict[
     return by_message
 
 
-async def leave_out(tx: Tx, org: OrgId, message: MessageId, unwanted: Subject) -> int:
+async def remove_subject(tx: Tx, org: OrgId, message: MessageId, unwanted: Subject) -> int:
     """Removes the notices of a topic and automation from a message. Returns their number."""
     chosen = (
         f"SELECT n.id {_OF_MESSAGES} AND n.topic = :topic AND coalesce(n.automation_id, '') = :automation"

@@ -11,11 +11,11 @@ _DUE_TASKS = PerEngine(
     " (SELECT 1 FROM notices WHERE state = 'new' AND not_before <= {now})"
     " UNION ALL SELECT 'message' WHERE EXISTS"
     " (SELECT 1 FROM messages WHERE state = 'collecting' AND next_try_at <= {now}"
-    f"{NOT_DEFERRED.format(tick='close_messages', key='messages.id')})"
+    f"{NOT_DEFERRED.format(task='close_messages', key='messages.id')})"
     " UNION ALL SELECT 'deliver_' || c.value FROM json_each(:channels) AS c WHERE EXISTS"
     " (SELECT 1 FROM messages WHERE channel = c.value AND state IN ('due', 'sending')"
     " AND next_try_at <= {now}"
-    f"{NOT_DEFERRED.format(tick='send', key='messages.id')})",
+    f"{NOT_DEFERRED.format(task='send', key='messages.id')})",
     postgresql="SELECT hint FROM queue_notification_hints(:channels, :test_now)",
 )
 

@@ -79,7 +79,7 @@ async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageI
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM messages WHERE state = 'collecting' AND next_try_at <= {now}"
-            f"{NOT_DEFERRED.format(tick='close_messages', key='messages.id')}"
+            f"{NOT_DEFERRED.format(task='close_messages', key='messages.id')}"
             " ORDER BY next_try_at, id LIMIT :most",
             "SELECT org_id, id FROM queue_messages_to_close(:most, :test_now)",
         ),
@@ -93,7 +93,7 @@ async def to_deliver(tx: Tx, channel: ChannelName, limit: int) -> list[tuple[Org
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM messages WHERE channel = :channel AND state IN ('due', 'sending')"
-            f" AND next_try_at <= {{now}}{NOT_DEFERRED.format(tick='send', key='messages.id')}"
+            f" AND next_try_at <= {{now}}{NOT_DEFERRED.format(task='send', key='messages.id')}"
             " ORDER BY next_try_at, id LIMIT :most",
             "SELECT org_id, id FROM queue_messages(:channel, :most, :test_now)",
         ),
@@ -148,7 +148,7 @@ async def add_closed(
     return message
 
 
-async def touch_none(tx: Tx, org: OrgId) -> None:
+async def run_no_op(tx: Tx, org: OrgId) -> None:
     """Runs a statement that changes no row, where another caller would store a message."""
     await tx.execute("UPDATE messages SET error = error WHERE org_id = :org AND id = ''", {"org": org})
 

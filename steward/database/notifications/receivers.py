@@ -14,7 +14,7 @@ _REFUSALS_TO_STOP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PersonToTell:
+class NotifiableMember:
     """A member who has joined and is active."""
 
     person: PersonId
@@ -30,7 +30,7 @@ class PersonToTell:
 
 
 @dataclass(frozen=True, slots=True)
-class RouteToTell:
+class NotifiableRoute:
     """A working route with its filter; null means all."""
 
     route: RouteId
@@ -49,18 +49,18 @@ _PEOPLE = (
 )
 
 
-async def people(tx: Tx, org: OrgId, involved: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
+async def people(tx: Tx, org: OrgId, involved: Collection[PersonId]) -> dict[PersonId, NotifiableMember]:
     """Returns the organization's active members who have joined and may be notified.
 
     These are the `involved` ones and those who may receive notices about others: by their role or because
     they have stored preferences. In a large organization most members are neither.
     """
-    may_be_told = "(m.role <> 'member' OR n.person_id IS NOT NULL OR m.person_id IN (:involved))"
-    rows = await tx.all(f"{_PEOPLE} AND {may_be_told}", {"org": org, "involved": list(involved)})
+    may_be_notified = "(m.role <> 'member' OR n.person_id IS NOT NULL OR m.person_id IN (:involved))"
+    rows = await tx.all(f"{_PEOPLE} AND {may_be_notified}", {"org": org, "involved": list(involved)})
     return {PersonId(row["person_id"]): _person(row) for row in rows}
 
 
-async def members(tx: Tx, org: OrgId, people: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
+async def members(tx: Tx, org: OrgId, people: Collection[PersonId]) -> dict[PersonId, NotifiableMember]:
     """Returns which of the people are active members who have joined."""
     if not people:
         return {}
@@ -68,9 +68,9 @@ async def members(tx: Tx, org: OrgId, people: Collection[PersonId]) -> dict[Pers
     return {PersonId(row["person_id"]): _person(row) for row in rows}
 
 
-def _person(row: Row) -> PersonToTell:
+def _person(row: Row) -> NotifiableMember:
     stored = row["preferences"]
-    return PersonToTell(
+    return NotifiableMember(
         PersonId(row["person_id"]),
         Role(row["role"]),
         row["email"],
@@ -79,7 +79,7 @@ def _person(row: Row) -> PersonToTell:
     )
 
 
-async def routes(tx: Tx, org: OrgId) -> list[RouteToTell]:
+async def routes(tx: Tx, org: OrgId) -> list[NotifiableRoute]:
     """Returns the organization's routes that are not broken."""
     rows = await tx.all(
         "SELECT id, channel, topics, automation_ids, integration_ids FROM notification_routes"
@@ -87,7 +87,7 @@ async def routes(tx: Tx, org: OrgId) -> list[RouteToTell]:
         {"org": org},
     )
     return [
-        RouteToTell(
+        NotifiableRoute(
             RouteId(row["id"]),
             ChannelName(row["channel"]),
             frozenset(Topic(topic) for topic in json.loads(row["topics"])),

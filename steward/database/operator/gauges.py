@@ -42,7 +42,7 @@ class WaitingRuns:
     """The number of runs in one state of the queue, and since when the oldest has waited."""
 
     queue: str
-    many: int
+    count: int
     oldest_at: datetime | None
 
 

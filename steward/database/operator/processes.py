@@ -2,7 +2,7 @@
 
 from steward.database.engine.base import Tx
 
-_LIVING = (
+_RUNNING = (
     "SELECT 'worker' AS kind, name, version FROM workers"
     " WHERE state IN ('alive', 'stopping') AND lease_until >= {now}"
     " UNION ALL SELECT 'API process', name, version FROM api_processes WHERE lease_until >= {now}"
@@ -23,7 +23,7 @@ async def withdraw(tx: Tx, name: str) -> None:
     await tx.execute("DELETE FROM api_processes WHERE name = :name", {"name": name})
 
 
-async def remove_gone(tx: Tx) -> int:
+async def remove_expired(tx: Tx) -> int:
     """Deletes rows that were not extended for a day. Returns their number."""
     return await tx.execute("DELETE FROM api_processes WHERE lease_until < {now} - 86400000")
 
@@ -37,7 +37,7 @@ async def api_releases(tx: Tx) -> list[str]:
 async def of_other_releases(tx: Tx, release: str) -> list[str]:
     """Describes each running process of another release: its kind, its host and its release."""
     rows = await tx.all(
-        f"SELECT DISTINCT kind, name, version FROM ({_LIVING}) AS living WHERE version <> :release"
+        f"SELECT DISTINCT kind, name, version FROM ({_RUNNING}) AS living WHERE version <> :release"
         " ORDER BY kind, name",
         {"release": release},
     )

@@ -12,7 +12,7 @@ _EPOCHS_SINCE = 1_000_000
 # The server's identifier and timeline. A point-in-time recovery begins a new timeline, and so does a
 # fail-over; a dump that is loaded elsewhere is on another server. SQLite has neither: `steward restore`
 # prepares it.
-_PRESENT_HISTORY = PerEngine(
+_CURRENT_HISTORY = PerEngine(
     sqlite="CAST(NULL AS text)",
     postgresql="(SELECT c.system_identifier FROM pg_control_system() AS c) || '/'"
     " || ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint",
@@ -25,14 +25,14 @@ _BEGIN_ROW = (
 
 def with_history(text: str) -> PerEngine:
     """Replaces `{history}` by the expression of the server's current history."""
-    return PerEngine(*(text.replace("{history}", expression) for expression in _PRESENT_HISTORY))
+    return PerEngine(*(text.replace("{history}", expression) for expression in _CURRENT_HISTORY))
 
 
-_READ_STANDING = with_history(
+_READ_STATE = with_history(
     "SELECT s.server_history, s.restoring, {history} AS present"
     " FROM (SELECT 1 AS one) AS o LEFT JOIN service_stats AS s ON s.singleton = o.one"
 )
-_KEEP_HISTORY = with_history(
+_STORE_HISTORY = with_history(
     "UPDATE service_stats SET server_history = {history}, restoring = NULL WHERE singleton = 1"
 )
 
@@ -58,14 +58,14 @@ class RestoreProgress:
 class ServerState:
     """The server history that was served last and the current one; None if unknown."""
 
-    kept: str | None
-    present: str | None
+    served_history: str | None
+    current_history: str | None
     preparation: RestoreProgress | None
 
 
 async def server_state(tx: Tx) -> ServerState:
     """Returns the last served history, the current one, and a preparation that has not ended."""
-    row = await tx.first(_READ_STANDING)
+    row = await tx.first(_READ_STATE)
     assert row is not None
     return ServerState(row["server_history"], row["present"], _preparation(row["restoring"]))
 
@@ -85,7 +85,7 @@ async def begin(tx: Tx, taken_at: datetime) -> RestoreProgress:
     return fresh
 
 
-async def move_on(tx: Tx, before: RestoreProgress, after: RestoreProgress) -> bool:
+async def advance(tx: Tx, before: RestoreProgress, after: RestoreProgress) -> bool:
     """Stores the progress of the preparation; returns False if another process has advanced it."""
     moved = await tx.execute(
         "UPDATE service_stats SET restoring = :after WHERE singleton = 1 AND restoring = :before",
@@ -94,10 +94,10 @@ async def move_on(tx: Tx, before: RestoreProgress, after: RestoreProgress) -> bo
     return moved == 1
 
 
-async def keep_history(tx: Tx) -> None:
+async def store_history(tx: Tx) -> None:
     """Stores the server's current history as the served one, and ends a preparation."""
     await tx.execute(_BEGIN_ROW)
-    await tx.execute(_KEEP_HISTORY)
+    await tx.execute(_STORE_HISTORY)
 
 
 def _stored(preparation: RestoreProgress) -> Json:
@@ -126,7 +126,7 @@ async def raise_epochs(tx: Tx, org: OrgId) -> int:
     )
 
 
-async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> list[tuple[RunId, int]]:
+async def unfinished_runs(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> list[tuple[RunId, int]]:
     """Returns the organization's live runs that have started and not ended, with their epochs, by id."""
     rows = await tx.all(
         "SELECT id, epoch FROM runs"
@@ -137,7 +137,7 @@ async def going_on(tx: Tx, org: OrgId, *, after: RunId | None, limit: int) -> li
     return [(RunId(row["id"]), row["epoch"]) for row in rows]
 
 
-async def look_up_first(tx: Tx, org: OrgId, run: RunId) -> None:
+async def require_lookup(tx: Tx, org: OrgId, run: RunId) -> None:
     """Makes the next worker of the run check its open writes first, as after the loss of a worker."""
     await tx.execute(
         "UPDATE runs SET attempt = CASE WHEN attempt < 2 THEN 2 ELSE attempt END"

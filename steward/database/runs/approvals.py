@@ -238,7 +238,7 @@ async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, Appro
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, approval_id AS id FROM runs WHERE queue = 'parked' AND expires_at <= {now}"
-            f"{NOT_DEFERRED.format(tick='expire_approvals', key='runs.approval_id')}"
+            f"{NOT_DEFERRED.format(task='expire_approvals', key='runs.approval_id')}"
             " ORDER BY expires_at, approval_id LIMIT :most",
             "SELECT org_id, id FROM queue_expired_approvals(:most)",
         ),
@@ -252,7 +252,7 @@ async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM approvals WHERE warn_at <= {now}"
-            f"{NOT_DEFERRED.format(tick='warn', key='approvals.id')} ORDER BY warn_at, id LIMIT :most",
+            f"{NOT_DEFERRED.format(task='warn', key='approvals.id')} ORDER BY warn_at, id LIMIT :most",
             "SELECT org_id, id FROM queue_warn(:most)",
         ),
         {"most": WARN_BATCH},

@@ -282,17 +282,17 @@ async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
     return [change_of_row(row) for row in rows]
 
 
-async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
-    """Sets the unapplied changes of an ended run to `to`. Returns the number of rows.
+async def close_unapplied(tx: Tx, org: OrgId, run: RunId, *, outcome: Outcome) -> int:
+    """Sets the unapplied changes of an ended run to `outcome`. Returns the number of rows.
 
     The ledger takes precedence: a change whose write is still open becomes unknown.
     """
     return await tx.execute(
-        f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' ELSE :to END,"
+        f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' ELSE :outcome END,"
         f" message = CASE WHEN {_OPEN} THEN {_appended(':open')} ELSE {_appended(_NO_WORDS)} END"
         " WHERE org_id = :org AND run_id = :run AND (outcome IN ('proposed', 'approved')"
         f" OR (outcome = 'unknown' AND NOT {_OPEN}))",
-        {"org": org, "run": run, "to": to, "open": STILL_OPEN},
+        {"org": org, "run": run, "outcome": outcome, "open": STILL_OPEN},
     )
 
 

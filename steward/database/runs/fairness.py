@@ -21,7 +21,7 @@ async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
     return int(row["vt"]) if row else 0
 
 
-async def present(tx: Tx) -> int:
+async def current_stamp(tx: Tx) -> int:
     """Returns the stamp of recovered and approved runs: now, at no cost to their organization."""
     row = await tx.first("SELECT vt FROM fairness_clock WHERE singleton = 1")
     return int(row["vt"]) if row else 0

@@ -29,9 +29,9 @@ _LOCKED = PerEngine(
     " AND s.automation_id = k.key"
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
-    f" WHERE s.due_at <= {{now}}{due_rows.NOT_DEFERRED.format(tick='dispatch', key='s.automation_id')}",
+    f" WHERE s.due_at <= {{now}}{due_rows.NOT_DEFERRED.format(task='dispatch', key='s.automation_id')}",
     postgresql="SELECT l.* FROM steward_lock_slots(:orgs, :ids) AS l"
-    f" WHERE true{due_rows.NOT_DEFERRED.format(tick='dispatch', key='l.id')}",
+    f" WHERE true{due_rows.NOT_DEFERRED.format(task='dispatch', key='l.id')}",
 )
 _CONNECTED = PerEngine(
     sqlite="SELECT c.org_id, c.integration_id FROM json_each(:pairs) AS k CROSS JOIN connections AS c"

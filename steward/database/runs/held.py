@@ -27,7 +27,7 @@ async def release(tx: Tx, org: OrgId) -> None:
     )
 
 
-async def open_queue(tx: Tx, org: OrgId, automation: AutomationId, at: datetime) -> None:
+async def restart_queue_limit(tx: Tx, org: OrgId, automation: AutomationId, at: datetime) -> None:
     """Makes the queue time limit of the automation's runs count from an instant on."""
     await tx.execute(
         "UPDATE schedules SET queue_opened_at = :at WHERE org_id = :org AND automation_id = :automation",

@@ -231,8 +231,8 @@ async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
     return touched == 1
 
 
-async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunStatus) -> bool:
-    """Ends a run that no worker writes to; returns False when its status is no longer `since`.
+async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, from_status: RunStatus) -> bool:
+    """Ends a run that no worker writes to; returns False when its status is no longer `from_status`.
 
     A leased but unstarted run may end too: the raised epoch fences its worker. A run that has started and
     is queued again is ended by the worker that claims it, which settles its open writes first.
@@ -242,9 +242,9 @@ async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunSt
         " held_name = NULL, held_until = NULL,"
         " finished_at = :now, epoch = epoch + 1,"
         " expires_at = CASE WHEN :status = 'expired' THEN expires_at END"
-        " WHERE org_id = :org AND id = :run AND status = :since"
+        " WHERE org_id = :org AND id = :run AND status = :from_status"
         " AND (status <> 'queued' OR started_at IS NULL)",
-        {"org": org, "run": run, "status": status, "since": since},
+        {"org": org, "run": run, "status": status, "from_status": from_status},
     )
     return touched == 1
 
@@ -329,7 +329,7 @@ async def to_wake(tx: Tx, limit: int = 500) -> list[tuple[OrgId, RunId]]:
     rows = await tx.all(
         PerEngine(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
-            f"{NOT_DEFERRED.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
+            f"{NOT_DEFERRED.format(task='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
             "SELECT org_id, id FROM queue_to_wake(:most, :test_now)",
         ),
         {"most": limit, "test_now": tx.test_now},
@@ -354,7 +354,7 @@ async def unstarted(tx: Tx, limit: timedelta, row_limit: int = 200) -> list[tupl
             " AND queued_at <= :before AND queue IN ('blocked', 'ready')"
             " AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.org_id = runs.org_id"
             " AND s.automation_id = runs.automation_id AND s.queue_opened_at > :before)"
-            f"{NOT_DEFERRED.format(tick='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
+            f"{NOT_DEFERRED.format(task='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
             "SELECT org_id, id FROM queue_unstarted(:before, :most)",
         ),
         {"before": tx.now - limit, "most": row_limit},

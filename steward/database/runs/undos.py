@@ -111,7 +111,7 @@ async def settles_until(tx: Tx, org: OrgId, run: RunId, *, quiet: timedelta) -> 
     return until if ms(until) > ms(tx.now) else None
 
 
-async def cannot(tx: Tx, org: OrgId, run: RunId) -> int:
+async def count_not_undoable(tx: Tx, org: OrgId, run: RunId) -> int:
     """Counts the changes of a run that were made and cannot be undone."""
     row = await tx.first(
         "SELECT count(*) AS n FROM changes AS c"

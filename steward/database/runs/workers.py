@@ -35,7 +35,7 @@ async def heartbeat(tx: Tx, worker: WorkerId, lease_ms: int) -> bool:
     return touched == 1
 
 
-async def stopping(tx: Tx, worker: WorkerId) -> None:
+async def mark_stopping(tx: Tx, worker: WorkerId) -> None:
     """Marks a worker that claims no more runs."""
     await tx.execute(
         "UPDATE workers SET state = 'stopping' WHERE worker_id = :worker AND state = 'alive'",
@@ -63,7 +63,7 @@ async def others(tx: Tx, own_id: WorkerId | None) -> list[WorkerRow]:
     return [WorkerRow(WorkerId(row["worker_id"]), row["name"]) for row in rows]
 
 
-async def living(tx: Tx) -> list[str]:
+async def live_names(tx: Tx) -> list[str]:
     """Returns the names of the workers that hold their lease."""
     rows = await tx.all(
         "SELECT name FROM workers WHERE state IN ('alive', 'stopping') AND lease_until >= {now} ORDER BY name"

@@ -151,7 +151,7 @@ class SealedAnswer:
     sealed: bytes
 
 
-async def keep_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: bytes) -> None:
+async def store_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: bytes) -> None:
     """Stores the encrypted answer of an effect, in the transaction that settles it."""
     await tx.execute(
         "UPDATE write_ledger SET answer = :sealed, answer_key_no = :key_no"
@@ -226,7 +226,7 @@ async def to_settle(tx: Tx, limit: int = 100) -> list[tuple[OrgId, RunId]]:
             "SELECT DISTINCT org_id, run_id FROM write_ledger AS e"
             " WHERE state IN ('intent', 'unknown') AND reconcile_after <= {now} AND EXISTS"
             " (SELECT 1 FROM runs AS r WHERE r.org_id = e.org_id AND r.id = e.run_id AND r.queue = 'done')"
-            f"{NOT_DEFERRED.format(tick='settle', key='e.run_id')} LIMIT :most",
+            f"{NOT_DEFERRED.format(task='settle', key='e.run_id')} LIMIT :most",
             "SELECT DISTINCT org_id, run_id FROM queue_to_reconcile(:most)",
         ),
         {"most": limit},

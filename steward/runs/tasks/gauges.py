@@ -40,10 +40,10 @@ async def export_gauges(
 
     now, queues, effects, (held, frozen), due, leases = await ctx.engine.read(ctx.clock.now(), load)
     for waiting in queues:
-        metrics.set("steward_queue_runs", waiting.many, state=waiting.queue)
+        metrics.set("steward_queue_runs", waiting.count, state=waiting.queue)
         metrics.set("steward_queue_oldest_seconds", _age(now, waiting.oldest_at), state=waiting.queue)
-    for state, many in effects.items():
-        metrics.set("steward_effects_open", many, state=state)
+    for state, count in effects.items():
+        metrics.set("steward_effects_open", count, state=state)
     metrics.set("steward_runs_held", held)
     metrics.set("steward_frozen_organizations", frozen)
     metrics.set("steward_schedule_behind_seconds", _age(now, due))
@@ -114,10 +114,10 @@ async def _export_standbys(
 
 async def _export_tables(tx: Tx, metrics: Metrics) -> None:
     """Sets what the PostgreSQL server has to clean up; SQLite has no such series."""
-    for table, many in (await health.dead_rows(tx)).items():
-        metrics.set("steward_dead_rows", many, table=table)
-    for table, many in (await health.rest_rows(tx)).items():
-        metrics.set("steward_rest_rows", many, table=table)
+    for table, count in (await health.dead_rows(tx)).items():
+        metrics.set("steward_dead_rows", count, table=table)
+    for table, count in (await health.rest_rows(tx)).items():
+        metrics.set("steward_rest_rows", count, table=table)
     transaction_age = await health.transaction_age(tx)
     if transaction_age is not None:
         metrics.set("steward_transaction_age", transaction_age)

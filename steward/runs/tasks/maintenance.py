@@ -42,7 +42,7 @@ async def apply_retention(
         if removed >= retention.FULL.get(table, retention.ROWS):
             full.add(table)
 
-    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, tick="retention"))
+    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, task="retention"))
     due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
     await process_rows(ctx, "retention", due, sweep)
     await retention.shrink(ctx.engine, ctx.clock.now(), rules)

@@ -265,7 +265,7 @@ SWEEPS: Mapping[str, _Sweep] = {
     "invitations": _simple(_invitations),
     "service_keys": _simple(keys.forget_retired),
     "workers": _simple(workers.remove_dead),
-    "api_processes": _simple(processes.remove_gone),
+    "api_processes": _simple(processes.remove_expired),
 }
 # What one pass removes at most; a table that reaches this limit gets another pass at once.
 FULL: Mapping[str, int] = {

@@ -37,7 +37,7 @@ async def process_rows(
             raise  # a lost or slow database, which no row is at fault for; the next pass tries again
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
-            defer = partial(due_rows.defer, tick=task, key=key, message=message)
+            defer = partial(due_rows.defer, task=task, key=key, message=message)
             failures = await ctx.engine.write(ctx.clock.now(), defer)
             if failures:
                 ctx.metrics.count("steward_rows_deferred_total", task=task)

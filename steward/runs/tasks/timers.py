@@ -70,7 +70,9 @@ async def expire_unstarted(ctx: TaskContext, limit: timedelta) -> bool:
 
     async def expire(tx: Tx, *, org: OrgId, key: RunId) -> None:
         automation = await runs.automation_of(tx, org, key)
-        await ending.end(tx, org, key, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED)
+        await ending.end(
+            tx, org, key, automation=automation, from_status=RunStatus.QUEUED, ending=ending.NOT_STARTED
+        )
 
     if await process_rows(ctx, "queue_limit", rows, in_transaction(ctx, expire)):
         ctx.wake("notice")
@@ -93,7 +95,7 @@ async def follow_closed_periods(ctx: TaskContext) -> bool:
 async def raise_closing_bounds(ctx: TaskContext, late_limit: timedelta) -> bool:
     """Raises the bounds of all organizations whose closings have passed."""
     task = "closing_bounds"
-    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, tick=task))
+    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, task=task))
 
     async def raise_bound(tx: Tx, *, org: OrgId, key: str) -> None:
         await bounds.raise_bound(tx, org=org, late_limit=late_limit)

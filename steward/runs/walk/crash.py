@@ -25,7 +25,7 @@ async def fail_crashed_run(ctx: RunContext, lease: Lease) -> None:
         )
         summary: JsonObject | None = None
         if state.started_at is not None:
-            await change_outcomes.drop_open(tx, lease.org, lease.run, to=Outcome.CANCELLED)
+            await change_outcomes.close_unapplied(tx, lease.org, lease.run, outcome=Outcome.CANCELLED)
             record = await summaries.of_run(tx, lease.org, lease.run, without_template=True)
             summary = record.summary(RunStatus.FAILED, "step_failed", message)
         end = RunEnd(RunStatus.FAILED, "step_failed", message, summary)

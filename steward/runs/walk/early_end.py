@@ -5,7 +5,7 @@ from functools import partial
 
 from steward.model.run import RunStatus
 from steward.runs import finish
-from steward.runs.claimed_run import LONGEST, ClaimedRun
+from steward.runs.claimed_run import MAX_RUN_AGE, ClaimedRun
 from steward.runs.finish import RunEnd
 from steward.runs.walk.end import cancelled, stopped_by
 from steward.runs.walk.state import Walk
@@ -23,7 +23,7 @@ def end_at_start(claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
         return cancelled(claimed.state.cancel_code)
     if claimed.lease.attempt > _ATTEMPTS:
         return partial(stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, _INTERRUPTED_WORDS))
-    if claimed.is_past_longest:
-        message = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
+    if claimed.exceeds_max_age:
+        message = f"The run went on for more than {MAX_RUN_AGE.days} days, waits included, and was stopped."
         return partial(stopped_by, RunEnd(RunStatus.FAILED, "timed_out", message))
     return None

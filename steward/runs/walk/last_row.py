@@ -16,7 +16,7 @@ from steward.run_queue.summaries import change_counts
 from steward.runs.checkpoint import EndedStep
 from steward.runs.walk.held_step import DONE_OUTCOMES, HandOn, HeldStep
 from steward.runs.walk.state import Walk
-from steward.runs.writes import kept_answers
+from steward.runs.writes import write_answers
 from steward.steps.base import MemoryWrite
 from steward.steps.workflow.handed_on import DoneChange, HandedOn
 from steward.steps.workflow.items import encode_outputs
@@ -74,7 +74,7 @@ async def write_last_row(
 
 
 async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[DoneChange]:
-    load = partial(kept_answers.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
+    load = partial(write_answers.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
     answers = await walk.read(load)
     return [DoneChange(item.outcome, item.message, answers.get(item.id)) for item in items]
 

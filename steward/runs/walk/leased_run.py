@@ -84,7 +84,9 @@ async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
     try:
         walk = await start_walk(ctx, claimed, opened)
     except UnknownPlan as unknown:
-        if not await ctx.engine.write(ctx.clock.now(), partial(claim.hand_back, lease=lease), org=lease.org):
+        if not await ctx.engine.write(
+            ctx.clock.now(), partial(claim.leave_to_other_release, lease=lease), org=lease.org
+        ):
             raise
         ctx.log.info("run_left_to_other_release", run=lease.run, org=lease.org, reason=str(unknown))
         return

@@ -8,7 +8,7 @@ from steward.database.runs import steps, transitions
 from steward.database.runs.steps import StepValue, ValueState
 from steward.failpoint import failpoint
 from steward.model.json import JsonObject
-from steward.runs.claimed_run import LONGEST, ClaimedRun
+from steward.runs.claimed_run import MAX_RUN_AGE, ClaimedRun
 from steward.runs.lease import LeaseLost
 from steward.runs.run_context import RunContext
 from steward.runs.walk.state import FAILING
@@ -36,7 +36,7 @@ async def put_to_sleep(
     async def sleep(tx: Tx) -> tuple[datetime, datetime] | None:
         wake_at = until if isinstance(until, datetime) else tx.now + until
         if started_at is not None and not settles:
-            wake_at = min(wake_at, max(started_at + LONGEST, tx.now))
+            wake_at = min(wake_at, max(started_at + MAX_RUN_AGE, tx.now))
         if wait is not None and wait.current_step is not None:
             await runs.set_current_step(tx, lease.org, lease.run, epoch=lease.epoch, step=wait.current_step)
         if not await transitions.sleep(

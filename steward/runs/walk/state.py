@@ -144,7 +144,7 @@ class Walk:
         """Writes the next row of the run. Raises LeaseLost, CancelRequested, TooMuchData."""
         new_checkpoint = self._checkpoint(ended, output, state=state, changes=changes, memory=memory)
         failpoint("before_checkpoint")
-        cancel = await checkpoint.keep(self.ctx.engine, self.ctx.clock.now(), new_checkpoint)
+        cancel = await checkpoint.commit(self.ctx.engine, self.ctx.clock.now(), new_checkpoint)
         failpoint("after_checkpoint")
         self._record_checkpoint(ended, new_checkpoint)
         if cancel is not None:
@@ -169,7 +169,7 @@ class Walk:
             closed = await finish.end_with_step(engine, now, request, last_checkpoint)
             is_ended, cancel = closed.ended, closed.cancel
         else:
-            is_ended, cancel = False, await checkpoint.keep(engine, now, new_checkpoint)
+            is_ended, cancel = False, await checkpoint.commit(engine, now, new_checkpoint)
         failpoint("after_checkpoint")
         if cancel is not None:
             raise CancelRequested(cancel)

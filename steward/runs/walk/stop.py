@@ -57,7 +57,7 @@ async def _stop_steps(walk: Walk) -> None:
         is_owner, _ = await transitions.lock_lease(tx, walk.lease)
         if not is_owner:
             raise LeaseLost(walk.lease)
-        await change_outcomes.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
+        await change_outcomes.close_unapplied(tx, walk.lease.org, walk.run.id, outcome=Outcome.CANCELLED)
 
     await walk.ctx.engine.write(walk.ctx.clock.now(), drop, org=walk.lease.org)
     failpoint("after_drop")

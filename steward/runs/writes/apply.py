@@ -43,7 +43,7 @@ _UNREACHABLE = "The account could not be reached. Nothing was sent; run it again
 
 
 class MustWait(Exception):
-    """The run cannot continue now: it sleeps until an account's pause, or what holds its writes, is over.
+    """The run cannot continue now: it sleeps until the platform's pause, or a closed period, is over.
 
     `reading` names the execution whose read failed, because retries of a read are bounded in time;
     `current_step` is what the run shows while it sleeps; `held` is the closed period that forbids writing.
@@ -102,6 +102,7 @@ async def _send_round(applying: ApplyingStep, planned: Round) -> None:
 
 
 def _size(applying: ApplyingStep, pending_parts: Sequence[PartToApply]) -> int:
+    """Returns how many of the parts go into the next request."""
     part = pending_parts[0].part
     if not applying.is_order_free(part):
         return len(pending_parts)
@@ -135,21 +136,22 @@ async def _reread(applying: ApplyingStep, pending_parts: list[PartToApply]) -> l
         await _handle_read_error(applying, pending_parts, error)
         return []
     applying.max_parts, applying.unavailable = None, 0
-    going, settled = [], []
+    unchanged, settled = [], []
     for pending, current in zip(pending_parts, current_values, strict=True):
         applying.modified[pending.key] = current.modified_at
         verdict = _verdict(operation, pending.part, current)
         if verdict is None:
-            going.append(pending)
+            unchanged.append(pending)
         else:
             settled.append((pending, *verdict))
     await ledger.settle_unsent(applying, settled)
-    return going
+    return unchanged
 
 
 def _verdict(
     operation: AnyWriteOperation, part: Part, current: CurrentValue
 ) -> tuple[Outcome, str | None] | None:
+    """Returns the outcome and message of a part that needs no write or must not be written; else None."""
     if current.is_gone:
         return Outcome.CONFLICT, GONE
     if operation.same(part.after, current.value):

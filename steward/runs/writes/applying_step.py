@@ -18,8 +18,8 @@ from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
 from steward.model.undo import Irreversible
 from steward.runs.run_context import WriteContext
-from steward.runs.writes.kept_answers import AnswerRoom
 from steward.runs.writes.rounds import PartToApply
+from steward.runs.writes.write_answers import AnswerBudget
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class ApplyingStep:
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
-    answer_room: AnswerRoom | None = None  # None where no later step can read the answers
+    answer_budget: AnswerBudget | None = None  # None where no later step can read the answers
     _parts: dict[ChangeId, list[PartToApply]] = field(default_factory=dict)
     _unsettled: list[list[PartToApply]] | None = None
 
@@ -88,10 +88,10 @@ class ApplyingStep:
             self.ctx.progress[self.lease.run] = replace(progress, done=done, total=total)
 
     def admit_answers(self, outcomes: Sequence[WriteOutcome]) -> list[WriteOutcome]:
-        """Returns the outcomes with the answers that are kept: those that a later step may read."""
-        room = self.answer_room
+        """Returns the outcomes with only those answers that are stored for later steps."""
+        budget = self.answer_budget
         return [
-            replace(outcome, answer=None if room is None else room.admit(outcome)) for outcome in outcomes
+            replace(outcome, answer=None if budget is None else budget.admit(outcome)) for outcome in outcomes
         ]
 
     def operation(self, part: Part) -> AnyWriteOperation:

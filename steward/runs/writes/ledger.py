@@ -28,12 +28,12 @@ from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.connection_access import ConnectionAccess
 from steward.runs.lease import CancelRequested, LeaseLost
 from steward.runs.writes.applying_step import ApplyingStep
-from steward.runs.writes.kept_answers import keep_answers
 from steward.runs.writes.rounds import KnownResults, PartToApply, UnsentOutcome
+from steward.runs.writes.write_answers import store_answers
 
 SEND_WITHIN = acting.SEND_WITHIN
-# A held run checks again at least this often, because a closed period may be ended early.
-_LOOK_AGAIN = timedelta(minutes=10)
+# A run that a closed period holds checks again at least this often, because the period may be ended early.
+_RECHECK_EVERY = timedelta(minutes=10)
 CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
 
 
@@ -44,13 +44,13 @@ class WritesClosed(Exception):
         super().__init__(closing.period.name)
         self.name = closing.period.name
         self.until = closing.end
-        latest = now + _LOOK_AGAIN
+        latest = now + _RECHECK_EVERY
         wake_at = latest if closing.end is None else min(closing.end, latest)
         self.seconds = max((wake_at - now).total_seconds(), 1.0)
 
 
 class PeriodsUnreadable(Exception):
-    """The closed periods could not be judged, so writes count as closed; nothing was stored."""
+    """A closed period could not be interpreted, so writes count as forbidden; nothing was stored."""
 
     seconds = 60.0
 
@@ -98,11 +98,11 @@ async def _check_open(
     writer: WriterLock,
     connections: Sequence[Connection],
 ) -> None:
-    """Raises WritesClosed when a closed period holds writes to one of the connections now or within 5 s.
+    """Raises WritesClosed when a closed period forbids writes to one of the connections now or within 5 s.
 
-    Raises PeriodsUnreadable when a stored period makes no sense. Messages to people are no changes and are
-    never held. The periods are read without locks: a write whose transaction read them just before one was
-    made may still be sent.
+    Raises PeriodsUnreadable when a stored period cannot be interpreted. Messages to people are no changes
+    and are never forbidden. The periods are read without locks: a write whose transaction read them just
+    before one was created may still be sent.
     """
     if writer.closed_from is None or writer.closed_from > tx.now + SEND_WITHIN:
         return
@@ -176,7 +176,7 @@ async def settle(
     ]
     ended = [EffectOutcome(pending.key, state, words) for pending, state, words in settled]
     await write_ledger.settle(tx, lease.org, ended, by="call")
-    await keep_answers(tx, applying.ctx.vault, lease.org, pending_parts, outcomes)
+    await store_answers(tx, applying.ctx.vault, lease.org, pending_parts, outcomes)
     results = dict(applying.results)
     results |= {
         pending.key: (OUTCOME_OF_EFFECT[state], words)

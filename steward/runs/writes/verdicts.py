@@ -58,21 +58,27 @@ async def _store_verdict(
     await write_ledger.settle(tx, org, [outcome], by=verdict.by)
     if verdict.state is not EffectState.NOT_SENT:
         change = ledger.changes[effect.change]
-        thing = change.proposal.object
-        if verdict.state is EffectState.DONE and effect.integration is not None and thing.id is not None:
-            # The event of a write whose answer was lost is the automation's own all the same.
-            mine = ChangedObject(effect.integration, thing.type, thing.id, None, set_modified_at=False)
-            await own_changes.note(tx, org, change.run_id, [mine], applied_at=effect.intent_at)
+        written_object = change.proposal.object
+        if (
+            verdict.state is EffectState.DONE
+            and effect.integration is not None
+            and written_object.id is not None
+        ):
+            # A write whose answer was lost is still the automation's own, so its event is an echo.
+            own_change = ChangedObject(
+                effect.integration, written_object.type, written_object.id, None, set_modified_at=False
+            )
+            await own_changes.note(tx, org, change.run_id, [own_change], applied_at=effect.intent_at)
         change_effects = await write_ledger.of_change(tx, org, change.id)
-        await _settle_change(tx, org, change, change_effects, goes_on=lease is not None)
+        await _settle_change(tx, org, change, change_effects, run_continues=lease is not None)
 
 
 async def _settle_change(
-    tx: Tx, org: OrgId, change: Change, change_effects: Sequence[Effect], *, goes_on: bool
+    tx: Tx, org: OrgId, change: Change, change_effects: Sequence[Effect], *, run_continues: bool
 ) -> None:
     """Stores the outcome of the change that follows from its effects, also in a finished run."""
     results = change_outcomes.part_results(change, change_effects)
-    result = change_outcomes.change_result(change.proposal.parts, results, run_continues=goes_on)
+    result = change_outcomes.change_result(change.proposal.parts, results, run_continues=run_continues)
     if result is not None:
         outcome, message = result
         await changes.settle(tx, org, change.run_id, [SettledChange(change.id, outcome, message)])

@@ -4,7 +4,7 @@ import pytest
 
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import REFUSAL_CHARACTERS, WriteAnswer
-from steward.runs.writes.kept_answers import AnswerRoom
+from steward.runs.writes.write_answers import AnswerBudget
 
 
 def outcome(state: WriteState, size: int) -> WriteOutcome:
@@ -14,7 +14,7 @@ def outcome(state: WriteState, size: int) -> WriteOutcome:
 
 def test_refusals_leave_room_for_the_answers_of_made_writes() -> None:
     """Keeps of a refusal what a failure tells of it, so that a later answer still has room."""
-    room = AnswerRoom()
+    room = AnswerBudget()
     for _ in range(110):
         refusal = room.admit(outcome(WriteState.REFUSED, 70_000))
         assert refusal == WriteAnswer(200, {}, "x" * REFUSAL_CHARACTERS)
@@ -26,7 +26,7 @@ def test_an_answer_without_room_keeps_its_status() -> None:
     """Keeps status and headers of an answer once the room is used up to the last byte."""
     made = outcome(WriteState.APPLIED, 100)
     assert made.answer is not None
-    room = AnswerRoom(len(made.answer.to_text()))
+    room = AnswerBudget(len(made.answer.to_text()))
     assert room.admit(made) == made.answer
     assert room.remaining == 0
     assert room.admit(made) == WriteAnswer(200, {"x-shard": "a"}, "", is_too_large=True)
@@ -35,4 +35,4 @@ def test_an_answer_without_room_keeps_its_status() -> None:
 @pytest.mark.parametrize("state", [WriteState.CONFLICT, WriteState.NOT_SENT])
 def test_a_write_that_was_not_sent_has_no_answer(state: WriteState) -> None:
     """Keeps no answer of a write that was left out or not sent."""
-    assert AnswerRoom().admit(outcome(state, 1)) is None
+    assert AnswerBudget().admit(outcome(state, 1)) is None

@@ -10,9 +10,7 @@ from steward.database.engine.base import Tx
 from steward.database.runs import write_ledger
 from steward.database.runs.transitions import Lease
 from steward.model.answer import WriteAnswer
-from steward.model.change import (
-    Change,
-)
+from steward.model.change import Change
 from steward.model.ids import ChangeId, OrgId
 from steward.runs.writes.rounds import PartToApply
 
@@ -22,15 +20,16 @@ _ANSWERED = (WriteState.APPLIED, WriteState.REFUSED, WriteState.UNKNOWN)
 
 
 @dataclass(slots=True)
-class AnswerRoom:
-    """The bytes of answers that one step may still keep."""
+class AnswerBudget:
+    """The bytes of answers that may still be stored for one step."""
 
     remaining: int = _ANSWERS_BYTES
 
     def admit(self, outcome: WriteOutcome) -> WriteAnswer | None:
-        """Returns the answer to a write, whether made, refused or not known; its body if there is room.
+        """Returns the answer to store for a write that was made, was refused or has an unknown outcome.
 
-        Of a refused write only what its failure tells is kept, so that the room is left to the writes made.
+        The body is left out when it exceeds the budget. Of a refusal only what explains it is stored, so that
+        the budget is left to successful writes.
         """
         if outcome.state not in _ANSWERED:
             return None
@@ -46,7 +45,7 @@ class AnswerRoom:
         return answer
 
 
-async def keep_answers(
+async def store_answers(
     tx: Tx,
     vault: Vault,
     org: OrgId,
@@ -60,7 +59,7 @@ async def keep_answers(
         key_no, sealed = await vaults.seal_text(
             tx, vault, org, field=_answer_field(pending.key), text=outcome.answer.to_text()
         )
-        await write_ledger.keep_answer(tx, org, pending.key, key_no=key_no, sealed=sealed)
+        await write_ledger.store_answer(tx, org, pending.key, key_no=key_no, sealed=sealed)
 
 
 async def recorded_answers(
