@@ -53,7 +53,7 @@ async def main(handle: int, what: str, folder: str) -> None:
         return
     house = await wire(what, Path(folder), clock=SystemClock())
     spare_collector()
-    await bounded(telling(house.service.gate), ConnectionLimits()).serve(sockets=[listening])
+    await bounded(telling(house.service.request_handler), ConnectionLimits()).serve(sockets=[listening])
 
 
 if __name__ == "__main__":

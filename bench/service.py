@@ -141,7 +141,7 @@ class House:
 
     async def sign_in(self) -> dict[str, str]:
         """Signs the owner in; returns the headers of a request of the session."""
-        transport = httpx.ASGITransport(app=cast("Any", self.service.gate))
+        transport = httpx.ASGITransport(app=cast("Any", self.service.request_handler))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8400") as client:
             body = {"email": "owner@bench.example", "password": PASSWORD}
             answer = await client.post("/app/session", json=body)

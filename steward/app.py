@@ -7,9 +7,10 @@ from typing import Any
 
 from steward import connectors, settings_rules
 from steward.accounts import keys
+from steward.accounts.keys import KeyRing
 from steward.accounts.passwords import PasswordHasher
 from steward.api import application
-from steward.api.http import static_files as pages
+from steward.api.http import static_files
 from steward.api.http.context import AppContext
 from steward.api.http.handler import RequestHandler
 from steward.clock import Clock
@@ -21,6 +22,7 @@ from steward.database.engine.disk_space import DiskSpace, SpaceGuard
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import DeliveryIntake
+from steward.notifications.channel import Channels
 from steward.notifications.channels import channels_of, with_dead_channels
 from steward.notifications.context import NotificationContext
 from steward.outbound.client import Outbound
@@ -50,7 +52,7 @@ class WiredProcess:
     worker_context: WorkerContext
     notifications: NotificationContext
     hints: Hints
-    gate: RequestHandler
+    request_handler: RequestHandler
     wakeups: Wakeups | None = None
 
     def share_hints(self, *, listens: bool) -> None:
@@ -80,25 +82,23 @@ async def build(
     log: Log | None = None,
     sandbox_pool: SandboxPool | None = None,
 ) -> WiredProcess:
-    """Wires a process. With `serve`, it locks an SQLite file and may raise AlreadyServed.
+    """Builds a process from its settings. With `serve`, it locks an SQLite file; raises AlreadyServed.
 
-    Tests in the same process replace outside systems with `transport` and `sandbox_pool`.
+    Tests replace the network with `transport`, and share a `sandbox_pool` to save time.
     """
     zones.use_packaged_zones()
     log, metrics = log or make_log(settings, clock, write_log), _metrics()
     http = _transport(settings, clock, log, metrics, transport)
     engine = await _engine(settings, clock, metrics, log, http, serve=serve)
-    space = _space(settings) if serve else None
-    edge = engine if space is None else SpaceGuard(engine, space, uses_reserve=False)
+    space = _disk_space(settings) if serve else None
+    api_engine = engine if space is None else SpaceGuard(engine, space, uses_reserve=False)
     masters, outbound, hints = master_keys(settings), Outbound(http), Hints()
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     keep_refresh_tokens(engine, clock, vault, log)
-    ring = await keys.open_ring(
-        engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
-    )
+    ring = await _key_ring(settings, engine, clock, vault)
     context = AppContext(
-        engine=edge,
+        engine=api_engine,
         space=space,
         files=_files(settings, space),
         clock=clock,
@@ -108,27 +108,51 @@ async def build(
         log=log,
         automation_rules=settings_rules.automation_rules(settings, connectors_by_kind),
         vault=vault,
-        channels=channels_of(
-            engine,
-            vault,
-            http,
-            mail_server=settings.smtp_url,
-            sender=settings.mail_from,
-            web_origin=settings.web_origin,
-            signing_key=lambda: ring.cursor,
-        ),
+        channels=_channels(settings, engine, vault, http, ring),
         sandbox_pool=sandbox_pool or _sandbox_pool(settings),
-        intake=DeliveryIntake(edge, clock, vault, log, metrics),
+        intake=DeliveryIntake(api_engine, clock, vault, log, metrics),
         wake=hints.announce,
         traces=http.traces,
     )
     ctx = _worker_context(settings, engine, context, metrics, wake=hints.wake)
-    gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
-    metrics.add_counter("steward_requests_total", gate.answered, status=0, operation=1)
-    shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
-    notifications = _notifications(settings, ctx, context, wake=hints.wake)
+    request_handler = application.create(context, pages=static_files.built(web_origin=settings.web_origin))
+    metrics.add_counter("steward_requests_total", request_handler.answered, status=0, operation=1)
+    wakeups = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     return WiredProcess(
-        settings, clock, engine, log, metrics, outbound, context, ctx, notifications, hints, gate, shared
+        settings=settings,
+        clock=clock,
+        engine=engine,
+        log=log,
+        metrics=metrics,
+        outbound=outbound,
+        context=context,
+        worker_context=ctx,
+        notifications=_notifications(settings, ctx, context, wake=hints.wake),
+        hints=hints,
+        request_handler=request_handler,
+        wakeups=wakeups,
+    )
+
+
+async def _key_ring(settings: Settings, engine: Engine, clock: Clock, vault: Vault) -> KeyRing:
+    """Returns the service's own keys, which it creates at the first start."""
+    return await keys.open_ring(
+        engine, clock.now(), vault.masters, issuer=settings.auth_url, audience=settings.base_url
+    )
+
+
+def _channels(
+    settings: Settings, engine: Engine, vault: Vault, http: HttpTransport, ring: KeyRing
+) -> Channels:
+    """Returns the notification channels; mail only with a mail server."""
+    return channels_of(
+        engine,
+        vault,
+        http,
+        mail_server=settings.smtp_url,
+        sender=settings.mail_from,
+        web_origin=settings.web_origin,
+        signing_key=lambda: ring.cursor,
     )
 
 
@@ -178,6 +202,7 @@ def _notifications(
 
 
 def _sandbox_pool(settings: Settings) -> SandboxPool:
+    """Returns the pool of sandboxed processes; production refuses to run them unconfined by default."""
     must_confine = settings.env is Environment.PRODUCTION and not settings.unconfined_scripts
     return SandboxPool(settings.confined_processes, must_confine=must_confine)
 
@@ -194,7 +219,7 @@ def _transport(settings: Settings, clock: Clock, log: Log, metrics: Metrics, tra
     )
 
 
-def _space(settings: Settings) -> DiskSpace | None:
+def _disk_space(settings: Settings) -> DiskSpace | None:
     """Returns the disk space of an SQLite file with its reserve; None for PostgreSQL."""
     if not is_sqlite(settings.database_url):
         return None

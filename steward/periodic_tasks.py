@@ -27,8 +27,9 @@ from steward.worker import (
     release_orphaned_runs,
 )
 
-_HEARTBEATS_A_LEASE = 3
-_RECOVERIES_A_LEASE = 5
+# How often each task runs within the time of one lease.
+_HEARTBEATS_PER_LEASE = 3
+_RECOVERIES_PER_LEASE = 5
 
 
 def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1)) -> list[PeriodicTask]:
@@ -38,10 +39,10 @@ def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1
     """
     ctx, events = worker.ctx, worker.ctx.events()
     lease = ctx.worker_rules.lease
-    recovery = lease / _RECOVERIES_A_LEASE
+    recovery = lease / _RECOVERIES_PER_LEASE
     second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
     return [
-        PeriodicTask("heartbeat", lease / _HEARTBEATS_A_LEASE, partial(heartbeat, worker)),
+        PeriodicTask("heartbeat", lease / _HEARTBEATS_PER_LEASE, partial(heartbeat, worker)),
         PeriodicTask("recover", recovery, partial(recover_dead_workers, worker)),
         PeriodicTask("release_orphans", recovery, partial(release_orphaned_runs, worker)),
         PeriodicTask("claim", worker.poll, partial(claim_runs, worker), hint="ready"),
@@ -94,7 +95,7 @@ def _notification_tasks(ctx: NotificationContext | None) -> list[PeriodicTask]:
 
 
 async def _raise_closing_bounds(worker: Worker) -> bool:
-    """Forgets closings that have passed, so that slots take the fast path again."""
+    """Raises the bounds of passed closings, so that slots take the fast path again."""
     return await timers.raise_closing_bounds(worker.ctx, worker.ctx.automation_rules.late_limit)
 
 
@@ -172,8 +173,8 @@ async def _record_delays(worker: Worker) -> bool:
         worker.ctx.metrics.observe(
             "steward_dispatch_delay_seconds", delay.total_seconds(), bounds=DELAY_STEPS
         )
-    tell = partial(dispatch.record_delays, delays=delays)
-    await worker.ctx.engine.write(worker.ctx.clock.now(), tell)
+    record = partial(dispatch.record_delays, delays=delays)
+    await worker.ctx.engine.write(worker.ctx.clock.now(), record)
     return False
 
 
@@ -184,7 +185,7 @@ async def expire_unstarted(worker: Worker) -> bool:
 
 async def apply_retention(worker: Worker) -> bool:
     """Deletes expired rows of the next organizations."""
-    again, worker.swept_until = await maintenance.apply_retention(
-        worker.ctx, worker.ctx.retention, after=worker.swept_until
+    again, worker.retention_cursor = await maintenance.apply_retention(
+        worker.ctx, worker.ctx.retention, after=worker.retention_cursor
     )
     return again

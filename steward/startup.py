@@ -115,7 +115,7 @@ def open_traces(settings: Settings, on_drop: Callable[[int], None] = lambda coun
     )
 
 
-def own_files(settings: Settings) -> list[Path]:
+def installation_files(settings: Settings) -> list[Path]:
     """Returns the installation's existing files: the data folder, master keys and SQLite files.
 
     The SQLite files include the log, lock and reserve, and databases that a restore kept. Links created by
@@ -131,9 +131,9 @@ def own_files(settings: Settings) -> list[Path]:
     return files
 
 
-def close_files(settings: Settings) -> list[Path]:
+def restrict_files(settings: Settings) -> list[Path]:
     """Restricts the installation's files to their owner; returns those that others can still read."""
-    return close(own_files(settings))
+    return close(installation_files(settings))
 
 
 def _is_there(path: Path) -> bool:
@@ -182,9 +182,9 @@ def make_log(
 def _secrets(settings: Settings) -> list[str]:
     """Returns the passwords and keys in the settings, in their original form."""
     password = urlsplit(settings.database_url).password
-    keys_given = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
+    keys_and_passwords = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
     if settings.smtp_url is not None and settings.smtp_url.password:
-        keys_given.append(settings.smtp_url.password)
+        keys_and_passwords.append(settings.smtp_url.password)
     return [
         secret
         for secret in (
@@ -193,7 +193,7 @@ def _secrets(settings: Settings) -> list[str]:
             settings.google_client_secret,
             settings.microsoft_client_secret,
             *(value for _, value in settings.traces_headers),
-            *keys_given,
+            *keys_and_passwords,
         )
         if secret
     ]

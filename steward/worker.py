@@ -23,9 +23,11 @@ from steward.runs.tasks.retention import RetentionRules
 from steward.runs.walk import leased_run
 from steward.version import __version__
 
+# The share of the lease's time for which this process trusts its lease: the database's clock may run faster.
 _CONFIRMED_SHARE = 0.8
-# How long a run sleeps that a full disk stopped: it repeats the steps that left no row.
+# How long a run sleeps that a full disk stopped; it then repeats the step without a checkpoint.
 _DISK_PAUSE = timedelta(minutes=1)
+# Tasks that tests run by name, if at all: they concern processes and time, not pending work.
 _NOT_DRAINED = (
     "heartbeat",
     "recover",
@@ -114,11 +116,11 @@ class Worker:
     started_at: datetime
     claim_bound: ClaimBound
     running: dict[RunId, "asyncio.Task[bool]"] = field(default_factory=dict)
-    given_up: set[RunId] = field(default_factory=set)  # because the database's disk is full or failing
-    full: list[OrgId] = field(default_factory=list)
+    abandoned: set[RunId] = field(default_factory=set)  # still leased: the database's disk is full
+    full_organizations: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
-    swept_until: int = 0  # the last organization that retention has processed
+    retention_cursor: int = 0  # the id of the last organization that retention has processed
     notifications: NotificationContext | None = None
     row_holds: RowHolds = field(default_factory=RowHolds)
 
@@ -136,7 +138,7 @@ class PeriodicTask:
 async def register(
     ctx: WorkerContext, hints: Hints, *, poll: timedelta, notifications: NotificationContext | None = None
 ) -> Worker:
-    """Registers this process as a worker and frees the runs of this host's dead workers.
+    """Registers this process as a worker and requeues the runs of dead workers, above all of this host.
 
     Without `notifications`, sending notifications is left to other processes.
     """
@@ -152,7 +154,7 @@ async def register(
 
 async def _register(worker: Worker) -> None:
     ctx = worker.ctx
-    asked_at = ctx.clock.monotonic()
+    sent_at = ctx.clock.monotonic()
     worker.id = await ctx.engine.write(
         ctx.clock.now(),
         partial(
@@ -164,7 +166,12 @@ async def _register(worker: Worker) -> None:
         ),
         urgent=True,
     )
-    ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.worker_rules.lease.total_seconds())
+    _confirm_lease(ctx, sent_at)
+
+
+def _confirm_lease(ctx: WorkerContext, sent_at: float) -> None:
+    """Counts the lease as valid from the monotonic instant at which its extension was sent."""
+    ctx.lease_confirmation.confirm(sent_at + _CONFIRMED_SHARE * ctx.worker_rules.lease.total_seconds())
 
 
 def _lease_ms(ctx: WorkerContext) -> int:
@@ -172,16 +179,16 @@ def _lease_ms(ctx: WorkerContext) -> int:
 
 
 async def heartbeat(worker: Worker) -> bool:
-    """Extends the lease; a worker declared dead drops its runs and registers again."""
+    """Extends the lease; a worker that was declared dead cancels its runs and registers again."""
     ctx = worker.ctx
-    asked_at = ctx.clock.monotonic()
+    sent_at = ctx.clock.monotonic()
     alive = await ctx.engine.write(
         ctx.clock.now(),
         partial(workers.heartbeat, worker=worker.id, lease_ms=_lease_ms(ctx)),
         urgent=True,
     )
     if alive:
-        ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.worker_rules.lease.total_seconds())
+        _confirm_lease(ctx, sent_at)
         return False
     ctx.metrics.count("steward_leases_lost_total")
     ctx.log.warning("lease_lost", worker=worker.id, runs=len(worker.running))
@@ -189,47 +196,50 @@ async def heartbeat(worker: Worker) -> bool:
     for task in worker.running.values():
         task.cancel()
     await asyncio.gather(*worker.running.values(), return_exceptions=True)
-    worker.given_up.clear()
+    worker.abandoned.clear()
     await _register(worker)
     return False
 
 
 async def recover_dead_workers(worker: Worker) -> bool:
-    """Frees the runs of dead workers if this worker's own lease is confirmed."""
+    """Requeues the runs of dead workers, unless this worker's own lease is unconfirmed.
+
+    A worker that cannot reach the database must not declare others dead.
+    """
     ctx = worker.ctx
     if ctx.clock.monotonic() < ctx.lease_confirmation.until:
-        freed = await recover.recover(ctx.engine, ctx.clock.now(), worker.id)
-        if freed:
-            ctx.metrics.count("steward_runs_recovered_total", freed)
-            ctx.log.warning("runs_recovered", worker=worker.id, runs=freed)
+        released = await recover.recover(ctx.engine, ctx.clock.now(), worker.id)
+        if released:
+            ctx.metrics.count("steward_runs_recovered_total", released)
+            ctx.log.warning("runs_recovered", worker=worker.id, runs=released)
             worker.hints.wake("ready")
     return False
 
 
 async def release_orphaned_runs(worker: Worker) -> bool:
-    """Frees runs that are leased to this worker but not being executed.
+    """Requeues runs that are leased to this worker but that it is not executing.
 
     A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
-    lifetime of this process. A run that was given up because of a full disk uses up no attempt, since the
-    disk may stay full for hours, and is tried again after a pause. Any other error of the database uses one
-    up, since the run's own statements may be what causes it.
+    lifetime of this process. A run that was abandoned because of a full disk uses up no attempt, since the
+    disk may stay full for hours, and is tried again after a pause. Any other database error uses one up,
+    since the run's own statements may be the cause.
     """
     ctx = worker.ctx
     leased = await ctx.engine.read(ctx.clock.now(), partial(workers.runs_of, worker=worker.id))
     orphaned = [run for run in leased if run.id not in worker.running]
     if worker.claiming or not orphaned:
         return False
-    given_up = [run for run in orphaned if run.id in worker.given_up]
-    lost = [run for run in orphaned if run.id not in worker.given_up]
+    abandoned = [run for run in orphaned if run.id in worker.abandoned]
+    lost = [run for run in orphaned if run.id not in worker.abandoned]
 
-    async def free(tx: Tx) -> int:
-        freed = await recover.release(tx, worker.id, held_runs=given_up, lost=False, pause=_DISK_PAUSE)
-        return freed + await recover.release(tx, worker.id, held_runs=lost, lost=True)
+    async def release(tx: Tx) -> int:
+        released = await recover.release(tx, worker.id, held_runs=abandoned, lost=False, pause=_DISK_PAUSE)
+        return released + await recover.release(tx, worker.id, held_runs=lost, lost=True)
 
-    freed = await ctx.engine.write(ctx.clock.now(), free)
-    worker.given_up.difference_update(run.id for run in given_up)
-    if freed:  # 0 if they have ended in the meantime
-        ctx.log.warning("orphaned_runs_released", worker=worker.id, runs=freed)
+    released = await ctx.engine.write(ctx.clock.now(), release)
+    worker.abandoned.difference_update(run.id for run in abandoned)
+    if released:  # 0 if all of them ended in the meantime
+        ctx.log.warning("orphaned_runs_released", worker=worker.id, runs=released)
         worker.hints.wake("ready")
     return False
 
@@ -247,20 +257,20 @@ async def claim_runs(worker: Worker) -> bool:
             ctx.clock.now(),
             worker.id,
             free=free,
-            full=worker.full,
+            full=worker.full_organizations,
             bound=worker.claim_bound,
         )
     finally:
         worker.claiming = False
     for lease in leases:
-        worker.given_up.discard(lease.run)
+        worker.abandoned.discard(lease.run)
         task = asyncio.create_task(leased_run.work(ctx, lease), name=f"run {lease.run}")
         worker.running[lease.run] = task
-        task.add_done_callback(partial(_done, worker, lease.run))
+        task.add_done_callback(partial(_run_task_ended, worker, lease.run))
     return len(leases) == min(free, claim.BATCH) > 0
 
 
-def _done(worker: Worker, run: RunId, task: "asyncio.Task[bool]") -> None:
+def _run_task_ended(worker: Worker, run: RunId, task: "asyncio.Task[bool]") -> None:
     if worker.running.get(run) is task:
         del worker.running[run]
     worker.hints.wake("ready")
@@ -269,13 +279,13 @@ def _done(worker: Worker, run: RunId, task: "asyncio.Task[bool]") -> None:
     if (error := task.exception()) is not None:
         worker.ctx.log.error("run_task_crashed", error, run=run)
     elif not task.result():
-        worker.given_up.add(run)
+        worker.abandoned.add(run)
 
 
 async def _run_periodically(worker: Worker, task: PeriodicTask) -> None:
     """Runs a task repeatedly, at its interval or on its hint; failures back off 1 to 30 s.
 
-    A hint shortens the backoff only if the database was unavailable, because it does not mend defects.
+    A hint shortens the backoff only if the database was unavailable: after a defect, it cannot help.
     """
     clock, failures = worker.ctx.clock, 0
     hint = worker.hints.of(task.hint) if task.hint else None
@@ -322,27 +332,27 @@ async def _wait(sleep: Awaitable[None], hint: asyncio.Event | None) -> None:
             wait.cancel()
 
 
-async def run(worker: Worker, table: Sequence[PeriodicTask], stop: asyncio.Event) -> None:
+async def run(worker: Worker, tasks: Sequence[PeriodicTask], stop: asyncio.Event) -> None:
     """Works until `stop`, then releases its runs (docs/design/runs.md#graceful-stop)."""
-    loops = [asyncio.create_task(_run_periodically(worker, task), name=f"task {task.name}") for task in table]
+    loops = [asyncio.create_task(_run_periodically(worker, task), name=f"task {task.name}") for task in tasks]
     try:
         await stop.wait()
     finally:
-        beating = [task for task in loops if task.get_name() == "task heartbeat"]
-        await _end([task for task in loops if task not in beating])
-        await _finish_in_hand(worker)
-        await _end(beating)  # first, since a late heartbeat would register this process again
+        heartbeat_loops = [task for task in loops if task.get_name() == "task heartbeat"]
+        await _cancel_all([task for task in loops if task not in heartbeat_loops])
+        await _finish_running_steps(worker)
+        await _cancel_all(heartbeat_loops)  # first, since a late heartbeat would register this process again
         await _release_runs(worker)
 
 
-async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
+async def _cancel_all(tasks: Sequence["asyncio.Task[None]"]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _finish_in_hand(worker: Worker) -> None:
-    """Lets running steps reach their checkpoint and open writes their outcome."""
+async def _finish_running_steps(worker: Worker) -> None:
+    """Waits until running steps have reached their checkpoint and open writes have their outcome."""
     ctx = worker.ctx
     ctx.lease_confirmation.stop()
     await ctx.engine.write(ctx.clock.now(), partial(workers.mark_stopping, worker=worker.id))
@@ -362,19 +372,19 @@ async def _release_runs(worker: Worker) -> None:
     await ctx.engine.write(ctx.clock.now(), leave)
 
 
-async def drain(worker: Worker, table: Sequence[PeriodicTask]) -> None:
+async def drain(worker: Worker, tasks: Sequence[PeriodicTask]) -> None:
     """Runs all tasks, and all runs they start, until none has work left.
 
     For tests, which control the time.
     """
-    turns = [task for task in table if task.name not in _NOT_DRAINED]
-    claim = next(task for task in turns if task.name == "claim")
+    drained_tasks = [task for task in tasks if task.name not in _NOT_DRAINED]
+    claim_task = next(task for task in drained_tasks if task.name == "claim")
     while True:
         # Ready runs first: the other tasks then follow once, instead of both before and after them.
-        while await claim.run() or worker.running:
+        while await claim_task.run() or worker.running:
             await asyncio.gather(*list(worker.running.values()))
         is_idle = True
-        for task in turns:
+        for task in drained_tasks:
             again = await task.run()
             is_idle = is_idle and not again and not worker.running
         if is_idle:
@@ -387,5 +397,5 @@ async def find_full_organizations(worker: Worker) -> bool:
     cap = ctx.worker_rules.organization_concurrency
     if ctx.worker_rules.concurrency > cap or ctx.engine.dialect == "postgresql":
         full = Autocommit(partial(transitions.full_organizations, cap=cap))
-        worker.full = await ctx.engine.read(ctx.clock.now(), full)
+        worker.full_organizations = await ctx.engine.read(ctx.clock.now(), full)
     return False

@@ -19,7 +19,7 @@ from steward.database.engine.migrate import migrate
 from steward.model.ids import OrgId
 from steward.scheduling.zones import use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.startup import COMMAND_DEADLINE, close_files, master_keys, open_engine
+from steward.startup import COMMAND_DEADLINE, master_keys, open_engine, restrict_files
 
 Facts = Mapping[str, object]
 
@@ -129,7 +129,7 @@ async def open_context(args: CliArgs) -> AsyncIterator[CommandContext]:
     if state.pending:
         names = ", ".join(state.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")
-    close_files(settings)
+    restrict_files(settings)
     engine = await open_engine(settings, args.clock, serve=False, deadline=COMMAND_DEADLINE)
     try:
         yield CommandContext(engine, args, master_keys(settings))

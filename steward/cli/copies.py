@@ -19,7 +19,7 @@ from steward.model.instants import read_time, wire_time
 from steward.platforms import operations
 from steward.runs import restored
 from steward.security.envelope import CannotOpen
-from steward.startup import KEY_FILE, close_files, master_keys
+from steward.startup import KEY_FILE, master_keys, restrict_files
 
 _RESTORING = ".restoring"
 # Allowed in the data folder of a fresh installation: master keys, which a backup lacks, and the lock.
@@ -55,7 +55,7 @@ async def restore(args: CliArgs) -> Facts:
     with contextlib.closing(_locked(target)):
         if not args.options.force:
             _refuse_full(settings, target, source)
-        close_files(settings)
+        restrict_files(settings)
         fresh = target.with_name(target.name + _RESTORING)
         with _removed_afterwards(fresh):
             try:

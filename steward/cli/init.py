@@ -28,7 +28,7 @@ from steward.database.engine.migrate import is_sqlite, migrate
 from steward.database.engine.private_files import make_folder
 from steward.model.instants import wire_time
 from steward.security.envelope import KEY_BYTES
-from steward.startup import KEY_FILE, close_files, write_private
+from steward.startup import KEY_FILE, restrict_files, write_private
 
 _SETTINGS_FILE = "steward.env"
 _BASE_URL = "http://127.0.0.1:8400"
@@ -170,7 +170,7 @@ async def _migrated(args: CliArgs) -> None:
     if state.pending:
         with stopped(url) if is_sqlite(url) else nullcontext():
             await migrate(url, args.now())
-    close_files(args.settings)
+    restrict_files(args.settings)
 
 
 def _facts(settings: Settings, file: Path, offer: SetUpOffer) -> Facts:

@@ -9,7 +9,7 @@ from steward.database.engine.migrate import is_sqlite, migrate, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import take_lock
 from steward.database.operator import processes
-from steward.startup import close_files
+from steward.startup import restrict_files
 from steward.version import __version__
 
 
@@ -20,7 +20,7 @@ async def _run_migrations(args: CliArgs) -> Facts:
         raise WrongUsage("Give --check or --clean, not both.")
     with stopped(url) if is_sqlite(url) and not dry_run else nullcontext():
         if not dry_run:
-            close_files(args.settings)
+            restrict_files(args.settings)
         if cleans and not is_sqlite(url):
             await _refuse_while_others_serve(args)
         done = await migrate(url, args.now(), dry_run=dry_run, cleans=cleans)

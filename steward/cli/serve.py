@@ -25,7 +25,7 @@ from steward.clock import SystemClock
 from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
 from steward.runs import restored
-from steward.startup import close_files
+from steward.startup import restrict_files
 from steward.telemetry.log import Log, Process, take_over
 
 _GRACE_SECONDS = 10
@@ -124,7 +124,7 @@ async def run_service(
         metrics=service.metrics,
     )
     servers = [
-        bounded(service.gate, edge, queue=descriptors.queue),
+        bounded(service.request_handler, edge, queue=descriptors.queue),
         *_metrics_servers(service, descriptors.queue),
     ]
     service.share_hints(listens=with_worker)
@@ -212,7 +212,7 @@ def open_log(settings: Settings, process: Process) -> Log:
     """
     log = startup.make_log(settings, SystemClock(), process=process)
     take_over(log)
-    for path in close_files(settings):
+    for path in restrict_files(settings):
         log.warning("file_open_to_others", path=path)
     return log
 

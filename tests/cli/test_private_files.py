@@ -16,7 +16,7 @@ from steward.cli.run import run
 from steward.config import read
 from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.private_files import close, is_shared
-from steward.startup import own_files
+from steward.startup import installation_files
 from tests.processes.running import start_forked
 
 pytestmark = pytest.mark.usefixtures("open_umask")
@@ -190,6 +190,6 @@ def test_files_that_go_meanwhile_or_cannot_be_looked_at_are_no_fault(tmp_path: P
     )
     os.seteuid(65534)
     try:
-        assert own_files(found_settings) == []
+        assert installation_files(found_settings) == []
     finally:
         os.seteuid(0)

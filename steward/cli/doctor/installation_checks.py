@@ -22,7 +22,7 @@ from steward.notifications.status import mail_down_since
 from steward.sandbox.pool import JAVASCRIPT, SandboxPool
 from steward.sandbox.protocol import SandboxStopped
 from steward.security.envelope import CannotOpen
-from steward.startup import own_files
+from steward.startup import installation_files
 
 
 async def check_settings(installation: Installation) -> str:
@@ -62,7 +62,7 @@ def _files_open_to_others(settings: Settings) -> str:
     """Reports shared folders without failing, since each file in them is checked on its own."""
     folder = settings.data_dir
     shared = [folder] if folder.exists() and is_open(folder) and is_shared(folder) else []
-    reachable = [path for path in own_files(settings) if path not in shared and is_open(path)]
+    reachable = [path for path in installation_files(settings) if path not in shared and is_open(path)]
     if reachable:
         raise CheckFailed(
             f"Other accounts of this machine may open {', '.join(map(str, reachable))}. Start the service"
