@@ -49,7 +49,7 @@ def of_worker(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1
         PeriodicTask("find_full", second, partial(find_full_organizations, worker)),
         PeriodicTask("dispatch", dispatch_every, partial(dispatch_due, worker), hint="due"),
         PeriodicTask("match", second, partial(match.match_due, events), hint="event"),
-        PeriodicTask("listen", 10 * second, partial(subscription_sync.listen_due, events), hint="listen"),
+        PeriodicTask("listen", 10 * second, partial(subscription_sync.sync_due, events), hint="listen"),
         PeriodicTask("catch_up", half_minute, partial(catch_up.catch_up_due, events), hint="catch_up"),
         PeriodicTask("check_connections", half_minute, partial(check_connections, worker)),
         PeriodicTask("closings", 2 * second, partial(timers.follow_closed_periods, ctx), hint="closings"),

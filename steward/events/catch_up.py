@@ -27,19 +27,19 @@ from steward.database.events.last_seen import ObjectSnapshot
 from steward.database.events.records import NewEvent
 from steward.events import deduplicate, delivery_state
 from steward.events.context import EventContext
-from steward.events.row_errors import tried
+from steward.events.row_errors import attempt
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
 from steward.outbound.errors import CallError, CallRefused
 
 _OVERLAP = timedelta(minutes=2)
-# Stores report whole seconds, so a very recent change may be followed by another in the same second, which
-# would stay unnoticed. The next read takes it if it was not delivered by then.
-_SETTLED = timedelta(seconds=5)
+# Stores report whole seconds, so another change in the same second as a very recent one would go unnoticed.
+# Younger changes are left to the next read.
+_MIN_AGE = timedelta(seconds=5)
 _ORDERS_SINCE = timedelta(days=90)
 _COMPARE_EVERY = timedelta(days=1)
-_LONGEST_WAIT = timedelta(minutes=60)
+_MAX_WAIT = timedelta(minutes=60)
 _MAX_CONCURRENT = 200
 _IDS = RisingIds()  # so that creation comes before changes
 _DELETED = {"product": "products/delete"}
@@ -47,13 +47,13 @@ _DELETED = {"product": "products/delete"}
 
 @dataclass(frozen=True, slots=True)
 class _StoreReading:
-    """An object type of a store to read again now."""
+    """An object type of a store that catch-up reads now."""
 
     connection: Connection
     connector: Connector
     secrets: ConnectionSecrets
     row: CatchUp
-    heard: Mapping[str, datetime | None]  # the active topics, and since when
+    active_since: Mapping[str, datetime | None]  # the active topics, and since when
 
     @property
     def org(self) -> OrgId:
@@ -67,38 +67,40 @@ class _StoreReading:
 
 
 async def catch_up_due(ctx: EventContext) -> bool:
-    """Reads all due object types again; defers a store that cannot be read, without affecting others."""
+    """Reads the object types that are due; a store that cannot be read is deferred and affects no other."""
     due_rows = await ctx.engine.read(ctx.clock.now(), catch_ups.due)
-    entered = 0
+    stored_count = 0
     for org, (integration, object_type) in due_rows:
-        result = await tried(_catch_up(ctx, org, integration, object_type))
+        result = await attempt(_catch_up(ctx, org, integration, object_type))
         if isinstance(result, int):
-            entered += result
+            stored_count += result
             continue
         if isinstance(result, CallError):
             ctx.log.info("store_not_read", org=org, integration=integration, why=result.message)
         else:
             ctx.log.error("store_not_read", result, org=org, integration=integration)
         await _defer(ctx, org, integration, object_type)
-    if entered:
+    if stored_count:
         ctx.wake("event")
     return bool(due_rows)
 
 
 async def _defer(ctx: EventContext, org: OrgId, integration: IntegrationId, object_type: str) -> None:
+    """Schedules another try after 1, 2, 4 … 60 minutes."""
+
     async def later(tx: Tx) -> None:
         row = (await catch_ups.of(tx, org, integration)).get(object_type)
         wait = timedelta(minutes=2 ** min(0 if row is None else row.tries, 6))
-        next_at = tx.now + min(wait, _LONGEST_WAIT)
+        next_at = tx.now + min(wait, _MAX_WAIT)
         await catch_ups.defer(tx, org, integration, object_type, next_at=next_at)
 
     await ctx.engine.write(ctx.clock.now(), later, org=org)
 
 
 async def _catch_up(ctx: EventContext, org: OrgId, integration: IntegrationId, object_type: str) -> int:
-    """Fills the snapshots or reads changes; returns the number of undelivered events it stored."""
+    """Fills the snapshots, or reads changes; returns how many undelivered events it stored."""
     open_ = partial(
-        _open,
+        _open_store,
         org=org,
         vault=ctx.vault,
         every=ctx.rules.catch_up,
@@ -109,18 +111,18 @@ async def _catch_up(ctx: EventContext, org: OrgId, integration: IntegrationId, o
     if reading is None:
         return 0
     try:
-        link = reading.connector.endpoint(reading.secrets)
-        http = ctx.vault.outbound.read_client(org, integration, link)
+        endpoint = reading.connector.endpoint(reading.secrets)
+        http = ctx.vault.outbound.read_client(org, integration, endpoint)
         reader = reading.connector.reader(http, reading.secrets)
     except (CallRefused, BadSettings) as error:
         raise CallError(str(error)) from error
     if reading.row.fill is Fill.PENDING:
         await _fill(ctx, reading, reader)
         return 0
-    return await _read_on(ctx, reading, reader)
+    return await _read_changes(ctx, reading, reader)
 
 
-async def _open(
+async def _open_store(
     tx: Tx,
     *,
     org: OrgId,
@@ -139,9 +141,9 @@ async def _open(
         later = tx.now + every
         await catch_ups.defer(tx, org, integration, object_type, next_at=later)
         return None
-    heard = await subscriptions.active_since(tx, org, integration)
+    active_since = await subscriptions.active_since(tx, org, integration)
     opened = await open_secrets(tx, vault, connection)
-    return _StoreReading(connection, connector, opened, row, heard)
+    return _StoreReading(connection, connector, opened, row, active_since)
 
 
 async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> None:
@@ -157,38 +159,38 @@ async def _fill(ctx: EventContext, reading: _StoreReading, reader: Reader) -> No
             and (fields := source.initial_snapshot(event)) is not None
         ]
         by_key = {(snapshot.object_type, snapshot.object_id): snapshot for snapshot in snapshots}
-        keep = partial(
+        fill = partial(
             last_seen.fill, org=reading.org, integration=reading.integration, seen=list(by_key.values())
         )
         if by_key:
-            await ctx.engine.write(ctx.clock.now(), keep, org=reading.org)
+            await ctx.engine.write(ctx.clock.now(), fill, org=reading.org)
         failpoint("after_fill_page")
 
-    async def done(tx: Tx) -> None:
+    async def record_read(tx: Tx) -> None:
         next_at = tx.now + ctx.rules.catch_up
         await subscriptions.lock(tx, reading.org, reading.integration)
         await catch_ups.mark_filled(tx, reading.org, reading.integration, kind, next_at=next_at)
         await delivery_state.update_deliveries(tx, reading.org, reading.integration, reading.connector)
 
-    await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
+    await ctx.engine.write(ctx.clock.now(), record_read, org=reading.org)
 
 
-async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
+async def _read_changes(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
     """Reads the changes since the last read and, once a day, the deletions."""
     began, row = ctx.clock.now(), reading.row
     after = max(row.read_until - _OVERLAP, row.since)
-    entered = 0
+    stored_count = 0
     async for page in reader.read(CHANGED, ChangedQuery(row.object_type, after)):
         for start in range(0, len(page.items), _MAX_CONCURRENT):
             part = page.items[start : start + _MAX_CONCURRENT]
-            entered += await _enter(ctx, reading, part, now=began)
-    ids_at = row.ids_compared_at
-    if began - ids_at >= _COMPARE_EVERY:
-        entered += await _compare(ctx, reading, reader)
-        ids_at = began
+            stored_count += await _store_undelivered(ctx, reading, part, now=began)
+    compared_at = row.ids_compared_at
+    if began - compared_at >= _COMPARE_EVERY:
+        stored_count += await _store_deletions(ctx, reading, reader)
+        compared_at = began
 
-    async def done(tx: Tx) -> None:
-        if entered:  # may mean that a subscription was removed at the store
+    async def record_read(tx: Tx) -> None:
+        if stored_count:  # may mean that a subscription was removed at the store
             await subscriptions.schedule_check_if_listening(tx, reading.org, reading.integration)
         await catch_ups.mark_read(
             tx,
@@ -197,18 +199,20 @@ async def _read_on(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
             row.object_type,
             until=began,
             next_at=tx.now + ctx.rules.catch_up,
-            ids_compared_at=ids_at,
+            ids_compared_at=compared_at,
         )
 
     failpoint("before_caught_up")
-    await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
-    if entered:
-        ctx.metrics.count("steward_events_received_total", entered, outcome="polled")
-        ctx.log.info("events_caught_up", org=reading.org, integration=reading.integration, events=entered)
-    return entered
+    await ctx.engine.write(ctx.clock.now(), record_read, org=reading.org)
+    if stored_count:
+        ctx.metrics.count("steward_events_received_total", stored_count, outcome="polled")
+        ctx.log.info(
+            "events_caught_up", org=reading.org, integration=reading.integration, events=stored_count
+        )
+    return stored_count
 
 
-async def _enter(
+async def _store_undelivered(
     ctx: EventContext, reading: _StoreReading, changed: Sequence[Event], *, now: datetime
 ) -> int:
     """Stores changed objects that no delivery reported as events; returns how many."""
@@ -220,13 +224,13 @@ async def _enter(
     snapshots_by_key = await ctx.engine.read(ctx.clock.now(), load, org=reading.org) if keys else {}
     new = []
     for event in changed:
-        if event.modified_at is None or event.modified_at > now - _SETTLED:
+        if event.modified_at is None or event.modified_at > now - _MIN_AGE:
             continue
         snapshot = snapshots_by_key.get((event.object_type, event.object_id or ""))
         if _starts_runs(reading, source, event, snapshot):
             body = json.dumps(event.payload, separators=(",", ":"))
-            new.append(_polled(reading, event, body, now=now, modified_at=event.modified_at))
-    return await _keep(ctx, reading.org, new)
+            new.append(_polled_event(reading, event, body, now=now, modified_at=event.modified_at))
+    return await _store_events(ctx, reading.org, new)
 
 
 def _starts_runs(
@@ -238,13 +242,15 @@ def _starts_runs(
         None if snapshot is None else snapshot.fields,
         since=reading.row.since,
         seen_at=None if snapshot is None else snapshot.modified_at,
-        awaited_topics=reading.heard,
+        awaited_topics=reading.active_since,
     )
     offered = reading.connector.topics
-    return bool(deduplicate.new_topics(event, derived, snapshot, active_since=reading.heard, offered=offered))
+    return bool(
+        deduplicate.new_topics(event, derived, snapshot, active_since=reading.active_since, offered=offered)
+    )
 
 
-def _polled(
+def _polled_event(
     reading: _StoreReading, event: Event, body: str, *, now: datetime, modified_at: datetime
 ) -> NewEvent:
     """Returns an event keyed by `modified_at`, the object's modification time when it was read."""
@@ -263,27 +269,27 @@ def _polled(
     )
 
 
-async def _keep(ctx: EventContext, org: OrgId, new: Sequence[NewEvent]) -> int:
+async def _store_events(ctx: EventContext, org: OrgId, new: Sequence[NewEvent]) -> int:
     if not new:
         return 0
     stored = await ctx.engine.write(ctx.clock.now(), partial(events.store_batch, new=new), org=org)
     return sum(stored)
 
 
-async def _compare(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
+async def _store_deletions(ctx: EventContext, reading: _StoreReading, reader: Reader) -> int:
     """Stores deletion events for objects that are no longer in the store."""
     kind = reading.row.object_type
     topic = _DELETED.get(kind, "")
     spec = reading.connector.topics.get(topic)
-    if topic not in reading.heard or spec is None or kind not in spec.snapshot_types:
+    if topic not in reading.active_since or spec is None or kind not in spec.snapshot_types:
         return 0
     load = partial(last_seen.ids, org=reading.org, integration=reading.integration, object_type=kind)
     missing = await ctx.engine.read(ctx.clock.now(), load, org=reading.org)
     async for page in reader.read(IDS, IdsQuery(kind)):
         missing -= set(page.items)
     now = ctx.clock.now()
-    gone = [
-        _polled(
+    deletions = [
+        _polled_event(
             reading,
             Event(spec.native[0], kind, object_id),
             json.dumps({"id": int(object_id)}),
@@ -293,4 +299,4 @@ async def _compare(ctx: EventContext, reading: _StoreReading, reader: Reader) ->
         for object_id in sorted(missing)
         if object_id.isdecimal()
     ]
-    return await _keep(ctx, reading.org, gone)
+    return await _store_events(ctx, reading.org, deletions)

@@ -26,11 +26,11 @@ def new_topics(
     only on that state: if catch-up derives one at the modified time of a delivery, the object has changed
     again within that second. An object that is unchanged since its delivered creation was not updated.
     """
-    worked_out = {topic for topic in derived.topics if offered[topic].derived}
-    direct = _reported_directly(derived, snapshot, worked_out)
+    derived_topics = {topic for topic in derived.topics if offered[topic].derived}
+    direct = _reported_directly(derived, snapshot, derived_topics)
     if active_since is None:
         return _new_in_delivery(event, derived, direct)
-    started = worked_out | _fresh_in_catch_up(event, direct, are_worked_out=bool(worked_out))
+    started = derived_topics | _unreported_in_catch_up(event, direct, has_derived_topics=bool(derived_topics))
     return tuple(
         topic for topic in derived.topics if topic in started and _was_active(event, topic, active_since)
     )
@@ -40,19 +40,19 @@ def _new_in_delivery(
     event: Event, derived: DerivedTopics, direct: Mapping[str, ReportedTimes]
 ) -> tuple[str, ...]:
     """Returns all topics that are not repeats, or none if all that the store sends are repeats."""
-    fresh = _not_repeated(event, direct, polled=False)
-    if direct and not fresh:
+    unreported = _not_repeated(event, direct, polled=False)
+    if direct and not unreported:
         return ()
-    return tuple(topic for topic in derived.topics if topic not in direct or topic in fresh)
+    return tuple(topic for topic in derived.topics if topic not in direct or topic in unreported)
 
 
 def _reported_directly(
-    derived: DerivedTopics, snapshot: ObjectSnapshot | None, worked_out: Collection[str]
+    derived: DerivedTopics, snapshot: ObjectSnapshot | None, derived_topics: Collection[str]
 ) -> dict[str, ReportedTimes]:
     """Returns the reported times of each topic that the store itself sends."""
     reported = {} if snapshot is None else snapshot.reported
     return {
-        topic: reported.get(topic, ReportedTimes()) for topic in derived.topics if topic not in worked_out
+        topic: reported.get(topic, ReportedTimes()) for topic in derived.topics if topic not in derived_topics
     }
 
 
@@ -60,19 +60,19 @@ def _not_repeated(event: Event, direct: Mapping[str, ReportedTimes], *, polled: 
     return {topic for topic, times in direct.items() if not _is_repeat(event, topic, times, polled=polled)}
 
 
-def _fresh_in_catch_up(
-    event: Event, direct: Mapping[str, ReportedTimes], *, are_worked_out: bool
+def _unreported_in_catch_up(
+    event: Event, direct: Mapping[str, ReportedTimes], *, has_derived_topics: bool
 ) -> set[str]:
-    fresh = _not_repeated(event, direct, polled=True)
-    if are_worked_out:
-        fresh |= {
+    unreported = _not_repeated(event, direct, polled=True)
+    if has_derived_topics:
+        unreported |= {
             topic
             for topic, times in direct.items()
             if not _is_creation(topic) and times.delivered == event.modified_at
         }
     if _is_as_created(event, direct):
-        fresh = {topic for topic in fresh if not topic.endswith(("/update", "/updated"))}
-    return fresh
+        unreported = {topic for topic in unreported if not topic.endswith(("/update", "/updated"))}
+    return unreported
 
 
 def _is_as_created(event: Event, direct: Mapping[str, ReportedTimes]) -> bool:
@@ -116,6 +116,7 @@ def _was_active(event: Event, topic: str, active_since: Mapping[str, datetime | 
 
 
 def _is_repeat(event: Event, topic: str, reported: ReportedTimes, *, polled: bool) -> bool:
+    """Returns whether the topic was reported before; a repeated delivery is recognized by its key instead."""
     by_either = [
         instant
         for instant in (reported.polled, reported.delivered if polled else None)

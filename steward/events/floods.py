@@ -36,7 +36,7 @@ class Floods:
 
     windows: "OrderedDict[str, _Window]" = field(default_factory=OrderedDict)
 
-    def take(self, address: str, now: float) -> None:
+    def admit(self, address: str, now: float) -> None:
         """Admits one delivery. Raises Unavailable with the seconds until the next one is admitted."""
         window = self.windows.setdefault(address, _Window())
         self.windows.move_to_end(address)

@@ -24,7 +24,7 @@ from steward.events.match_batch import (
     StoreBatch,
     StoreEvents,
 )
-from steward.events.row_errors import tried
+from steward.events.row_errors import attempt
 from steward.events.start_runs import pointer, start_automations
 from steward.failpoint import failpoint
 from steward.model.connection import Connection
@@ -55,7 +55,7 @@ async def match_due(ctx: EventContext) -> bool:
 
 async def _match(ctx: EventContext, org: OrgId, ids: Sequence[str]) -> int:
     """Matches events of one organization in one transaction or, if that fails, each in its own."""
-    result = await tried(_match_together(ctx, org, ids))
+    result = await attempt(_match_together(ctx, org, ids))
     if isinstance(result, int):
         return result
     if len(ids) == 1:

@@ -27,7 +27,7 @@ from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
 from steward.model.refusals import NotFound, Unauthenticated
-from steward.security.signatures import BodySigner
+from steward.security.signatures import BodyVerifier
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Secret
@@ -45,12 +45,12 @@ class StoreAddress:
     integration: IntegrationId
     source: EventSource
     signing: tuple[Secret, ...]
-    held_against: EventSecrets
+    event_secrets: EventSecrets
     key_hash: str  # the hash of the address key, for logs and limits
 
-    def signed(self) -> BodySigner:
-        """Returns the signer of a streamed body; without a secret no signature is valid."""
-        return BodySigner([secret.reveal().encode("utf-8") for secret in self.signing])
+    def verifier(self) -> BodyVerifier:
+        """Returns the verifier of a delivery's signature; without a secret no signature is valid."""
+        return BodyVerifier([secret.reveal().encode("utf-8") for secret in self.signing])
 
 
 @dataclass(slots=True)
@@ -75,14 +75,14 @@ class DeliveryIntake:
         address = await self.engine.read(self.clock.now(), load, small=True)
         if address is None:
             raise NotFound
-        self.floods.take(key_hash, self.clock.monotonic())
+        self.floods.admit(key_hash, self.clock.monotonic())
         return address
 
     async def _load(self, tx: Tx, key: str, key_hash: str) -> StoreAddress | None:
-        whose = await endpoints.find(tx, key)
-        if whose is None:
+        owner = await endpoints.find(tx, key)
+        if owner is None:
             return None
-        org, integration = whose
+        org, integration = owner
         await tx.set_tenant([org])
         connection = await connections.get(tx, org, integration)
         if connection is None or connection.state is ConnectionState.DISCONNECTED:
@@ -116,26 +116,26 @@ class DeliveryIntake:
             self.opened.popitem(last=False)
         return secrets
 
-    async def take(self, address: StoreAddress, headers: Mapping[str, str], body: RawBody) -> bool:
-        """Stores a genuine delivery durably; returns whether there is something new to match.
+    async def receive(self, address: StoreAddress, headers: Mapping[str, str], body: RawBody) -> bool:
+        """Verifies a delivery and stores its event durably; returns whether there is a new event to match.
 
         Raises Unauthenticated, and Unavailable if it could not be stored.
         """
         self.floods.count_bytes(address.key_hash, self.clock.monotonic(), size=body.size)
-        verdict = address.source.verify_event(headers, body, address.held_against)
+        verdict = address.source.verify_event(headers, body, address.event_secrets)
         if isinstance(verdict, UnverifiedDelivery):
             self.floods.count_invalid(address.key_hash, self.clock.monotonic())
-            self._tell(address, "unverified")
+            self._record_outcome(address, "unverified")
             raise Unauthenticated("This delivery is not signed with the secret of this address.")
         if isinstance(verdict, PingDelivery):
-            self._tell(address, "ping")
+            self._record_outcome(address, "ping")
             return False
         if isinstance(verdict, IgnoredDelivery):
-            self._tell(address, verdict.reason)
+            self._record_outcome(address, verdict.reason)
             return False
-        return await self._keep(address, verdict, body)
+        return await self._store(address, verdict, body)
 
-    async def _keep(self, address: StoreAddress, verdict: VerifiedDelivery, body: RawBody) -> bool:
+    async def _store(self, address: StoreAddress, verdict: VerifiedDelivery, body: RawBody) -> bool:
         now = self.clock.now()
         new = NewEvent(
             org=address.org,
@@ -153,9 +153,9 @@ class DeliveryIntake:
             org=address.org,
         )
         failpoint("after_event")
-        self._tell(address, "kept" if is_new else "repeated")
+        self._record_outcome(address, "kept" if is_new else "repeated")
         return bool(is_new)
 
-    def _tell(self, address: StoreAddress, outcome: str) -> None:
+    def _record_outcome(self, address: StoreAddress, outcome: str) -> None:
         self.metrics.count("steward_events_received_total", outcome=outcome)
         self.log.debug("event_received", org=address.org, address=address.key_hash, outcome=outcome)

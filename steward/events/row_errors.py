@@ -9,8 +9,11 @@ from steward.model.refusals import Unavailable
 T = TypeVar("T")
 
 
-async def tried(act: Awaitable[T]) -> T | Exception:
-    """Returns the result of `act`, or its error. Raises Unavailable if the database failed."""
+async def attempt(act: Awaitable[T]) -> T | Exception:
+    """Returns the result of `act`, or its error. Raises Unavailable if the database failed.
+
+    Gathered, because only the worker's loop may catch every exception.
+    """
     [result] = await asyncio.gather(act, return_exceptions=True)
     if isinstance(result, Unavailable):
         raise result

@@ -18,7 +18,7 @@ from steward.database.events.catch_ups import Fill
 from steward.database.events.subscriptions import DeliveryState, Listener, StoredState, StoredSubscription
 from steward.events import delivery_state
 from steward.events.context import EventContext
-from steward.events.row_errors import tried
+from steward.events.row_errors import attempt
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
@@ -27,20 +27,20 @@ from steward.telemetry.redact import Secret
 
 _CHECK_EVERY = timedelta(hours=6)
 UNWANTED_FOR = timedelta(minutes=10)
-_MAX_MENDED = 3
-_MENDED_WITHIN = timedelta(hours=24)
+_MAX_REPAIRS = 3
+_REPAIR_WINDOW = timedelta(hours=24)
 _TRIES_TO_FAIL = 5
-_LONGEST_WAIT = timedelta(minutes=60)
-_ASK_SECONDS = 60.0
+_MAX_WAIT = timedelta(minutes=60)
+_TIMEOUT_SECONDS = 60.0
 _SWITCHED_OFF = (
     "The store switched this off again and again: it could not reach Steward at {address}. Check that the"
     " store reaches this address, then pause and resume."
 )
 _BROKEN = "Its subscriptions could not be made because of a defect of the service. Tell its operator."
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_KEY_BEFORE = f"{EVENT_KEY}{BEFORE}"
+_FORMER_KEY = f"{EVENT_KEY}{BEFORE}"
 # By topic prefix: the object type to read again.
-_ABOUT = {
+_OBJECT_TYPES = {
     "orders": "order",
     "refunds": "order",
     "products": "product",
@@ -61,14 +61,14 @@ class _SubscriptionCheck:
     topics: tuple[str, ...]
 
 
-async def listen_due(ctx: EventContext) -> bool:
+async def sync_due(ctx: EventContext) -> bool:
     """Checks the subscriptions of due stores; returns True if there were any.
 
     A store that fails is deferred without affecting others.
     """
     due_stores = await ctx.engine.read(ctx.clock.now(), subscriptions.due)
     for org, integration in due_stores:
-        error = await tried(check(ctx, org, integration))
+        error = await attempt(check(ctx, org, integration))
         if error is not None:
             ctx.log.error("subscription_check_failed", error, org=org, integration=integration)
             defer = partial(_defer, org=org, integration=integration)
@@ -98,7 +98,7 @@ async def _defer(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
 
 
 def _wait(tries: int) -> timedelta:
-    return min(timedelta(minutes=2 ** min(tries - 1, 6)), _LONGEST_WAIT)
+    return min(timedelta(minutes=2 ** min(tries - 1, 6)), _MAX_WAIT)
 
 
 async def check(ctx: EventContext, org: OrgId, integration: IntegrationId) -> None:
@@ -119,35 +119,35 @@ async def _check_once(ctx: EventContext, org: OrgId, integration: IntegrationId)
         return False
     failpoint("before_subscribe")
     try:
-        await _clear_before(ctx, pending_check)
-        rows = await _ask(ctx.vault, pending_check)
+        await _remove_former_subscriptions(ctx, pending_check)
+        rows = await _request_subscriptions(ctx.vault, pending_check)
     except CallError as error:
-        settle = partial(_store_failure, org=org, pending_check=pending_check, error=error)
+        store = partial(_store_failure, org=org, pending_check=pending_check, error=error)
         ctx.log.info("subscriptions_not_checked", org=org, integration=integration, why=error.message)
     else:
-        settle = partial(
+        store = partial(
             _store_results, org=org, pending_check=pending_check, rows=rows, every=ctx.rules.catch_up
         )
     failpoint("after_subscribe")
-    is_outdated = await ctx.engine.write(ctx.clock.now(), settle, org=org)
+    is_outdated = await ctx.engine.write(ctx.clock.now(), store, org=org)
     ctx.wake("catch_up")  # for a first fill, or for events missed while a subscription was gone
     return is_outdated
 
 
-async def _clear_before(ctx: EventContext, pending_check: _SubscriptionCheck) -> None:
+async def _remove_former_subscriptions(ctx: EventContext, pending_check: _SubscriptionCheck) -> None:
     """Removes the subscriptions and the address key from before a reconnection. Raises CallError."""
     opened = pending_check.secrets
-    if _KEY_BEFORE not in opened.sealed:
+    if _FORMER_KEY not in opened.sealed:
         return
-    before = replace(opened, sealed={**opened.sealed, EVENT_KEY: opened.sealed[_KEY_BEFORE]})
+    before = replace(opened, sealed={**opened.sealed, EVENT_KEY: opened.sealed[_FORMER_KEY]})
     nothing = _request(before, ctx.rules.base_url, [])
     await _subscribe(ctx.vault, pending_check.connector, pending_check.connection, opened, nothing)
     org, integration = pending_check.connection.org, pending_check.connection.integration_id
-    erase = partial(connections.erase_some, org=org, integration=integration, fields=[_KEY_BEFORE])
+    erase = partial(connections.erase_some, org=org, integration=integration, fields=[_FORMER_KEY])
     await ctx.engine.write(ctx.clock.now(), erase, org=org)
 
 
-async def _ask(vault: Vault, pending_check: _SubscriptionCheck) -> list[Subscription]:
+async def _request_subscriptions(vault: Vault, pending_check: _SubscriptionCheck) -> list[Subscription]:
     return await _subscribe(
         vault,
         pending_check.connector,
@@ -170,12 +170,12 @@ async def _subscribe(
         http = vault.outbound.management_client(
             connection.org, connection.integration_id, connector.endpoint(opened)
         )
-        async with asyncio.timeout(_ASK_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             return await connector.events.subscribe(http, opened, requested)
     except (CallRefused, BadSettings) as error:
         raise CallError(str(error)) from error
     except TimeoutError:
-        raise PlatformUnavailable(f"No answer within {_ASK_SECONDS:.0f} s.") from None
+        raise PlatformUnavailable(f"No answer within {_TIMEOUT_SECONDS:.0f} s.") from None
 
 
 async def _prepare(
@@ -194,7 +194,7 @@ async def _prepare(
     if connection.state is ConnectionState.DISCONNECTED and not topics:
         await _close(tx, org, integration)
         return None
-    before = await _follow(tx, org, integration, before, _native_topics(connector, topics))
+    before = await _update_topics(tx, org, integration, before, _native_topics(connector, topics))
     needed = _subscriptions_to_keep(before, tx.now)
     if not topics and not needed and not _has_remote(before):
         await _close(tx, org, integration)
@@ -226,40 +226,42 @@ def _native_topics(connector: Connector, topics: Collection[str]) -> tuple[str, 
 
 
 def _subscriptions_to_keep(listener: Listener, now: datetime) -> list[StoredSubscription]:
-    return [subscription for subscription in listener.subscribed.values() if not _is_over(subscription, now)]
+    return [
+        subscription for subscription in listener.subscribed.values() if not _is_removable(subscription, now)
+    ]
 
 
 def _has_remote(listener: Listener) -> bool:
     return any(subscription.remote_id for subscription in listener.subscribed.values())
 
 
-async def _follow(
+async def _update_topics(
     tx: Tx, org: OrgId, integration: IntegrationId, before: Listener, natives: Sequence[str]
 ) -> Listener:
     """Subscribes to new topics, and marks topics no longer needed for later removal."""
-    followed = dict(before.subscribed)
+    updated = dict(before.subscribed)
     for native in natives:
-        subscription = followed.get(native)
+        subscription = updated.get(native)
         if subscription is None:
-            followed[native] = StoredSubscription(native)
+            updated[native] = StoredSubscription(native)
         elif subscription.unused_since is not None:
-            followed[native] = replace(subscription, unused_since=None)
-    for native, subscription in followed.items():
+            updated[native] = replace(subscription, unused_since=None)
+    for native, subscription in updated.items():
         if native not in natives and subscription.unused_since is None:
-            followed[native] = replace(subscription, unused_since=tx.now)
-        if before.subscribed.get(native) != followed[native]:
-            await subscriptions.put(tx, org, integration, followed[native])
-    return replace(before, subscribed=followed)
+            updated[native] = replace(subscription, unused_since=tx.now)
+        if before.subscribed.get(native) != updated[native]:
+            await subscriptions.put(tx, org, integration, updated[native])
+    return replace(before, subscribed=updated)
 
 
-def _is_over(subscription: StoredSubscription, now: datetime) -> bool:
+def _is_removable(subscription: StoredSubscription, now: datetime) -> bool:
     return subscription.unused_since is not None and now - subscription.unused_since >= UNWANTED_FOR
 
 
 async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """Stops receiving events: removes the store's address, keys, snapshots and subscriptions."""
     await endpoints.close(tx, org, integration)
-    await connections.erase_some(tx, org, integration, (EVENT_KEY, EVENT_SECRET, _KEY_BEFORE))
+    await connections.erase_some(tx, org, integration, (EVENT_KEY, EVENT_SECRET, _FORMER_KEY))
     await last_seen.forget_store(tx, org, integration)
     await subscriptions.end(tx, org, integration)
 
@@ -286,14 +288,14 @@ async def _store_results(
     listener = await subscriptions.lock(tx, org, integration)
     if listener is None:
         return False
-    if not await _is_as_it_was(tx, pending_check.connection):
+    if not await _has_same_connection(tx, pending_check.connection):
         await subscriptions.schedule_check_if_listening(tx, org, integration)
         return False
     await _store_subscriptions(tx, pending_check, rows)
     if not pending_check.requested.native and not await subscriptions.needed_topics(tx, org, integration):
         await _close(tx, org, integration)
         return False
-    await _read_again(tx, pending_check, every=every)
+    await _schedule_catch_up(tx, pending_check, every=every)
     if any(row.repaired for row in rows):
         await catch_ups.make_due(tx, org, integration)
     await delivery_state.update_deliveries(tx, org, integration, pending_check.connector)
@@ -313,17 +315,17 @@ async def _store_subscriptions(
     org, integration = pending_check.connection.org, pending_check.connection.integration_id
     for row in rows:
         before = pending_check.before.subscribed[row.native]
-        after = _after(before, row, tx.now, address=pending_check.requested.address)
+        after = _checked_subscription(before, row, tx.now, address=pending_check.requested.address)
         await subscriptions.put(tx, org, integration, after)
-    over = [
+    unneeded = [
         subscription.native
         for subscription in pending_check.before.subscribed.values()
         if subscription.native not in pending_check.requested.native
     ]
-    await subscriptions.remove(tx, org, integration, over)
+    await subscriptions.remove(tx, org, integration, unneeded)
 
 
-async def _is_as_it_was(tx: Tx, before: Connection) -> bool:
+async def _has_same_connection(tx: Tx, before: Connection) -> bool:
     """Returns whether the connection was neither reconnected nor disconnected since the read."""
     now = await connections.get(tx, before.org, before.integration_id)
     return now is not None and (now.state, now.connected_at) == (before.state, before.connected_at)
@@ -336,21 +338,21 @@ def _next_check(pending_check: _SubscriptionCheck, now: datetime, *, failed: boo
         if subscription.unused_since
     ]
     ends = [since + UNWANTED_FOR for since in unused if since + UNWANTED_FOR > now]
-    return min([now + (_LONGEST_WAIT if failed else _CHECK_EVERY), *ends])
+    return min([now + (_MAX_WAIT if failed else _CHECK_EVERY), *ends])
 
 
-def _after(
+def _checked_subscription(
     before: StoredSubscription, row: Subscription, now: datetime, *, address: str
 ) -> StoredSubscription:
     """Returns the subscription after a check; one restored too often in a day counts as failed."""
     repairs, since = before.repairs, before.repairs_since
-    if since is not None and now - since >= _MENDED_WITHIN:
+    if since is not None and now - since >= _REPAIR_WINDOW:
         repairs, since = 0, None
     if row.repaired:
         repairs, since = repairs + 1, since or now
     state = StoredState.ACTIVE if row.outcome is SubscriptionOutcome.ACTIVE else StoredState.FAILED
     reason = row.reason
-    if repairs > _MAX_MENDED:
+    if repairs > _MAX_REPAIRS:
         state, reason = StoredState.FAILED, _SWITCHED_OFF.format(address=address.rpartition("/")[0])
     return replace(
         before,
@@ -362,7 +364,7 @@ def _after(
     )
 
 
-async def _read_again(tx: Tx, pending_check: _SubscriptionCheck, *, every: timedelta) -> None:
+async def _schedule_catch_up(tx: Tx, pending_check: _SubscriptionCheck, *, every: timedelta) -> None:
     """Stores the object types to read again; types for a new derived topic are filled first."""
     org, integration = pending_check.connection.org, pending_check.connection.integration_id
     if "changed" not in pending_check.connector.reads:
@@ -386,7 +388,7 @@ def _types_to_read(pending_check: _SubscriptionCheck) -> tuple[set[str], set[str
         if topic in pending_check.connector.topics
     }
     fills = {kind for spec in specs.values() for kind in spec.snapshot_types}
-    subjects = {_ABOUT[name] for topic in specs if (name := topic.partition("/")[0]) in _ABOUT}
+    subjects = {_OBJECT_TYPES[name] for topic in specs if (name := topic.partition("/")[0]) in _OBJECT_TYPES}
     return subjects | fills, fills
 
 
@@ -395,8 +397,8 @@ async def _store_failure(tx: Tx, *, org: OrgId, pending_check: _SubscriptionChec
     integration, tries = pending_check.connection.integration_id, pending_check.before.tries + 1
     if await subscriptions.lock(tx, org, integration) is None:
         return False
-    passing = isinstance(error, PlatformUnavailable | Throttled)
-    if not passing or tries >= _TRIES_TO_FAIL:
+    is_transient = isinstance(error, PlatformUnavailable | Throttled)
+    if not is_transient or tries >= _TRIES_TO_FAIL:
         for subscription in pending_check.before.subscribed.values():
             if subscription.state is not StoredState.ACTIVE:
                 await subscriptions.put(

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 _DIGEST = 32
 
 
-class BodySigner:
-    """Signs a body while it streams, under each valid secret: the current one and the one before."""
+class BodyVerifier:
+    """Computes the signatures of a body while it streams, to compare them with the one that came with it.
+
+    There is one for each valid secret: the current one, and the former one after a rotation.
+    """
 
     def __init__(self, secrets: Sequence[bytes]) -> None:
         self._digests = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets if secret]

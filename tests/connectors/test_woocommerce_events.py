@@ -25,7 +25,7 @@ from steward.connectors.base.deliveries import (
 from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.topics import TOPICS, derive, event_of, read_event, remembered
 from steward.outbound.errors import UnusableResponse
-from steward.security.signatures import BodySigner
+from steward.security.signatures import BodyVerifier
 from steward.telemetry.redact import Secret
 from tests.case_data import case_data
 from tests.connectors.outside import ORG, Connection, FakePlatformsClient
@@ -50,7 +50,7 @@ def deliveries() -> list[dict[str, Any]]:
 
 def raw(body: bytes, *secrets: bytes) -> RawBody:
     """Returns a body as it was streamed, with its signatures computed."""
-    signed = BodySigner(secrets)
+    signed = BodyVerifier(secrets)
     signed.feed(body)
     return RawBody(body[:262_144], len(body), hashlib.sha256(body).hexdigest(), signed)
 

@@ -167,15 +167,15 @@ def test_sixty_events_a_second_are_accepted_and_a_wrong_signature_counts_double(
     """
     floods = Floods()
     for number in range(600):
-        floods.take("one", number / 60)
+        floods.admit("one", number / 60)
     with pytest.raises(Unavailable) as full:
-        floods.take("one", 9.99)
+        floods.admit("one", 9.99)
     assert full.value.retry_after == 1
-    floods.take("another", 9.99)
-    floods.take("one", 10.0)
+    floods.admit("another", 9.99)
+    floods.admit("one", 10.0)
     for _ in range(300):
-        floods.take("doubtful", 50.0)
+        floods.admit("doubtful", 50.0)
         floods.count_invalid("doubtful", 50.0)
     with pytest.raises(Unavailable):
-        floods.take("doubtful", 59.9)
-    floods.take("doubtful", 60.1)
+        floods.admit("doubtful", 59.9)
+    floods.admit("doubtful", 60.1)

@@ -35,7 +35,7 @@ from steward.outbound.errors import Invalid, PlatformUnavailable
 from steward.outbound.grant import WriteGrant
 from steward.outbound.response import PlatformResponse, parse_json
 from steward.outbound.transport import HttpTransport
-from steward.security.signatures import BodySigner
+from steward.security.signatures import BodyVerifier
 from steward.telemetry.log import Log
 from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
@@ -404,7 +404,7 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
     parts = request.get("body_parts", [request.get("body") or ""])
     body = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts).encode()
     headers = {name.lower(): value for name, value in request["headers"].items()}
-    signed = BodySigner([secret.encode()])
+    signed = BodyVerifier([secret.encode()])
     signed.feed(body)
     raw = RawBody(body[:262_144], len(body), hashlib.sha256(body).hexdigest(), signed)
     verdict = WooCommerceWebhooks().verify_event(headers, raw, EventSecrets(None, hooks))
@@ -415,7 +415,7 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
     if not isinstance(verdict, VerifiedDelivery) or verdict.native != headers["x-wc-webhook-topic"]:
         yield f"{type(verdict).__name__} where VerifiedDelivery is right"
         return
-    broken = BodySigner([base64.b64encode(secret.encode())])
+    broken = BodyVerifier([base64.b64encode(secret.encode())])
     broken.feed(body)
     other = RawBody(raw.prefix, raw.size, raw.sha256, broken)
     if isinstance(

@@ -121,7 +121,7 @@ def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
             ([secret], body[:-1] + bytes([body[-1] ^ 1]), False),
             ([secret], body + b" ", False),
         ):
-            check = signatures.BodySigner(secrets_given)
+            check = signatures.BodyVerifier(secrets_given)
             for index in range(0, len(sent), 1000):
                 check.feed(sent[index : index + 1000])
             assert check.matches(actual) is good
@@ -132,6 +132,6 @@ def test_a_signature_has_one_spelling() -> None:
     good = signatures.sign(b"body", b"secret")
     raw = base64.b64decode(good)
     for wrong in (good + "\n", good.rstrip("="), raw.hex(), good.lower(), "", "ä", good[:-2] + "B="):
-        check = signatures.BodySigner([b"secret"])
+        check = signatures.BodyVerifier([b"secret"])
         check.feed(b"body")
         assert not check.matches(wrong)

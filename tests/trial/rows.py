@@ -59,7 +59,7 @@ from steward.connectors.base.records import Order, Product
 from steward.connectors.base.writing import WriteState
 from steward.model.change import Part
 from steward.outbound.errors import CallError, RemoteNotFound
-from steward.security.signatures import BodySigner
+from steward.security.signatures import BodyVerifier
 from steward.telemetry.redact import Secret
 from tests.trial.receiver import Receiver
 from tests.trial.shop import Shop, TrialObjects
@@ -347,7 +347,7 @@ async def _delivered(
     events = shop.connector.events
     assert events is not None
     for headers, body in list(receiver.arrived):
-        signed = BodySigner([SECRET])
+        signed = BodyVerifier([SECRET])
         signed.feed(body)
         raw = RawBody(body, len(body), hashlib.sha256(body).hexdigest(), signed)
         verdicts.append(events.verify_event(headers, raw, EventSecrets(None, hooks)))

@@ -11,7 +11,7 @@ from steward.api.http.operation import RawOperation, RawRequest, Reply
 from steward.connectors.base.deliveries import RawBody
 from steward.events.receive import LARGEST
 from steward.model.refusals import NotFound, TooLarge
-from steward.security.signatures import BodySigner
+from steward.security.signatures import BodyVerifier
 
 _MAX_READ_BYTES = 64 * 1024 * 1024
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
@@ -26,14 +26,14 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
     if intake is None or _KEY.fullmatch(key) is None:
         raise NotFound
     address = await intake.address(key)
-    body = await _read(raw_request, address.signed())
+    body = await _read(raw_request, address.verifier())
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw_request.headers}
-    if await intake.take(address, headers, body):
+    if await intake.receive(address, headers, body):
         context.wake("event")
     return Reply(200, answers.NOTHING)
 
 
-async def _read(raw_request: RawRequest, signed: BodySigner) -> RawBody:
+async def _read(raw_request: RawRequest, verifier: BodyVerifier) -> RawBody:
     """Reads the body as it streams: signs and hashes all of it and keeps the first 256 KB.
 
     Raises TooLarge past 64 MiB, ClientDisconnected, and TimeoutError when it comes too slowly.
@@ -53,12 +53,12 @@ async def _read(raw_request: RawRequest, signed: BodySigner) -> RawBody:
             size += len(part)
             if size > _MAX_READ_BYTES:
                 raise TooLarge
-            signed.feed(part)
+            verifier.feed(part)
             hashed.update(part)
             if not message.get("more_body", False):
                 break
             bound.reschedule(began + PATIENCE_SECONDS + size / SLOWEST)
-    return RawBody(b"".join(chunks), size, hashed.hexdigest(), signed)
+    return RawBody(b"".join(chunks), size, hashed.hexdigest(), verifier)
 
 
 RAW_OPERATIONS = (RawOperation("POST", "/v1/store-events/{endpoint_key}", post, "Take a store's event"),)

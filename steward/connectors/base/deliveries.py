@@ -11,7 +11,7 @@ from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient
-from steward.security.signatures import BodySigner
+from steward.security.signatures import BodyVerifier
 from steward.telemetry.redact import Secret
 
 # Header names in lower case.
@@ -76,7 +76,7 @@ class RawBody:
     prefix: bytes
     size: int
     sha256: str
-    signature: BodySigner
+    signature: BodyVerifier
 
 
 @dataclass(frozen=True, slots=True)

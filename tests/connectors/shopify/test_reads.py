@@ -40,7 +40,7 @@ from steward.connectors.shopify.connector import Shopify
 from steward.connectors.shopify.deliveries import ShopifyDeliveries
 from steward.model.change import Recovery
 from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, UnusableResponse
-from steward.security.signatures import BodySigner
+from steward.security.signatures import BodyVerifier
 from steward.telemetry.redact import Secret
 from tests.connectors.shopify.bench import NUMBER, ORG, StoreConnection
 from tests.fakes.shopify.goods import number
@@ -266,7 +266,7 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
     events = ShopifyDeliveries()
 
     def judged(body: bytes, secret: str = bench.store.app.client_secret, **headers: str) -> Any:
-        signed = BodySigner([secret.encode()])
+        signed = BodyVerifier([secret.encode()])
         signed.feed(body)
         raw = RawBody(body, len(body), "0" * 64, signed)
         return events.verify_event({**dict(request.headers), **headers}, raw, held)
