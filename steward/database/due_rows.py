@@ -1,8 +1,13 @@
 """Rows on which a periodic task failed: how often, and until when they are deferred."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Awaitable, Collection
+from typing import TypeVar
 
 from steward.database.engine.base import Tx
+from steward.model.refusals import Unavailable
+
+T = TypeVar("T")
 
 _MESSAGE_CHARACTERS = 500
 MAX_DEFERRED_MINUTES = 60
@@ -28,6 +33,20 @@ _DEFER = (
     " message = excluded.message, last_failed_at = excluded.last_failed_at"
     " WHERE deferred_rows.not_before <= {now} RETURNING failures"
 )
+
+
+async def attempt(act: Awaitable[T]) -> T | Exception:
+    """Returns the result of `act`, or the error that its row causes, so that other rows can follow.
+
+    Raises Unavailable, and errors that end the process: no row causes these.
+    """
+    # Gathered, because only the worker's loop may catch every exception.
+    [result] = await asyncio.gather(act, return_exceptions=True)
+    if isinstance(result, Unavailable):
+        raise result
+    if isinstance(result, BaseException) and not isinstance(result, Exception):
+        raise result
+    return result
 
 
 async def defer(tx: Tx, task: str, key: str, *, message: str) -> int:

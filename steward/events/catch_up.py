@@ -19,6 +19,7 @@ from steward.connectors.base.deliveries import (
 )
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.database.accounts import connections
+from steward.database.due_rows import attempt
 from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, last_seen, subscriptions
 from steward.database.events import records as events
@@ -27,7 +28,6 @@ from steward.database.events.last_seen import ObjectSnapshot
 from steward.database.events.records import NewEvent
 from steward.events import deduplicate, delivery_state
 from steward.events.context import EventContext
-from steward.events.row_errors import attempt
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds

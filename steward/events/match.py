@@ -7,6 +7,7 @@ from functools import partial
 from steward.connections.vault import Vault
 from steward.connectors.base.deliveries import Event, EventSource, StoredEvent
 from steward.database.accounts import connections
+from steward.database.due_rows import attempt
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.events import own_changes, subscriptions
 from steward.database.events import records as events
@@ -24,7 +25,6 @@ from steward.events.match_batch import (
     StoreBatch,
     StoreEvents,
 )
-from steward.events.row_errors import attempt
 from steward.events.start_runs import pointer, start_automations
 from steward.failpoint import failpoint
 from steward.model.connection import Connection

@@ -12,13 +12,13 @@ from steward.connectors.base.connector import Connector
 from steward.connectors.base.deliveries import DesiredSubscriptions, Subscription, SubscriptionOutcome
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.database.accounts import connections
+from steward.database.due_rows import attempt
 from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, endpoints, last_seen, subscriptions
 from steward.database.events.catch_ups import Fill
 from steward.database.events.subscriptions import DeliveryState, Listener, StoredState, StoredSubscription
 from steward.events import delivery_state
 from steward.events.context import EventContext
-from steward.events.row_errors import attempt
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId

@@ -65,12 +65,12 @@ async def send_reset_link(tx: Tx, vault: Vault, link: ResetLink | None, *, web_o
     )
 
 
-async def send_password_changed(tx: Tx, vault: Vault, done: ResetDone, *, web_origin: str) -> None:
+async def send_password_changed(tx: Tx, vault: Vault, reset: ResetDone, *, web_origin: str) -> None:
     """Queues the mail that reports a changed password."""
-    if not done.memberships:
+    if not reset.memberships:
         return
     mail = AccountMail(
-        to=done.person.email,
+        to=reset.person.email,
         subject="Your password for Steward was changed",
         paragraphs=(
             "Your password was changed by a link that was mailed to you. You were signed out everywhere.",
@@ -78,7 +78,7 @@ async def send_password_changed(tx: Tx, vault: Vault, done: ResetDone, *, web_or
         ),
         link=f"{web_origin}{_FORGOT_PAGE}",
     )
-    await account_mail.send(tx, vault, done.memberships[0].org, person=done.person.id, mail=mail)
+    await account_mail.send(tx, vault, reset.memberships[0].org, person=reset.person.id, mail=mail)
 
 
 def _name(member: Member) -> str:

@@ -16,7 +16,7 @@ from steward.model.instants import wire_time
 from steward.model.json import JsonObject
 from steward.model.notice import GROUPS, MailChoice, MessageState, Topic
 from steward.notifications.context import NotificationContext
-from steward.notifications.row_transactions import defer_row, together
+from steward.notifications.row_transactions import defer_row, in_one_transaction
 
 
 async def close_due(ctx: NotificationContext) -> bool:
@@ -29,7 +29,7 @@ async def close_due(ctx: NotificationContext) -> bool:
     for org, message in due:
         by_org[org].append(message)
     for org, ids in by_org.items():
-        await together(ctx, org, ids, close, partial(defer_row, ctx, "close_messages"))
+        await in_one_transaction(ctx, org, ids, close, partial(defer_row, ctx, "close_messages"))
         for channel in ctx.channels:
             ctx.wake(f"deliver_{channel}")
     return len(due) == messages.DUE_BATCH
@@ -47,14 +47,16 @@ async def close(tx: Tx, *, org: OrgId, keys: Sequence[MessageId]) -> list[Messag
     organization = await organizations.get(tx, org)
     if not due or organization is None:
         return []
-    reached = await _reached(tx, org, due)
-    subjects = await _holding(tx, org, due, reached)
+    open_receivers = await _open_receivers(tx, org, due)
+    subjects = await _current_subjects(tx, org, due, open_receivers)
     listed = await closing.listed(tx, org, list(subjects))
     closed = [
         ClosedMessage(
             message.id,
             sum(subject.count for subject in subjects[message.id]),
-            _envelope(organization, reached.zone_of(message), subjects[message.id], listed[message.id]),
+            _envelope(
+                organization, open_receivers.zone_of(message), subjects[message.id], listed[message.id]
+            ),
         )
         for message in due
         if message.id in subjects
@@ -65,7 +67,7 @@ async def close(tx: Tx, *, org: OrgId, keys: Sequence[MessageId]) -> list[Messag
     return [message.id for message in due]
 
 
-class _Reached:
+class _OpenReceivers:
     """The people and routes that messages may still be sent to."""
 
     def __init__(self, members: Mapping[PersonId, NotifiableMember], routes: Collection[RouteId]) -> None:
@@ -99,29 +101,29 @@ class _Reached:
         return not is_off and subject.automation not in preferences.muted
 
 
-async def _reached(tx: Tx, org: OrgId, due: Sequence[StoredMessage]) -> _Reached:
+async def _open_receivers(tx: Tx, org: OrgId, due: Sequence[StoredMessage]) -> _OpenReceivers:
     people = {message.receiver.person for message in due} - {None}
     routes = {message.receiver.route for message in due} - {None}
-    return _Reached(
+    return _OpenReceivers(
         await receivers.members(tx, org, [person for person in people if person is not None]),
         await receivers.open_routes(tx, org, [route for route in routes if route is not None]),
     )
 
 
-async def _holding(
-    tx: Tx, org: OrgId, due: Sequence[StoredMessage], reached: _Reached
+async def _current_subjects(
+    tx: Tx, org: OrgId, due: Sequence[StoredMessage], open_receivers: _OpenReceivers
 ) -> dict[MessageId, list[Subject]]:
     """Removes notices that no longer apply or are unwanted; returns the remaining subjects by message.
 
     The result lacks messages without subjects or with unreachable receivers.
     """
-    by_id = {message.id: message for message in due if reached.includes(message)}
+    by_id = {message.id: message for message in due if open_receivers.includes(message)}
     subjects = await closing.subjects(tx, org, list(by_id))
-    topics = {subject.topic for of_message in subjects.values() for subject in of_message}
+    topics = {subject.topic for message_subjects in subjects.values() for subject in message_subjects}
     removed = await closing.remove_outdated(tx, org, list(by_id), topics)
-    for message, of_message in subjects.items():
-        for subject in of_message:
-            if not reached.wants(by_id[message], subject):
+    for message, message_subjects in subjects.items():
+        for subject in message_subjects:
+            if not open_receivers.wants(by_id[message], subject):
                 removed += await closing.remove_subject(tx, org, message, subject)
     return await closing.subjects(tx, org, list(by_id)) if removed else subjects
 

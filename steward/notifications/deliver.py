@@ -25,15 +25,15 @@ from steward.model.notice import (
 )
 from steward.notifications.channel import DeliveryOutcome, DeliveryResult
 from steward.notifications.context import NotificationContext
-from steward.notifications.due import TRIED_FOR, next_try
-from steward.notifications.row_transactions import defer_row, row_error, together
+from steward.notifications.due import RETRY_FOR, next_attempt
+from steward.notifications.row_transactions import defer_row, in_one_transaction, row_error
 
 BATCH = 200
-_AT_ONCE = 4
+_MAX_CONCURRENT = 4
 # Interval at which one message tries a channel that could not be reached.
 _PROBE_AFTER = timedelta(minutes=1)
 # Connecting and transferring may each take a minute.
-_LONGEST_DELIVERY = timedelta(minutes=2)
+_MAX_DELIVERY = timedelta(minutes=2)
 # Longer than any delivery. A message is released if its delivery has not begun within a minute.
 _LEASE = timedelta(minutes=3)
 _DELAY_STEPS = (0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
@@ -50,7 +50,7 @@ class _Leased:
 
 
 # A leased message with its outcome; None if it was not tried.
-_Finished = tuple[_Leased, DeliveryOutcome | None]
+_FinishedAttempt = tuple[_Leased, DeliveryOutcome | None]
 
 
 @dataclass(slots=True)
@@ -70,13 +70,13 @@ class _Pass:
     ctx: NotificationContext
     channel: ChannelName
     is_probe: bool
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT))
     storing: dict[OrgId, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    finished: dict[OrgId, list[_Finished]] = field(default_factory=lambda: defaultdict(list))
+    finished: dict[OrgId, list[_FinishedAttempt]] = field(default_factory=lambda: defaultdict(list))
 
     @property
-    def is_over(self) -> bool:
-        """Whether the channel proved to be down, so that the remaining leased messages are released."""
+    def must_release(self) -> bool:
+        """Whether the channel proved to be down, so that leased messages have to be released undelivered."""
         return not self.is_probe and self.channel in self.ctx.down.probe_at
 
 
@@ -109,7 +109,7 @@ async def _deliver_all(current: _Pass, org: OrgId, ids: Sequence[MessageId]) -> 
     """Leases messages of an organization in one transaction and delivers them, a few at a time."""
     ctx = current.ctx
     defer = partial(defer_row, ctx, "send")
-    leased = await together(ctx, org, ids, partial(_lease, ctx=ctx), defer)
+    leased = await in_one_transaction(ctx, org, ids, partial(_lease, ctx=ctx), defer)
     if leased:
         failpoint("after_message_lease")
     outcomes = await asyncio.gather(*(_attempt(current, item) for item in leased), return_exceptions=True)
@@ -122,8 +122,8 @@ async def _attempt(current: _Pass, leased: _Leased) -> None:
     """Delivers one message and stores its outcome in a batch with others."""
     ctx, org = current.ctx, leased.message.org
     outcome = None
-    async with current.room:
-        if not current.is_over and ctx.clock.now() - leased.leased_at < _LEASE - _LONGEST_DELIVERY:
+    async with current.slots:
+        if not current.must_release and ctx.clock.now() - leased.leased_at < _LEASE - _MAX_DELIVERY:
             outcome = await ctx.channels[current.channel].deliver(leased.message)
             failpoint("after_message_sent")
             _note_channel(ctx, current.channel, outcome)
@@ -131,13 +131,15 @@ async def _attempt(current: _Pass, leased: _Leased) -> None:
     async with current.storing[org]:
         if finished := current.finished.pop(org, []):
             act = partial(_record, ctx=ctx)
-            stored = await together(ctx, org, finished, act, partial(_defer_outcome, ctx))
+            stored = await in_one_transaction(ctx, org, finished, act, partial(_defer_outcome, ctx))
             for recorded in stored:
                 _report(ctx, recorded)
 
 
-async def _defer_outcome(ctx: NotificationContext, org: OrgId, finished: _Finished, error: Exception) -> None:
-    """Defers a message whose outcome cannot be stored; it will be delivered again."""
+async def _defer_outcome(
+    ctx: NotificationContext, org: OrgId, finished: _FinishedAttempt, error: Exception
+) -> None:
+    """Defers a message whose outcome cannot be stored; it will be delivered next_at."""
     await defer_row(ctx, "send", org, finished[0].message.id, error)
 
 
@@ -146,20 +148,20 @@ async def _lease(tx: Tx, *, org: OrgId, keys: Sequence[MessageId], ctx: Notifica
 
     Expired messages end, and those whose receiver is gone become obsolete.
     """
-    in_time = await _in_time(tx, org, keys)
+    in_time = await _lock_due(tx, org, keys)
     reachable, addresses = await _reachable(tx, org, in_time)
     obsolete = [message.id for message in in_time if message.id not in reachable]
     await messages.make_obsolete(tx, org, obsolete)
     chosen = [message for message in in_time if message.id in reachable]
     chosen = await _within_limit(tx, org, chosen, ctx)
     await messages.lease(tx, org, [message.id for message in chosen], lasts=_LEASE)
-    loaded = await _loaded(tx, org, chosen, addresses)
+    loaded = await _notice_messages(tx, org, chosen, addresses)
     return [
         _Leased(loaded[message.id], message.due_at, _ends_at(message), ctx.clock.now()) for message in chosen
     ]
 
 
-async def _in_time(tx: Tx, org: OrgId, keys: Sequence[MessageId]) -> list[StoredMessage]:
+async def _lock_due(tx: Tx, org: OrgId, keys: Sequence[MessageId]) -> list[StoredMessage]:
     """Locks the messages, ends expired ones and returns the due ones."""
     in_time: list[StoredMessage] = []
     for message in await messages.lock_many(tx, org, keys):
@@ -169,14 +171,14 @@ async def _in_time(tx: Tx, org: OrgId, keys: Sequence[MessageId]) -> list[Stored
         if tx.now < _ends_at(message):
             in_time.append(message)
         else:
-            words = "It could not be delivered in time."
-            await messages.end(tx, org, message.id, state=MessageState.EXPIRED, error=words)
+            error = "It could not be delivered in time."
+            await messages.end(tx, org, message.id, state=MessageState.EXPIRED, error=error)
     return in_time
 
 
 def _ends_at(message: StoredMessage) -> datetime:
     """Returns the instant until which delivery of a closed message is tried."""
-    return message.expires_at or (message.closed_at or message.due_at) + TRIED_FOR
+    return message.expires_at or (message.closed_at or message.due_at) + RETRY_FOR
 
 
 async def _reachable(
@@ -230,14 +232,14 @@ async def _within_limit(
     midnight = tx.now.replace(hour=0, minute=0, second=0, microsecond=0)
     sent = await messages.sent_since(tx, org, ChannelName.EMAIL, midnight)
     waiting = {message.id for message in limited[max(0, ctx.rules.mail_per_day - sent) :]}
-    words = f"The {ctx.rules.mail_per_day} mails of this day are used up."
+    error = f"The {ctx.rules.mail_per_day} mails of this day are used up."
     tomorrow = midnight + timedelta(days=1)
     for message in waiting:
-        await messages.wait_until(tx, org, message, until=tomorrow, error=words)
+        await messages.wait_until(tx, org, message, until=tomorrow, error=error)
     return [message for message in due if message.id not in waiting]
 
 
-async def _loaded(
+async def _notice_messages(
     tx: Tx, org: OrgId, chosen: Sequence[StoredMessage], addresses: Mapping[PersonId, str]
 ) -> dict[MessageId, NoticeMessage]:
     """Returns the messages in the form that a channel receives."""
@@ -245,7 +247,7 @@ async def _loaded(
     all_ids = {notice for ids in by_message.values() for notice in ids}
     notices_by_id = {stored.id: stored for stored in await notices.get_many(tx, org, sorted(all_ids))}
     return {
-        message.id: _as_sent(
+        message.id: _notice_message(
             org,
             message,
             [notices_by_id[notice] for notice in by_message[message.id] if notice in notices_by_id],
@@ -265,10 +267,10 @@ async def _notice_ids(
     return {message: single.get(message, []) if ids is None else ids for message, ids in listed.items()}
 
 
-def _as_sent(
+def _notice_message(
     org: OrgId,
     message: StoredMessage,
-    of_message: Sequence[StoredNotice],
+    message_notices: Sequence[StoredNotice],
     addresses: Mapping[PersonId, str],
 ) -> NoticeMessage:
     receiver = message.receiver
@@ -283,7 +285,7 @@ def _as_sent(
         message.attempt + 1,
         message.count,
         message.envelope,
-        tuple(of_message),
+        tuple(message_notices),
         None if receiver.person is None else addresses.get(receiver.person),
         message.sealed,
     )
@@ -307,7 +309,7 @@ def _note_channel(ctx: NotificationContext, channel: ChannelName, outcome: Deliv
 
 
 async def _record(
-    tx: Tx, *, org: OrgId, keys: Sequence[_Finished], ctx: NotificationContext
+    tx: Tx, *, org: OrgId, keys: Sequence[_FinishedAttempt], ctx: NotificationContext
 ) -> list[_Recorded]:
     """Stores the outcomes of attempts and releases messages that were not tried."""
     accepted: list[tuple[MessageId, int, int | None]] = []
@@ -334,10 +336,10 @@ async def _record_failure(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> 
     """Stores a failed attempt and returns the message's state, or None if the attempt had lost its lease."""
     message = leased.message
     is_final = outcome.result is DeliveryResult.REFUSED
-    state = MessageState.REFUSED if is_final else await _try_later(tx, leased, outcome)
+    state = MessageState.REFUSED if is_final else await _schedule_retry(tx, leased, outcome)
     if state is MessageState.DUE:
         return state
-    is_ours = await messages.end(
+    has_ended = await messages.end(
         tx,
         message.org,
         message.id,
@@ -346,33 +348,33 @@ async def _record_failure(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> 
         status=outcome.status,
         error=outcome.error,
     )
-    return state if is_ours else None
+    return state if has_ended else None
 
 
-async def _try_later(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> MessageState:
+async def _schedule_retry(tx: Tx, leased: _Leased, outcome: DeliveryOutcome) -> MessageState:
     """Schedules the next attempt and returns DUE; returns EXPIRED when no attempt is left."""
     message = leased.message
     if outcome.is_down:
-        again: datetime | None = tx.now + _PROBE_AFTER
+        next_at: datetime | None = tx.now + _PROBE_AFTER
     else:
-        again = next_try(
+        next_at = next_attempt(
             tx.now,
             message.id,
             attempt=message.attempt,
             ends_at=leased.ends_at,
             retry_after=outcome.retry_after,
         )
-    if again is None:
+    if next_at is None:
         return MessageState.EXPIRED
-    await messages.try_later(
+    await messages.schedule_retry(
         tx,
         message.org,
         message.id,
         attempt=message.attempt,
-        until=again,
+        until=next_at,
         status=outcome.status,
         error=outcome.error,
-        keeps_try=outcome.is_down,
+        counts=not outcome.is_down,
     )
     return MessageState.DUE
 

@@ -17,7 +17,7 @@ _APPROVAL_SHARE = 0.05
 _APPROVAL_SOONEST = timedelta(minutes=1)
 # The wait after each failed delivery, ±20 %; the last value applies to all further ones.
 BACKOFF = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1800, 7200, 21_600, 43_200))
-TRIED_FOR = timedelta(hours=24)
+RETRY_FOR = timedelta(hours=24)
 _SPREAD = 0.2
 _LONGEST_RETRY_AFTER = timedelta(hours=1)
 _DAY = timedelta(days=1)
@@ -102,7 +102,7 @@ def _quiet_of(day: date, quiet: QuietHours, zone: ZoneInfo) -> tuple[datetime, d
     return instant_of(day, quiet.start, zone)[0], instant_of(last, quiet.end, zone)[0]
 
 
-def next_try(
+def next_attempt(
     now: datetime, message: str, *, attempt: int, ends_at: datetime, retry_after: timedelta | None
 ) -> datetime | None:
     """Returns when to retry a message after its failed `attempt`-th delivery; None if that is too late.

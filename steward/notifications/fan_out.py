@@ -27,7 +27,7 @@ from steward.notifications import receivers
 from steward.notifications.context import NotificationContext
 from steward.notifications.due import ApprovalSpan, DueRules, due_at
 from steward.notifications.receivers import Audience
-from steward.notifications.row_transactions import together
+from steward.notifications.row_transactions import in_one_transaction
 from steward.scheduling.zones import zone
 
 BATCH = 500
@@ -50,17 +50,17 @@ async def fan_out_due(ctx: NotificationContext) -> bool:
     by_org: dict[OrgId, list[NoticeId]] = defaultdict(list)
     for org, notice in waiting:
         by_org[org].append(notice)
-    handed = 0
+    fanned_out_count = 0
     for org, ids in by_org.items():
         act = partial(_fan_out_keys, ctx=ctx)
-        fanned_out = await together(ctx, org, ids, act, partial(_defer, ctx))
+        fanned_out = await in_one_transaction(ctx, org, ids, act, partial(_defer, ctx))
         failpoint("after_fan_out")
         for stored in fanned_out:
             ctx.metrics.count("steward_notices_total", topic=str(stored.notice.topic))
-        handed += len(fanned_out)
+        fanned_out_count += len(fanned_out)
         if fanned_out:
             ctx.wake("message")
-    return handed > 0 and (len(waiting) == BATCH or handed < len(waiting))
+    return fanned_out_count > 0 and (len(waiting) == BATCH or fanned_out_count < len(waiting))
 
 
 async def _defer(ctx: NotificationContext, org: OrgId, notice: NoticeId, error: Exception) -> None:
@@ -92,20 +92,20 @@ async def fan_out(
     if not new or organization is None:
         return []
     audience = await receivers.audience(tx, org, new)
-    new, notices_of_people = _share_out(audience, new, limit=ctx.rules.fan_out_pairs)
+    new, notices_of_people = _take_within_limit(audience, new, limit=ctx.rules.fan_out_pairs)
     mails = await _fill_inboxes(tx, org, notices_of_people)
     if ChannelName.EMAIL not in ctx.channels:
         mails = []
     await _mail(tx, org, mails, zone_name=organization.zone, ctx=ctx)
     for route in audience.routes:
         if route.channel in ctx.channels:
-            fitting = [stored for stored in new if receivers.fits(route, stored)]
-            await _send_to_route(tx, org, route, _to_send(fitting), ctx=ctx)
+            matching = [stored for stored in new if receivers.matches(route, stored)]
+            await _send_to_route(tx, org, route, _to_send(matching), ctx=ctx)
     await notices.mark_fanned_out(tx, org, [stored.id for stored in new])
     return new
 
 
-def _share_out(
+def _take_within_limit(
     audience: Audience, new: Sequence[StoredNotice], *, limit: int
 ) -> tuple[list[StoredNotice], list[_NoticesOfPerson]]:
     """Returns the oldest notices with at most `limit` receivers in all, and each person's notices.
@@ -135,11 +135,11 @@ async def _fill_inboxes(
     mails: list[_NoticesOfPerson] = []
     for person, notices_of_person in notices_of_people:
         muted = [stored for stored in notices_of_person if _is_muted(person, stored)]
-        heard = [stored for stored in notices_of_person if not _is_muted(person, stored)]
+        not_muted = [stored for stored in notices_of_person if not _is_muted(person, stored)]
         read += [(person.person, group) for group in _inbox_groups(muted)]
-        unread += [(person.person, group) for group in _inbox_groups(heard)]
+        unread += [(person.person, group) for group in _inbox_groups(not_muted)]
         if person.takes_mail:
-            mails.append((person, _to_send(heard)))
+            mails.append((person, _to_send(not_muted)))
     await inbox.add_many(tx, org, read, read=True)
     await inbox.add_many(tx, org, unread, read=False)
     return mails
@@ -150,7 +150,7 @@ def _is_muted(person: NotifiableMember, stored: StoredNotice) -> bool:
 
 
 def _to_send(stored_notices: Iterable[StoredNotice]) -> list[StoredNotice]:
-    """Leaves out notices possibly sent already, before the database was restored from a backup."""
+    """Returns the notices without those that may have been sent before a restore from a backup."""
     return [stored for stored in stored_notices if not stored.inbox_only]
 
 
@@ -236,13 +236,13 @@ def _approvals_of(stored_notices: Iterable[StoredNotice]) -> list[ApprovalSpan]:
 
 
 async def _send_to_route(
-    tx: Tx, org: OrgId, route: NotifiableRoute, fitting: Sequence[StoredNotice], *, ctx: NotificationContext
+    tx: Tx, org: OrgId, route: NotifiableRoute, matching: Sequence[StoredNotice], *, ctx: NotificationContext
 ) -> None:
     """Adds notices to the route's open message; a webhook gets the first few of a minute individually."""
     receiver = Receiver(route.channel, MessageKind.NOTICES, route=route.route)
-    if not fitting:
+    if not matching:
         return
-    collected = list(fitting)
+    collected = list(matching)
     if route.channel is ChannelName.WEBHOOK:
         used = await messages.closed_since(tx, org, receiver, tx.now - _MINUTE)
         singles = collected[: max(0, _SINGLE_EVENTS - used)]

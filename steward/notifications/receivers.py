@@ -69,7 +69,7 @@ def _receives_all(person: NotifiableMember, topic: Topic) -> bool:
     return person.role in _ROLES.get(topic, _OWNERS)
 
 
-def fits(route: NotifiableRoute, stored: StoredNotice) -> bool:
+def matches(route: NotifiableRoute, stored: StoredNotice) -> bool:
     """Returns whether a route's filter matches a notice; a notice that a route is broken matches none."""
     notice = stored.notice
     return (

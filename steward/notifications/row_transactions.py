@@ -1,6 +1,5 @@
 """Processes rows of one organization in one transaction; a row that fails does not stop others."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
@@ -23,7 +22,7 @@ class RowsAct(Protocol[K_contra, T_co]):
     def __call__(self, tx: Tx, *, org: OrgId, keys: Sequence[K_contra]) -> Awaitable[Sequence[T_co]]: ...
 
 
-async def together(
+async def in_one_transaction(
     ctx: NotificationContext,
     org: OrgId,
     keys: Sequence[K],
@@ -36,15 +35,13 @@ async def together(
     and of the database itself.
     """
     write = ctx.engine.write(ctx.clock.now(), partial(act, org=org, keys=keys), org=org)
-    # gather() returns the exception, since only the worker's loop may catch all exceptions.
-    [outcome] = await asyncio.gather(write, return_exceptions=True)
-    if not isinstance(outcome, BaseException):
-        return list(outcome)
-    error = row_error(outcome)
+    results = await due_rows.attempt(write)
+    if not isinstance(results, Exception):
+        return list(results)
     if len(keys) == 1:
-        await defer(org, keys[0], error)
+        await defer(org, keys[0], results)
         return []
-    return [done for key in keys for done in await together(ctx, org, [key], act, defer)]
+    return [result for key in keys for result in await in_one_transaction(ctx, org, [key], act, defer)]
 
 
 def row_error(error: BaseException) -> Exception:

@@ -176,10 +176,7 @@ async def _attempt(
     """
     act = partial(_decide, keys=keys, rules=rules)
     orgs = sorted({org for org, _ in keys})
-    # Gathered, because only the worker's loop may catch everything.
-    [outcome] = await asyncio.gather(engine.write(now, act, org=orgs), return_exceptions=True)
-    if isinstance(outcome, Unavailable) or not isinstance(outcome, Decisions | Exception):
-        raise outcome
+    outcome = await due_rows.attempt(engine.write(now, act, org=orgs))
     if isinstance(outcome, Decisions):
         for org, automation in outcome.withdrawn:  # not in the batch: it locks nothing after starting runs
             pause = partial(_pause_withdrawn, org=org, automation=automation, rules=rules)

@@ -22,8 +22,8 @@ from steward.notifications.due import (
     DueRules,
     due_at,
     end_of_quiet,
+    next_attempt,
     next_digest,
-    next_try,
 )
 from steward.scheduling.zones import zone, zone_names
 
@@ -218,13 +218,13 @@ def test_tries_spread_around_their_times_and_end_with_the_message() -> None:
     end = NOW + timedelta(days=1)
     for attempt, base in enumerate(BACKOFF[:-1], 1):
         tries = [
-            next_try(NOW, f"m{number}", attempt=attempt, ends_at=end, retry_after=None)
+            next_attempt(NOW, f"m{number}", attempt=attempt, ends_at=end, retry_after=None)
             for number in range(50)
         ]
         waits = [instant - NOW for instant in tries if instant is not None]
         assert len(waits) == 50
         assert base * 0.8 <= min(waits) < max(waits) <= base * 1.2
     request = [timedelta(minutes=5), timedelta(hours=3)]
-    tries = [next_try(NOW, "m", attempt=1, ends_at=end, retry_after=wait) for wait in request]
+    tries = [next_attempt(NOW, "m", attempt=1, ends_at=end, retry_after=wait) for wait in request]
     assert tries == [NOW + timedelta(minutes=5), NOW + timedelta(hours=1)]
-    assert next_try(NOW, "m", attempt=1, ends_at=NOW + timedelta(seconds=1), retry_after=None) is None
+    assert next_attempt(NOW, "m", attempt=1, ends_at=NOW + timedelta(seconds=1), retry_after=None) is None

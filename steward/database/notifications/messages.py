@@ -249,7 +249,7 @@ async def wait_until(tx: Tx, org: OrgId, message: MessageId, *, until: datetime,
     )
 
 
-async def try_later(
+async def schedule_retry(
     tx: Tx,
     org: OrgId,
     message: MessageId,
@@ -258,9 +258,9 @@ async def try_later(
     until: datetime,
     status: int | None,
     error: str | None,
-    keeps_try: bool,
+    counts: bool,
 ) -> bool:
-    """Ends an attempt that will be repeated; with `keeps_try` it does not count."""
+    """Ends an attempt that will be repeated; without `counts` it does not count against the limit."""
     touched = await tx.execute(
         "UPDATE messages SET state = 'due', lease_until = NULL, next_try_at = :until, last_status = :status,"
         " error = :error, attempt = attempt - :back"
@@ -272,7 +272,7 @@ async def try_later(
             "until": until,
             "status": status,
             "error": None if error is None else error[:_ERROR_CHARACTERS],
-            "back": int(keeps_try),
+            "back": int(not counts),
         },
     )
     return touched == 1
