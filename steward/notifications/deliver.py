@@ -139,7 +139,7 @@ async def _attempt(current: _Pass, leased: _Leased) -> None:
 async def _defer_outcome(
     ctx: NotificationContext, org: OrgId, finished: _FinishedAttempt, error: Exception
 ) -> None:
-    """Defers a message whose outcome cannot be stored; it will be delivered next_at."""
+    """Defers a message whose outcome cannot be stored; it will be delivered again."""
     await defer_row(ctx, "send", org, finished[0].message.id, error)
 
 
