@@ -182,7 +182,7 @@ async def _finish_batch(tx: Tx, endings: Sequence[_Ending]) -> Sequence[FinishRe
 async def _update_streak(
     tx: Tx, lease: Lease, end: RunEnd, automation: AutomationId, *, rules: AutomationRules
 ) -> None:
-    """Counts the automation\'s failures in a row; pauses the automation at the limit."""
+    """Counts the automation's failures in a row; pauses the automation at the limit."""
     if end.status is RunStatus.SUCCEEDED:
         await streaks.succeeded(tx, lease.org, automation)
     elif end.status is RunStatus.FAILED and end.code != INTERRUPTED:

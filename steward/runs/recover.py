@@ -78,7 +78,7 @@ async def release(
 ) -> int:
     """Makes those of `held_runs` that the worker still holds under the same lease ready; returns how many.
 
-    With `lost`, which stands for a worker that died or an error, it uses up one of a run's attempts. With
+    With `lost`, because a worker died or a write failed, each run uses up one of its attempts. With
     `pause` the runs sleep for that time first.
     """
     if not held_runs:
