@@ -148,7 +148,7 @@ async def register(
     worker = Worker(ctx, hints, WorkerId(0), poll, now, bound, notifications=notifications)
     await _register(worker)
     await recover.recover(ctx.engine, now, worker.id)
-    await zone_change.follow_package(ctx.engine, now)
+    await zone_change.adapt_to_zone_package(ctx.engine, now)
     return worker
 
 

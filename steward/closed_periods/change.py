@@ -120,10 +120,10 @@ async def draft(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
 
 async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
     """Creates a closed period that applies from now on. Raises Forbidden, ValidationFailed."""
-    _need_role(actor, command.scope)
+    _require_role(actor, command.scope)
     stored = await draft(tx, actor, command)
     bound = await records.lock(tx, actor.org)
-    await _check_room(tx, actor, stored.period.scope)
+    await _check_limits(tx, actor, stored.period.scope)
     await _store(tx, stored, bound)
     await _add_audit_entry(tx, actor, "closed_period_made", None, stored.period)
     failpoint("after_period")
@@ -137,7 +137,7 @@ async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
     """
     stored = await current(tx, actor, command.id, command.version)
     period = stored.period
-    _need_role(actor, period.scope)
+    _require_role(actor, period.scope)
     if period.when.kind is ClosedKind.FREEZE:
         raise WrongState("A stop of all changes cannot be changed. Let changes go on instead.")
     errors: FieldErrors = {}
@@ -179,7 +179,7 @@ async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPe
     if is_freeze and actor.role is Role.MEMBER:
         raise Forbidden(_END_WORDS)
     if not is_freeze:
-        _need_role(actor, period.scope)
+        _require_role(actor, period.scope)
     await records.lock(tx, actor.org)
     await _end_version(tx, actor, stored)
     await records.request_work(tx, actor.org)
@@ -244,13 +244,13 @@ async def current(tx: Tx, actor: Actor, period_id: str, version: int) -> StoredP
     return stored
 
 
-def _need_role(actor: Actor, scope: ClosedScope) -> None:
+def _require_role(actor: Actor, scope: ClosedScope) -> None:
     """Raises Forbidden unless the role suffices: owners for stores and everything, else members."""
     if scope.kind is not ClosedScopeKind.AUTOMATION and actor.role is not Role.OWNER:
         raise Forbidden(_OWNER_WORDS)
 
 
-async def _check_room(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
+async def _check_limits(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
     """Raises ValidationFailed if the organization or the automation has reached its limit of periods."""
     total, of_automation = await records.count_active(tx, actor.org, scope.automation)
     if total >= _MAX_PERIODS:

@@ -62,13 +62,13 @@ async def audit_slots(
     """Audits the automations whose last audit is longest ago, in batches.
 
     An automation is due if its last audit is longer ago than `every`, or was before `started`, the start of
-    the process. All workers together audit `max_rows` in a pass. Sends a notice about automations without a
-    success in `quiet_periods` of their own periods. Returns False, because any rest can wait for the next
-    pass.
+    the process. All workers together audit about `max_rows` automations in a pass. Sends a
+    notice about automations without a success in `quiet_periods` of their own periods. Returns False, because
+    any rest can wait for the next pass.
     """
-    back = late_limit + _GRACE
-    until = now - back
-    before = until - every if started is None else max(until - every, min(until, started - back))
+    settle_time = late_limit + _GRACE
+    until = now - settle_time
+    before = until - every if started is None else max(until - every, min(until, started - settle_time))
     workers = (await engine.read(now, health.leases)).alive
     remaining = max(max_rows // max(workers, 1), 1)
     round_time = every
@@ -81,7 +81,12 @@ async def audit_slots(
         automations_by_org: dict[OrgId, list[AutomationId]] = {}
         for org, automation in keys:
             automations_by_org.setdefault(org, []).append(automation)
-        act = partial(_audit, automations_by_org=automations_by_org, back=back, quiet_periods=quiet_periods)
+        act = partial(
+            _audit,
+            automations_by_org=automations_by_org,
+            settle_time=settle_time,
+            quiet_periods=quiet_periods,
+        )
         findings = await engine.write(now, act, org=sorted(automations_by_org)) if keys else _Findings()
         _report(findings, log, metrics)
         remaining = remaining - limit if findings.audited and len(keys) == limit else 0
@@ -90,9 +95,10 @@ async def audit_slots(
 
 
 async def _audit(
-    tx: Tx, *, automations_by_org: dict[OrgId, list[AutomationId]], back: timedelta, quiet_periods: int
+    tx: Tx, *, automations_by_org: dict[OrgId, list[AutomationId]], settle_time: timedelta, quiet_periods: int
 ) -> _Findings:
-    until = tx.now - back
+    """Audits a batch of automations, up to `settle_time` ago, with their schedules locked."""
+    until = tx.now - settle_time
     locked: dict[OrgId, list[LockedAutomation]] = {}
     for org in sorted(automations_by_org):
         timings = await slot_audits.lock(tx, org, automations_by_org[org])

@@ -19,11 +19,11 @@ from steward.occurrences.slot import (
     EditedOccurrence,
     LockedSlot,
     SlotReference,
-    edited,
-    find,
-    generated,
+    edited_occurrence,
     is_exempt_at,
+    lock_slot,
     row_edits,
+    undecided_slot,
     write_row,
 )
 from steward.scheduling.moves import check_this, whole_seconds
@@ -51,12 +51,12 @@ async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationR
     Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, WrongState, ValidationFailed on `scope` or
     `run_at`, in this order (docs/design/schedule.md#order-of-checks-of-an-edit).
     """
-    slot = await find(tx, actor, command.slot)
-    _need_pending(slot)
+    slot = await lock_slot(tx, actor, command.slot)
+    _require_pending(slot)
     if command.scope is MoveScope.THIS:
         return await _move_this(tx, actor, slot, command)
     if slot.row.run_at <= tx.now:  # this transaction has just decided the slot
-        raise WrongState("This run's time has come. Read it again to see what became of it.")
+        raise WrongState("This run's time has come. Reload it to see what happened.")
     return await move_later(tx, actor, slot, run_at=command.run_at, rules=rules)
 
 
@@ -66,8 +66,8 @@ async def skip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence
     Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also if the run is
     projected.
     """
-    slot = await find(tx, actor, command)
-    _need_pending(slot)
+    slot = await lock_slot(tx, actor, command)
+    _require_pending(slot)
     if slot.is_projected:
         raise WrongState("This run is too far ahead to be skipped. Skip it once it has come closer.")
     row = replace(
@@ -86,15 +86,15 @@ async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurren
     Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also if the run's time has
     passed.
     """
-    slot = await find(tx, actor, command)
+    slot = await lock_slot(tx, actor, command)
     row, closing = slot.row, slot.closing
     if not row.is_skipped_by_person and (closing is None or row.state is OccurrenceState.SKIPPED):
-        raise WrongState("Only a run that a person skipped can be taken up again.")
+        raise WrongState("Only a run that a person skipped can be restored.")
     if row.run_at <= tx.now:
-        raise WrongState("The time of this run has passed. It can no longer be taken up again.")
-    _need_active(slot)
+        raise WrongState("The time of this run has passed. It can no longer be restored.")
+    _require_active(slot)
     if closing is not None:
-        _need_person(slot, actor, closing)
+        _require_person(slot, actor, closing)
     row = replace(
         row,
         state=OccurrenceState.PENDING,
@@ -112,13 +112,17 @@ async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveComman
     is_taken = await occurrences.is_taken(
         tx, actor.org, slot.automation.id, run_at=new_run_at, other_than=row.slot_at
     )
-    if not is_taken and new_run_at != row.slot_at and generated(slot.locked, new_run_at, tx.now) is not None:
+    if (
+        not is_taken
+        and new_run_at != row.slot_at
+        and undecided_slot(slot.locked, new_run_at, tx.now) is not None
+    ):
         is_taken = await occurrences.at_slot(tx, actor.org, slot.automation.id, slot_at=new_run_at) is None
     run_at = check_this(
         command.run_at, now=tx.now, present_run_at=row.run_at, occupied=(new_run_at,) if is_taken else ()
     )
     if run_at == row.run_at:
-        return edited(slot.locked, row, is_projected=slot.is_projected)
+        return edited_occurrence(slot.locked, row, is_projected=slot.is_projected)
     moved = replace(
         row,
         run_at=run_at,
@@ -136,20 +140,20 @@ async def _store(
     await write_row(tx, slot, row)
     locked = await next_runs.rewrite_next(tx, slot.locked)
     await history.note(tx, actor, locked.automation, action=action, fields=row_edits(slot.row, row))
-    return edited(locked, row, closed=slot.closed)
+    return edited_occurrence(locked, row, closed=slot.closed)
 
 
-def _need_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
+def _require_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
     """Raises WrongState unless a signed-in person moves a run that is near enough to exempt."""
     if slot.is_projected:
-        raise WrongState("This run is too far ahead to be let through. Do it once it has come closer.")
+        raise WrongState("This run is too far ahead. Let it run once it has come closer.")
     if actor.via is not CreatedVia.UI:
         raise WrongState(
             f"This run is left out by the closed period {closing.period.name}. Let it run in the web app."
         )
 
 
-def _need_pending(slot: LockedSlot) -> None:
+def _require_pending(slot: LockedSlot) -> None:
     """Raises WrongState unless the run is pending."""
     if slot.row.state is OccurrenceState.QUEUED:
         raise WrongState("This run has been queued already. It can no longer be changed.")
@@ -158,9 +162,10 @@ def _need_pending(slot: LockedSlot) -> None:
         raise WrongState(f"This run is left out by the closed period {name}. Let it run first.")
     if slot.row.state is OccurrenceState.SKIPPED:
         raise WrongState("This run is skipped. Only a coming run can be changed.")
-    _need_active(slot)
+    _require_active(slot)
 
 
-def _need_active(slot: LockedSlot) -> None:
+def _require_active(slot: LockedSlot) -> None:
+    """Raises WrongState unless the automation is active."""
     if slot.automation.state is not AutomationState.ACTIVE:
         raise WrongState("The automation is not active. Resume it first.")

@@ -19,7 +19,7 @@ from steward.model.schedule import SEVERAL_A_DAY, Cadence
 from steward.occurrences.slot import (
     EditedOccurrence,
     LockedSlot,
-    edited,
+    edited_occurrence,
     is_exempt_at,
     row_edits,
     write_row,
@@ -115,7 +115,7 @@ async def _change(
     locked = await next_runs.begin_slots(
         tx, LockedAutomation(automation, locked.timing), slots_after=moved.slots_after
     )
-    return edited(locked, after)
+    return edited_occurrence(locked, after)
 
 
 async def _rows(tx: Tx, slot: LockedSlot) -> _Rows:

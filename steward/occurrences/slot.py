@@ -71,7 +71,7 @@ class LockedSlot:
         return self.locked.automation
 
 
-async def find(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
+async def lock_slot(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
     """Returns the referenced slot with its automation's schedule locked.
 
     Raises NotFound, StaleVersion (`data` holds both records), ValidationFailed on `slot_at`
@@ -93,7 +93,7 @@ async def find(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
     return current_slot
 
 
-def generated(locked: LockedAutomation, slot_at: datetime, now: datetime) -> Slot | None:
+def undecided_slot(locked: LockedAutomation, slot_at: datetime, now: datetime) -> Slot | None:
     """Returns the undecided slot that the schedule has at `slot_at`, stored or not.
 
     For an inactive automation it returns future slots, as if it were active.
@@ -131,7 +131,7 @@ async def write_row(tx: Tx, current_slot: LockedSlot, row: StoredSlot) -> None:
         raise WrongState("This run was changed at the same moment. Read it again.")
 
 
-def edited(
+def edited_occurrence(
     locked: LockedAutomation,
     row: StoredSlot,
     *,
@@ -217,7 +217,7 @@ async def _read_slot(tx: Tx, locked: LockedAutomation, slot_at: datetime) -> Loc
     closed = (await acting.read(tx, automation.org, since=tx.now)).on_runs(automation)
     if row is not None:
         return LockedSlot(locked, row, is_stored=True, is_projected=False, closed=closed)
-    slot = generated(locked, slot_at, tx.now)
+    slot = undecided_slot(locked, slot_at, tx.now)
     if slot is None:
         return None
     projected = Nearness(tx.now).is_projected(
@@ -234,7 +234,7 @@ async def _read_slot(tx: Tx, locked: LockedAutomation, slot_at: datetime) -> Loc
 async def _current(tx: Tx, current_slot: LockedSlot) -> Occurrence:
     run = current_slot.row.run_id
     status = None if run is None else await runs.status(tx, current_slot.automation.org, run)
-    answer = edited(
+    answer = edited_occurrence(
         current_slot.locked,
         current_slot.row,
         is_projected=current_slot.is_projected,

@@ -22,7 +22,7 @@ _SHIFT = timedelta(days=3)
 _LOOK_BACK = timedelta(days=40)
 
 
-async def follow_package(engine: Engine, now: datetime) -> int:
+async def adapt_to_zone_package(engine: Engine, now: datetime) -> int:
     """Adapts all automations to a changed zone package; call it before periodic tasks start.
 
     Returns the number of automations, or 0 if the package is known or the database is new. The next start
@@ -32,31 +32,30 @@ async def follow_package(engine: Engine, now: datetime) -> int:
     known_version = await engine.read(now, slot_audits.time_zone_data)
     if known_version == version:
         return 0
-    followed, last = 0, slot_audits.FIRST
+    adapted, last = 0, slot_audits.FIRST
     while known_version is not None:
         keys = await engine.read(now, partial(slot_audits.after, key=last, max_rows=BATCH))
         if not keys:
             break
-        await engine.write(now, partial(_follow, keys=keys), org=sorted({org for org, _ in keys}))
-        followed, last = followed + len(keys), keys[-1]
+        await engine.write(now, partial(_adapt_batch, keys=keys), org=sorted({org for org, _ in keys}))
+        adapted, last = adapted + len(keys), keys[-1]
     await engine.write(now, partial(slot_audits.store_time_zone_data, version=version))
-    return followed
+    return adapted
 
 
-async def _follow(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
+async def _adapt_batch(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
     for org, automation in keys:
-        await _follow_zones(tx, await next_runs.lock(tx, org, automation))
+        await _adapt_automation(tx, await next_runs.lock(tx, org, automation))
 
 
-async def _follow_zones(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
-    """Adapts an automation's rows and next slot to the installed zone package
-    (docs/design/schedule.md#zones).
+async def _adapt_automation(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
+    """Adapts an automation's rows and next slot to the installed zone package.
 
-    A moved run keeps its instant; a skip moves to the new slot of the same local key. Slots are audited again
-    from now on. It is idempotent.
+    See docs/design/schedule.md#zones. A moved run keeps its instant; a skip moves to the new slot of the same
+    local key. Slots are audited again from now on. It is idempotent.
     """
     automation, timing = locked.automation, locked.timing
-    await _follow_rows(tx, locked)
+    await _adapt_rows(tx, locked)
     next_slot_at = timing.next_slot_at
     if automation.state is AutomationState.ACTIVE and next_slot_at is not None:
         next_slot_at = await _next_slot(tx, locked, next_slot_at)
@@ -68,21 +67,22 @@ async def _follow_zones(tx: Tx, locked: LockedAutomation) -> LockedAutomation:
     return LockedAutomation(locked.automation, replace(locked.timing, audited_until=audited))
 
 
-async def _follow_rows(tx: Tx, locked: LockedAutomation) -> None:
+async def _adapt_rows(tx: Tx, locked: LockedAutomation) -> None:
+    """Moves the stored rows of coming slots to the slots' instants in the installed zone package."""
     org, automation = locked.automation.org, locked.automation.id
     rows = await occurrences.open_rows(tx, org, automation, since=tx.now)
-    followed: dict[datetime, StoredSlot] = {}
+    adapted: dict[datetime, StoredSlot] = {}
     for row in rows:
         is_open = row.state is OccurrenceState.PENDING or row.is_skipped_by_person
-        slot_at = _slot_now(locked, row) if is_open and row.slot_at > tx.now else None
+        slot_at = _current_instant(locked, row) if is_open and row.slot_at > tx.now else None
         if slot_at is not None and slot_at != row.slot_at and slot_at > tx.now:
             run_at = slot_at if row.moved_from is None else row.run_at
-            followed[row.slot_at] = replace(row, slot_at=slot_at, run_at=run_at)
-    await occurrences.delete_coming(tx, org, automation, slots=list(followed))
-    await occurrences.insert_many(tx, org, automation, list(followed.values()))
+            adapted[row.slot_at] = replace(row, slot_at=slot_at, run_at=run_at)
+    await occurrences.delete_coming(tx, org, automation, slots=list(adapted))
+    await occurrences.insert_many(tx, org, automation, list(adapted.values()))
 
 
-def _slot_now(locked: LockedAutomation, row: StoredSlot) -> datetime | None:
+def _current_instant(locked: LockedAutomation, row: StoredSlot) -> datetime | None:
     """Returns the current instant of a row's slot, or None if the schedule no longer has it."""
     automation = locked.automation
     automation_zone, spread = zone_of(automation), timedelta(minutes=automation.spread_minutes)
@@ -98,18 +98,18 @@ def _slot_now(locked: LockedAutomation, row: StoredSlot) -> datetime | None:
     return None if slot is None else slot.slot_at
 
 
-async def _next_slot(tx: Tx, locked: LockedAutomation, was: datetime) -> datetime | None:
+async def _next_slot(tx: Tx, locked: LockedAutomation, old_next_at: datetime) -> datetime | None:
     """Returns the first slot with a local key after that of the last decided one."""
     automation, slots_after = locked.automation, locked.timing.slots_after
     decided = await occurrences.of_automation(
-        tx, automation.org, automation.id, since=max(slots_after, was - _LOOK_BACK), until=was
+        tx, automation.org, automation.id, since=max(slots_after, old_next_at - _LOOK_BACK), until=old_next_at
     )
     last_key = max((row.local_key for row in decided if not row.is_from_move), default="")
     for slot in slots(
         automation.schedule,
         zone_of(automation),
         spread_minutes=automation.spread_minutes,
-        after=was - _SHIFT,
+        after=old_next_at - _SHIFT,
         until=LAST,
         slots_after=slots_after,
     ):

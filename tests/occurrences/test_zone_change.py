@@ -26,7 +26,7 @@ async def install(world: World, monkeypatch: pytest.MonkeyPatch, like: str) -> N
     load = zones._load
     monkeypatch.setattr(zones, "_load", lambda name: changed if name == "Europe/Berlin" else load(name))
     monkeypatch.setattr(zone_change, "tzdata_version", lambda: f"2099{like}")
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
 
 
 async def berlin(world: World, **fields: object) -> Automation:
@@ -40,7 +40,7 @@ async def test_unedited_slots_follow_in_both_directions(
     world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch, like: str, hour: str
 ) -> None:
     """Unedited slots follow the zone, with one run for each date. See docs/design/schedule.md#zones."""
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
     automation = await berlin(world)
     await world.at("2026-05-02T10:00")
     await world.dispatch()
@@ -69,7 +69,7 @@ async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
     world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A skip moves to the new slot of its date. See docs/design/schedule.md#zones."""
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
     automation = await berlin(world)
     await diary.skip(automation, utc("05-03 10:00"))
     await install(world, monkeypatch, "Europe/Kyiv")
@@ -86,7 +86,7 @@ async def test_a_moved_run_keeps_its_instant_and_runs_once(
     world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A moved occurrence keeps its instant and stands for the new slot. See docs/design/schedule.md#zones."""
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
     automation = await berlin(world)
     await diary.move(automation, utc("05-02 10:00"), utc("05-02 15:00"))
     await install(world, monkeypatch, "Europe/Kyiv")
@@ -105,7 +105,7 @@ async def test_rows_of_this_and_later_follow_without_a_double(
 
     See docs/design/schedule.md#zones and docs/design/schedule.md#moving-this-and-later.
     """
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
     automation = await berlin(world)
     await diary.move(automation, utc("05-03 10:00"), utc("05-03 12:00"), LATER)
     await install(world, monkeypatch, "Europe/Kyiv")
@@ -119,14 +119,14 @@ async def test_following_twice_changes_nothing_more(
     world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start with equal rules changes nothing. See docs/design/schedule.md#zones."""
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
     automation = await berlin(world)
     hourly = await world.create(schedule=HOURLY, timezone="Europe/Berlin")
     await diary.skip(automation, utc("05-03 10:00"))
     await install(world, monkeypatch, "Europe/Kyiv")
     once = (await world.rows(automation), await world.timing(automation), await world.timing(hourly))
     package = await world.write(slot_audits.time_zone_data)
-    assert await zone_change.follow_package(world.engine, world.now) == 0
+    assert await zone_change.adapt_to_zone_package(world.engine, world.now) == 0
     await install(world, monkeypatch, "Europe/Athens")
     assert (await world.rows(automation), await world.timing(automation), await world.timing(hourly)) == once
     assert (package, await world.write(slot_audits.time_zone_data)) == (
@@ -139,7 +139,7 @@ async def test_paused_automations_follow_too(
     world: World, diary: CalendarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The skips of a paused automation follow as well. See docs/design/schedule.md#zones."""
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
     automation = await berlin(world)
     await diary.skip(automation, utc("05-03 10:00"))
     automation = await world.turn("pause", automation)
@@ -156,7 +156,7 @@ async def test_an_audit_restarts_with_a_new_zone_package(
 
     See docs/design/schedule.md#dispatch.
     """
-    await zone_change.follow_package(world.engine, world.now)
+    await zone_change.adapt_to_zone_package(world.engine, world.now)
     automation = await berlin(world)
     await world.clock.advance((HOUR + timedelta(minutes=1)).total_seconds())
     await install(world, monkeypatch, "Europe/Lisbon")
