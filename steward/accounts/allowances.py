@@ -33,7 +33,7 @@ class CallCounters:
         return True
 
 
-def spent(now: datetime) -> RateLimited:
+def limit_reached(now: datetime) -> RateLimited:
     """Returns the error for a full window; it asks the client to retry in the next minute."""
     return RateLimited(retry_after=_seconds_to_next_minute(now))
 

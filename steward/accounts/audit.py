@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class ShownEntry:
+class NamedEntry:
     """An entry with the current names of its actor and its object."""
 
     entry: ChainedEntry
@@ -49,7 +49,7 @@ class ShownEntry:
         return f"{self.actor_name} {_FIELD.sub(lambda name: str(fields.get(name[1], '')), phrase)}".strip()
 
 
-async def shown(tx: Tx, org: OrgId, entries: Sequence[ChainedEntry]) -> list[ShownEntry]:
+async def with_names(tx: Tx, org: OrgId, entries: Sequence[ChainedEntry]) -> list[NamedEntry]:
     """Returns the entries with the names they need, looked up by one query per kind of object."""
     ids: dict[str, set[str]] = defaultdict(set)
     for entry in entries:
@@ -68,7 +68,7 @@ async def shown(tx: Tx, org: OrgId, entries: Sequence[ChainedEntry]) -> list[Sho
         return name[:1].upper() + name[1:]
 
     return [
-        ShownEntry(
+        NamedEntry(
             entry, actor_of(entry), name_of(entry.object_kind, entry.object_id), json.loads(entry.detail)
         )
         for entry in entries
@@ -98,7 +98,7 @@ class Export:
             self.previous = await audit.hash_of(tx, self.org, self.seq) or START
         entries = await audit.after(tx, self.org, self.seq, limit=ROWS)
         lines = []
-        for line in await shown(tx, self.org, [entry for entry in entries if entry.seq <= self.last]):
+        for line in await with_names(tx, self.org, [entry for entry in entries if entry.seq <= self.last]):
             lines.append(_csv_line(_cells(line)) if self.form == "csv" else _ndjson_line(line, self.previous))
             self.previous = line.entry.hash
         # A missing entry ends the export; checking the file reports it.
@@ -162,7 +162,7 @@ def entry_of_line(line: str) -> tuple[ChainedEntry, str]:
         raise ValueError(f"a line is not an entry of an export: {error}") from error
 
 
-def _ndjson_line(line: ShownEntry, previous: str) -> str:
+def _ndjson_line(line: NamedEntry, previous: str) -> str:
     entry = line.entry
     fields = {
         "org": entry.org,
@@ -175,7 +175,7 @@ def _ndjson_line(line: ShownEntry, previous: str) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _cells(line: ShownEntry) -> tuple[str, ...]:
+def _cells(line: NamedEntry) -> tuple[str, ...]:
     entry = line.entry
     values = (
         *(str(entry.seq), wire_time(from_ms(entry.at)), line.actor_name, entry.action, line.words),
@@ -186,9 +186,9 @@ def _cells(line: ShownEntry) -> tuple[str, ...]:
 
 def _csv_line(cells: Iterable[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow([_harmless(cell) for cell in cells])
+    csv.writer(out, lineterminator="\r\n").writerow([_without_formula(cell) for cell in cells])
     return out.getvalue()
 
 
-def _harmless(cell: str) -> str:
+def _without_formula(cell: str) -> str:
     return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell

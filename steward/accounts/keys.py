@@ -40,51 +40,51 @@ class KeyRing:
     masters: Sequence[MasterKey]
     issuer: str
     audience: str
-    held: "CurrentKeys" = field(default_factory=lambda: CurrentKeys())
+    current: "CurrentKeys" = field(default_factory=lambda: CurrentKeys())
 
     @property
     def is_usable(self) -> bool:
         """Whether a key of each kind exists and could be decrypted."""
-        return self.held.unwrapped is not None
+        return self.current.unwrapped is not None
 
     @property
     def kid(self) -> str:
         """The id of the signing key. Raises NotConfigured without one."""
-        return self._held().kid
+        return self._unwrapped_keys().kid
 
     @property
     def signer(self) -> tokens.Signer:
         """The signer of new tokens."""
-        return self._held().signer
+        return self._unwrapped_keys().signer
 
     @property
     def verifier(self) -> tokens.Verifier:
         """The verifier of tokens, with every signing key that has not been retired."""
-        return self._held().verifier
+        return self._unwrapped_keys().verifier
 
     @property
     def jwks(self) -> dict[str, list[dict[str, str]]]:
         """The public keys as published (JWKS)."""
-        return self._held().jwks
+        return self._unwrapped_keys().jwks
 
     @property
     def pepper_id(self) -> str:
         """The id of the pepper that hashes new client secrets."""
-        return self._held().pepper_id
+        return self._unwrapped_keys().pepper_id
 
     @property
     def cursor(self) -> bytes:
         """The key that signs cursors."""
-        return self._held().cursor
+        return self._unwrapped_keys().cursor
 
     def pepper(self, pepper_id: str) -> bytes | None:
         """Returns a pepper by its id, or None."""
-        return self._held().peppers.get(pepper_id)
+        return self._unwrapped_keys().peppers.get(pepper_id)
 
-    def _held(self) -> "_Unwrapped":
-        if self.held.unwrapped is None:
+    def _unwrapped_keys(self) -> "_Unwrapped":
+        if self.current.unwrapped is None:
             raise NotConfigured
-        return self.held.unwrapped
+        return self.current.unwrapped
 
 
 @dataclass(slots=True)
@@ -128,13 +128,13 @@ async def open_ring(
 async def refresh(engine: Engine, now: datetime, ring: KeyRing) -> None:
     """Rereads the keys."""
     stored_keys = await engine.read(now, keys.every)
-    ring.held.unwrapped = _unwrapped(ring, stored_keys, now)
-    ring.held.read_at = now
+    ring.current.unwrapped = _unwrapped(ring, stored_keys, now)
+    ring.current.read_at = now
 
 
 def may_refresh(ring: KeyRing, now: datetime) -> bool:
     """Returns whether the keys were last read long enough ago to reread them for an unknown key id."""
-    return ring.held.read_at is None or not now - _REREAD_AFTER < ring.held.read_at <= now
+    return ring.current.read_at is None or not now - _REREAD_AFTER < ring.current.read_at <= now
 
 
 async def add(tx: Tx, masters: Sequence[MasterKey], kind: KeyKind) -> str:

@@ -73,8 +73,8 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequ
     candidates, newest = await engine.read(now, load, small=True)
     if newest != ring.kid:
         await refresh(engine, now, ring)
-    good = [candidate for candidate in candidates if _is_good(candidate, request, ring)]
-    chosen = next(iter(good), None)
+    matching = [candidate for candidate in candidates if _matches(candidate, request, ring)]
+    chosen = next(iter(matching), None)
     if chosen is None or chosen.org is None or chosen.record is None:
         await _count_failure(engine, now, candidates)
         raise InvalidCredentials
@@ -85,7 +85,7 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequ
         return tx.now  # the token's expiry is checked by this clock
 
     issued_at = await engine.write(now, note, org=org)
-    return _signed(chosen.record, ring, org=org, client_id=client_id, now=issued_at)
+    return _issue_token(chosen.record, ring, org=org, client_id=client_id, now=issued_at)
 
 
 async def _count_failure(engine: Engine, now: datetime, candidates: Sequence[_Candidate]) -> None:
@@ -96,13 +96,18 @@ async def _count_failure(engine: Engine, now: datetime, candidates: Sequence[_Ca
 
 
 async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candidate:
+    """Reads the login record of one reading, with the same two queries if the client id is unknown."""
     org = await credentials.organization_of(tx, client_id)
     await tx.set_tenant([org or _NO_ORG])
     record = await credentials.for_login(tx, org or _NO_ORG, client_id, folded(email))
     return _Candidate(client_id, secret, org, record)
 
 
-def _is_good(candidate: _Candidate, request: LoginRequest, ring: KeyRing) -> bool:
+def _matches(candidate: _Candidate, request: LoginRequest, ring: KeyRing) -> bool:
+    """Returns whether the secret and all names of the request are right.
+
+    Compares a secret even without a record, so that the response time does not reveal which is wrong.
+    """
     record = candidate.record
     pepper = ring.pepper(record.pepper) if record else None
     secret_hash = bytes.fromhex(record.secret_hmac) if record and pepper else _NO_HASH
@@ -119,7 +124,10 @@ def _is_good(candidate: _Candidate, request: LoginRequest, ring: KeyRing) -> boo
     return all(checks)
 
 
-def _signed(record: LoginRecord, ring: KeyRing, *, org: OrgId, client_id: str, now: datetime) -> LoggedIn:
+def _issue_token(
+    record: LoginRecord, ring: KeyRing, *, org: OrgId, client_id: str, now: datetime
+) -> LoggedIn:
+    """Returns a new token that is valid for an hour from `now`."""
     issued = int(now.timestamp())
     token = ring.signer.sign(
         person=record.person,

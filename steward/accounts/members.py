@@ -22,7 +22,7 @@ async def change_role(tx: Tx, actor: Actor, person: PersonId, *, role: Role) -> 
     if member.role is role:
         return member
     if role is not Role.OWNER:
-        await _keep_an_owner(tx, actor, member)
+        await _require_other_owner(tx, actor, member)
     await members.set_role(tx, actor.org, person, role)
     await _record(tx, actor, person, "role_changed", {"role": role, "before": member.role})
     return replace(member, role=role)
@@ -36,7 +36,7 @@ async def deactivate(tx: Tx, actor: Actor, person: PersonId) -> Member:
     member = await _locked(tx, actor, person)
     if member.state is MemberState.DEACTIVATED and not await members.is_open(tx, actor.org, person):
         return member
-    await _keep_an_owner(tx, actor, member)
+    await _require_other_owner(tx, actor, member)
     await invitations.withdraw(tx, actor.org, person)
     await links.withdraw(tx, actor.org, person)
     await members.set_active(tx, actor.org, person, False)
@@ -70,7 +70,7 @@ async def _get(tx: Tx, actor: Actor, person: PersonId) -> Member:
     return member
 
 
-async def _keep_an_owner(tx: Tx, actor: Actor, member: Member) -> None:
+async def _require_other_owner(tx: Tx, actor: Actor, member: Member) -> None:
     is_owner = member.role is Role.OWNER and member.state is MemberState.ACTIVE
     if is_owner and await members.owners(tx, actor.org) == 1:
         raise WrongState(LAST_OWNER)

@@ -7,8 +7,8 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from steward.closed_periods import acting
-from steward.closed_periods.acting import ActingPeriods
+from steward.closed_periods import applicable
+from steward.closed_periods.applicable import ApplicablePeriods
 from steward.database.engine.base import Tx, ms
 from steward.database.runs.fast_slots import ClosedSlot, PlainSlot
 from steward.model.ids import OrgId
@@ -37,7 +37,9 @@ async def judge(tx: Tx, due: Sequence[PlainSlot]) -> JudgedSlots:
     if not doubtful:
         return JudgedSlots(due, [])
     since = min(plain_slot.slot_at for plain_slot in doubtful)
-    periods = await acting.read_many(tx, sorted({plain_slot.row["org_id"] for plain_slot in doubtful}), since)
+    periods = await applicable.read_many(
+        tx, sorted({plain_slot.row["org_id"] for plain_slot in doubtful}), since
+    )
     unaffected, closed = [], []
     for plain_slot in due:
         times = _times(plain_slot, periods) if _may_be_closed(plain_slot) else None
@@ -56,11 +58,11 @@ def _may_be_closed(plain_slot: PlainSlot) -> bool:
     return closed_from is not None and closed_from <= ms(last)
 
 
-def _times(plain_slot: PlainSlot, periods: Mapping[OrgId, ActingPeriods]) -> ClosedTimes | None:
+def _times(plain_slot: PlainSlot, periods: Mapping[OrgId, ApplicablePeriods]) -> ClosedTimes | None:
     """Returns when no run of the slot's automation begins; None when no period acts on it."""
     row = plain_slot.row
-    acting_periods = periods.get(row["org_id"])
-    return None if acting_periods is None else acting_periods.times(row["id"], row["integration_id"])
+    applicable_periods = periods.get(row["org_id"])
+    return None if applicable_periods is None else applicable_periods.times(row["id"], row["integration_id"])
 
 
 def _next_open(plain_slot: PlainSlot, times: ClosedTimes) -> datetime | None:

@@ -11,7 +11,7 @@ from steward.automations.due_slots import (
     LockedAutomation,
     work,
 )
-from steward.automations.next_runs import acting_periods, stored_slots
+from steward.automations.next_runs import applicable_periods, stored_slots
 from steward.automations.readiness import Obstacle
 from steward.automations.rules import AutomationRules
 from steward.database.automations import occurrences, schedules
@@ -139,7 +139,7 @@ async def _works(
     tx: Tx, org: OrgId, due: Mapping[AutomationId, LockedAutomation], *, max_slots: int | None
 ) -> dict[AutomationId, DueSlots]:
     stored = await stored_slots(tx, org, due)
-    periods = await acting_periods(tx, org, due.values())
+    periods = await applicable_periods(tx, org, due.values())
     return {
         key: work(
             due[key],

@@ -12,8 +12,8 @@ from steward.automations.due_slots import (
     unstored,
     with_next,
 )
-from steward.closed_periods import acting
-from steward.closed_periods.acting import ActingPeriods
+from steward.closed_periods import applicable
+from steward.closed_periods.applicable import ApplicablePeriods
 from steward.database.automations import occurrences, schedules, slot_audits
 from steward.database.automations import records as automations
 from steward.database.automations.occurrences import StoredSlot
@@ -45,10 +45,10 @@ async def stored_slots(
     return await occurrences.open_of(tx, org, since) if since else {}
 
 
-async def acting_periods(tx: Tx, org: OrgId, due: Iterable[LockedAutomation]) -> ActingPeriods:
+async def applicable_periods(tx: Tx, org: OrgId, due: Iterable[LockedAutomation]) -> ApplicablePeriods:
     """Reads, after the locks, the closed periods by which due and coming slots are judged."""
     due_at = [locked.timing.due_at for locked in due if locked.timing.due_at is not None]
-    return await acting.read(tx, org, since=min([tx.now, *due_at]))
+    return await applicable.read(tx, org, since=min([tx.now, *due_at]))
 
 
 async def first_timing(tx: Tx, automation: Automation) -> Timing:
@@ -58,7 +58,7 @@ async def first_timing(tx: Tx, automation: Automation) -> Timing:
         first = next(slot_stream(automation, after=now, slots_after=now), None)
     slot_at = None if first is None else first.slot_at
     timing = Timing(next_run_at=slot_at, next_slot_at=slot_at, slots_after=now, audited_until=now)
-    periods = await acting.read(tx, automation.org, since=now)
+    periods = await applicable.read(tx, automation.org, since=now)
     closed = periods.times(automation.id, automation.integration_id)
     return with_next(automation, timing, (), (), remaining_at=slot_at, closed=closed)
 
@@ -89,13 +89,13 @@ async def _rewrite(
 ) -> dict[AutomationId, Timing]:
     """Reads slots and periods after the locks, and writes the timings they give."""
     stored = await stored_slots(tx, org, locked)
-    periods = await acting_periods(tx, org, locked.values())
+    periods = await applicable_periods(tx, org, locked.values())
     timings = {key: _rewritten(row, stored.get(key, []), periods) for key, row in locked.items()}
     await schedules.set_many(tx, org, timings)
     return timings
 
 
-def _rewritten(locked: LockedAutomation, stored: Sequence[StoredSlot], periods: ActingPeriods) -> Timing:
+def _rewritten(locked: LockedAutomation, stored: Sequence[StoredSlot], periods: ApplicablePeriods) -> Timing:
     automation, timing = locked.automation, locked.timing
     if automation.state is not AutomationState.ACTIVE:
         return nothing_due(timing)

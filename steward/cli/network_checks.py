@@ -58,7 +58,7 @@ async def check_collector(settings: Settings) -> str:
     if not traces.is_on:
         return "No traces are sent."
     try:
-        if not await traces.is_answered():
+        if not await traces.is_collector_reachable():
             raise NotReached(
                 "The collector of STEWARD_TRACES_URL does not take what it is sent. Is it running,"
                 " and is the address that of OTLP over HTTP?"

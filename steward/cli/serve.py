@@ -26,7 +26,7 @@ from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
 from steward.runs import restored
 from steward.startup import restrict_files
-from steward.telemetry.log import Log, Process, take_over
+from steward.telemetry.log import Log, Process, capture_all_output
 
 _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 15
@@ -211,7 +211,7 @@ def open_log(settings: Settings, process: Process) -> Log:
     It restricts the installation's files to their owner, and reports those that others can still read.
     """
     log = startup.make_log(settings, SystemClock(), process=process)
-    take_over(log)
+    capture_all_output(log)
     for path in restrict_files(settings):
         log.warning("file_open_to_others", path=path)
     return log

@@ -55,7 +55,7 @@ class SentWhen:
 
 
 @dataclass(frozen=True, slots=True)
-class MakePeriod:
+class CreatePeriod:
     """A closed period to create.
 
     Without `timezone`, that of the automation, store or organization applies.
@@ -91,7 +91,7 @@ class FrozenChanges:
     in_flight: int
 
 
-async def draft(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
+async def draft(tx: Tx, actor: Actor, command: CreatePeriod) -> StoredPeriod:
     """Returns the period as it would be stored, fully checked; stores nothing.
 
     Raises ValidationFailed.
@@ -118,7 +118,7 @@ async def draft(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
     return StoredPeriod(period, actor.person, tx.now, None, command.origin)
 
 
-async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
+async def create(tx: Tx, actor: Actor, command: CreatePeriod) -> StoredPeriod:
     """Creates a closed period that applies from now on. Raises Forbidden, ValidationFailed."""
     _require_role(actor, command.scope)
     stored = await draft(tx, actor, command)

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from steward.closed_periods import change, holiday_library
-from steward.closed_periods.change import ChangePeriod, MakePeriod, SentWhen
+from steward.closed_periods.change import ChangePeriod, CreatePeriod, SentWhen
 from steward.database.accounts import organizations
 from steward.database.closed_periods import records
 from steward.database.closed_periods.records import StoredPeriod
@@ -109,7 +109,7 @@ async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPe
             errors[f"days.{number}"] = ["This is no public holiday there. Take a date of the list."]
             continue
         try:
-            accepted.append(await change.make(tx, actor, _of_day(command, date.fromisoformat(text), name)))
+            accepted.append(await change.create(tx, actor, _of_day(command, date.fromisoformat(text), name)))
         except ValidationFailed as refused:
             if not any(field.startswith("when.") for field in refused.errors or {}):
                 raise
@@ -119,8 +119,10 @@ async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPe
     return accepted
 
 
-async def settle(tx: Tx, actor: Actor, period_id: str, *, version: int, takes_over: bool) -> StoredPeriod:
-    """Settles a difference: moves the period to the library's date, or keeps its date.
+async def resolve_difference(
+    tx: Tx, actor: Actor, period_id: str, *, version: int, takes_over: bool
+) -> StoredPeriod:
+    """Resolves a difference: moves the period to the library's date, or keeps its date.
 
     Either way stores a new version. Raises NotFound, Forbidden, WrongState (nothing differs, or the library
     no longer has the holiday), StaleVersion.
@@ -175,7 +177,7 @@ def _holiday_on(region: HolidayRegion, text: str) -> str | None:
     return _calendar(region, day.year).days.get(day)
 
 
-def _of_day(command: AcceptHolidays, day: date, name: str) -> MakePeriod:
+def _of_day(command: AcceptHolidays, day: date, name: str) -> CreatePeriod:
     region = command.region
     origin: JsonObject = {
         "library": holiday_library.NAME,
@@ -186,7 +188,7 @@ def _of_day(command: AcceptHolidays, day: date, name: str) -> MakePeriod:
         "holiday": name,
     }
     short_name = name[:_LONGEST_NAME].rstrip()
-    return MakePeriod(short_name, command.scope, command.stops, _whole_day(day), command.timezone, origin)
+    return CreatePeriod(short_name, command.scope, command.stops, _whole_day(day), command.timezone, origin)
 
 
 def _whole_day(day: date) -> SentWhen:

@@ -40,7 +40,7 @@ class TriedToken:
         """Yields itself: no other process has the token yet."""
         yield self
 
-    async def keep(self, token: Secret) -> None:
+    async def store(self, token: Secret) -> None:
         """Remembers the new token."""
         self.current = token
 
@@ -54,7 +54,7 @@ def with_latest(settings: ConnectionSettings, tried: TriedToken | None) -> Conne
 
 @dataclass(slots=True)
 class _HeldToken:
-    """A token under a lease; `keep` stores its successor and ends the lease in one transaction."""
+    """A token under a lease; `store` stores its successor and ends the lease in one transaction."""
 
     tokens: "StoredRefreshTokens"
     org: OrgId
@@ -64,7 +64,7 @@ class _HeldToken:
     current: Secret
     is_held: bool = True
 
-    async def keep(self, token: Secret) -> None:
+    async def store(self, token: Secret) -> None:
         """Stores the new token in place of the old one."""
         tokens = self.tokens
         work = partial(

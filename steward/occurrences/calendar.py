@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from zoneinfo import ZoneInfo
 
-from steward.closed_periods import acting
-from steward.closed_periods.acting import ActingPeriods
+from steward.closed_periods import applicable
+from steward.closed_periods.applicable import ApplicablePeriods
 from steward.database.accounts import connections
 from steward.database.automations import calendar
 from steward.database.automations import records as automations
@@ -128,7 +128,7 @@ async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
     """
     since, until = await _checked(tx, org, query)
     states = frozenset(query.states or OccurrenceState)
-    periods = await acting.read(tx, org, since=tx.now)
+    periods = await applicable.read(tx, org, since=tx.now)
     rows: list[Occurrence] = []
     after, has_more = query.after, True
     while has_more and len(rows) <= query.limit:
@@ -145,7 +145,7 @@ async def _rows(
     tx: Tx,
     org: OrgId,
     query: CalendarPageQuery,
-    periods: ActingPeriods,
+    periods: ApplicablePeriods,
     *,
     states: frozenset[OccurrenceState],
     since: datetime,
@@ -179,7 +179,7 @@ async def _rows(
     return rows[: query.limit + 1], has_more
 
 
-def _as_judged(row: CalendarRow, periods: ActingPeriods) -> Occurrence:
+def _as_judged(row: CalendarRow, periods: ApplicablePeriods) -> Occurrence:
     """Returns a stored row; a pending one becomes skipped if a closed period excludes it."""
     occurrence = row.occurrence
     if occurrence.state is not OccurrenceState.PENDING or row.is_exempt:
@@ -196,7 +196,7 @@ async def _unstored(
     tx: Tx,
     org: OrgId,
     narrowing: CalendarFilter,
-    periods: ActingPeriods,
+    periods: ApplicablePeriods,
     *,
     start: datetime,
     last: datetime,
@@ -229,7 +229,7 @@ async def _unstored(
 
 
 def _streams(
-    automations: Sequence[ScheduledAutomation], periods: ActingPeriods, last: datetime, now: datetime
+    automations: Sequence[ScheduledAutomation], periods: ApplicablePeriods, last: datetime, now: datetime
 ) -> list[_Slots]:
     streams, nearness = [], Nearness(now)
     for automation in automations:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from steward.automations import next_runs
 from steward.automations.due_slots import LockedAutomation
-from steward.closed_periods import acting
+from steward.closed_periods import applicable
 from steward.database.automations import occurrences
 from steward.database.automations.history import FieldEdit
 from steward.database.automations.occurrences import StoredSlot
@@ -214,7 +214,7 @@ def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
 async def _read_slot(tx: Tx, locked: LockedAutomation, slot_at: datetime) -> LockedSlot | None:
     automation = locked.automation
     row = await occurrences.at_slot(tx, automation.org, automation.id, slot_at=slot_at)
-    closed = (await acting.read(tx, automation.org, since=tx.now)).on_runs(automation)
+    closed = (await applicable.read(tx, automation.org, since=tx.now)).on_runs(automation)
     if row is not None:
         return LockedSlot(locked, row, is_stored=True, is_projected=False, closed=closed)
     slot = undecided_slot(locked, slot_at, tx.now)

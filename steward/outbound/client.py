@@ -266,12 +266,12 @@ class ReadClient:
             host == suffix or host.endswith("." + suffix) for suffix in endpoint.result_hosts
         ):
             raise CallRefused("a result is fetched from the platform's own hosts")
-        bare = self._transport.target(
+        target_without_credentials = self._transport.target(
             self._target.org, self._target.integration_id, replace(endpoint, base_url=url, credentials=None)
         )
         request = OutboundRequest("GET", url, operation, timeout_s=_RESULT_TIMEOUT_S)
         try:
-            async for line in self._transport.lines(bare, request):
+            async for line in self._transport.lines(target_without_credentials, request):
                 yield line
         except RequestFailed as failure:
             raise failure.cause from None
@@ -282,12 +282,12 @@ class ReadClient:
 
     async def _read(self, request: OutboundRequest) -> PlatformResponse:
         is_secret = isinstance(self._target.endpoint.credentials, SecretUrl)
-        for hop in range(MAX_REDIRECTS + 1):
+        for redirects in range(MAX_REDIRECTS + 1):
             response = await self._send_with_retries(request)
             if response.status not in REDIRECT_STATUSES:
                 return response
             target = response.headers.get("location")
-            if target is None or is_secret or hop == MAX_REDIRECTS:
+            if target is None or is_secret or redirects == MAX_REDIRECTS:
                 break
             request = replace(request, url=self._redirect_target(request.url, target))
         raise WrongResponder("The address leads elsewhere. Check the address of the account.")
@@ -295,13 +295,13 @@ class ReadClient:
     def _redirect_target(self, url: str, target: str) -> str:
         """Returns the target of a redirect, on the same scheme, host and port. Raises WrongResponder."""
         try:
-            following = urljoin(url, target)
-            same = origin_of(following, self._transport.private_hosts) == self._target.origin
+            redirect_url = urljoin(url, target)
+            is_same_origin = origin_of(redirect_url, self._transport.private_hosts) == self._target.origin
         except (CallRefused, ValueError):
-            same = False
-        if not same:
+            is_same_origin = False
+        if not is_same_origin:
             raise WrongResponder("The address leads to another host. Check the address of the account.")
-        return following
+        return redirect_url
 
     async def _send_with_retries(self, original: OutboundRequest) -> PlatformResponse:
         attempt = 1
@@ -503,8 +503,10 @@ class ManagementClient:
         self._transport = transport
         self._target = target
         self._reads = ReadClient(transport, target, jitter, urgency=Urgency.MANAGEMENT)
-        bare = replace(target, endpoint=replace(target.endpoint, credentials=None))
-        self._bare = ReadClient(transport, bare, jitter, urgency=Urgency.MANAGEMENT)
+        target_without_credentials = replace(target, endpoint=replace(target.endpoint, credentials=None))
+        self._without_credentials = ReadClient(
+            transport, target_without_credentials, jitter, urgency=Urgency.MANAGEMENT
+        )
 
     async def check_mail(self) -> tuple[str, ...]:
         """Signs in to the connection's mail server; returns its extensions. Raises CallError."""
@@ -529,11 +531,11 @@ class ManagementClient:
         """Reads as ReadClient.fetch does."""
         return await self._reads.fetch("GET", url, headers or {})
 
-    async def get_bare(
+    async def get_without_credentials(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
     ) -> PlatformResponse:
         """Reads as `get` does, without the connection's credentials."""
-        return await self._bare.get(path, params, operation=operation)
+        return await self._without_credentials.get(path, params, operation=operation)
 
     async def send(
         self,

@@ -82,14 +82,14 @@ class ClientCredentials:
 
 
 class LeasedToken(Protocol):
-    """A refresh token that no other process exchanges meanwhile; `keep` stores its successor."""
+    """A refresh token that no other process exchanges meanwhile; `store` stores its successor."""
 
     @property
     def current(self) -> Secret:
         """The newest token."""
         ...
 
-    async def keep(self, token: Secret) -> None:
+    async def store(self, token: Secret) -> None:
         """Stores the token that the server issued in its place."""
         ...
 

@@ -167,7 +167,7 @@ class MailTransport:
         except MailFailed as failure:
             return failure.outcome
         except TimeoutError:
-            return _cut(progress, CallTimedOut("The mail server did not answer in time."))
+            return _interrupted(progress, CallTimedOut("The mail server did not answer in time."))
 
     async def _send_on_a_connection(
         self, pool: _Pool, server: MailServer, message: MailMessage, progress: "_Progress"
@@ -229,12 +229,12 @@ class MailTransport:
             reply = await smtp.protocol.read_response(timeout=smtp.timeout)
         except aiosmtplib.SMTPResponseException as error:
             if progress.has_sent_content:  # an unreadable answer says nothing about the message
-                return _cut(progress, UnusableResponse("the mail server's answer is none"))
+                return _interrupted(progress, UnusableResponse("the mail server's answer is none"))
             raise self._answered(error.code, error.message) from None
         except (aiosmtplib.SMTPException, OSError) as error:
             if isinstance(error, TimeoutError):
-                return _cut(progress, CallTimedOut("The mail server did not answer in time."))
-            return _cut(progress, PlatformUnavailable("The mail server ended the connection."))
+                return _interrupted(progress, CallTimedOut("The mail server did not answer in time."))
+            return _interrupted(progress, PlatformUnavailable("The mail server ended the connection."))
         if reply.code != aiosmtplib.SMTPStatus.completed:
             return self._answered(reply.code, reply.message).outcome
         text = self._register.clean(reply.message)[:300]
@@ -288,5 +288,5 @@ class _Progress:
     has_sent_content: bool = False
 
 
-def _cut(progress: _Progress, error: CallError) -> MailOutcome:
+def _interrupted(progress: _Progress, error: CallError) -> MailOutcome:
     return MailOutcome(MailResult.UNKNOWN if progress.has_sent_content else MailResult.DEFERRED, error)

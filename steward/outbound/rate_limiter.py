@@ -105,6 +105,7 @@ class RateLimiter:
         self._wake()
 
     def _adapt(self, seconds: float, *, failed: bool) -> None:
+        """Slows down after a slow response, and pauses after failures in a row."""
         slow_after = self._rule.slow_after_s
         self._slow = slow_after is not None and seconds > slow_after
         if failed and self._rule.failure_backoff_s:
@@ -117,6 +118,7 @@ class RateLimiter:
         self._paused_until = max(self._paused_until, self._clock.monotonic() + seconds)
 
     async def _wait_for_turn(self, call: WaitingCall, max_wait_s: float | None) -> None:
+        """Returns when the call may start. Raises LocalQueueFull if that takes longer than `max_wait_s`."""
         started_at = self._clock.monotonic()
         while True:
             wait = max(self._rate_wait(call.write), self._shared_wait(call.max_cost))
@@ -168,16 +170,17 @@ class RateLimiter:
         return None
 
     def _has_capacity(self, call: WaitingCall) -> bool:
-        places = 1 if self._slow else self._rule.max_concurrency
+        """Returns whether one more call of this urgency may run at once."""
+        capacity = 1 if self._slow else self._rule.max_concurrency
         if call.urgency is Urgency.READ:
-            return self._running < places
+            return self._running < capacity
         if (
             call.write
             and self._rule.max_concurrent_writes
             and self._writing >= self._rule.max_concurrent_writes
         ):
             return False
-        return self._urgent < places and self._running < places + self._rule.urgent_concurrency
+        return self._urgent < capacity and self._running < capacity + self._rule.urgent_concurrency
 
     def _rate_wait(self, write: bool) -> float:
         """Returns the seconds until another call of this kind may start."""

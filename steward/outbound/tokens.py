@@ -51,7 +51,7 @@ class RefreshTokens(Protocol):
 @dataclass(slots=True)
 class _Token:
     value: Secret
-    valid_until: float
+    valid_until: float  # by the monotonic clock
     refresh_token: Secret | None = None
 
 
@@ -103,12 +103,13 @@ class TokenCache:
         self._tokens.pop(account, None)
 
     async def _exchange_leased(self, account: UserSignIn, post: Post, lease: TokenLease) -> _Token:
+        """Exchanges the newest refresh token, which no other process does meanwhile; stores its successor."""
         async with lease() as leased:
             async with asyncio.timeout(_EXCHANGE_S):
                 token = await self._exchange(replace(account, refresh_token=leased.current), post)
             new = token.refresh_token
             if new is not None and new.reveal() != leased.current.reveal():
-                await leased.keep(new)
+                await leased.store(new)
                 self._tokens[replace(account, refresh_token=new)] = token
         return token
 

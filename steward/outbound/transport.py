@@ -362,6 +362,7 @@ class HttpTransport:
             raise RequestFailed(refusal, not_sent=True) from None
 
     def _check_request(self, target: Target, request: OutboundRequest) -> None:
+        """Raises CallRefused for a request to another origin than the target's, or one that is too large."""
         allows_http = _is_keyless(target.endpoint)
         if origin_of(request.url, target.private_hosts, allows_http=allows_http) != target.origin:
             raise CallRefused("a call goes to the host of its connection")
@@ -395,6 +396,8 @@ class HttpTransport:
         return headers
 
     async def _token(self, target: Target, account: TokenExchange) -> str:
+        """Returns a cached or new token of the account; retries a failed exchange twice."""
+
         async def post(url: str, content: bytes, own_headers: Mapping[str, str]) -> PlatformResponse:
             endpoint = replace(target.endpoint, base_url=url, credentials=None)
             other = replace(target, endpoint=endpoint, origin=origin_of(url, target.private_hosts))
@@ -424,13 +427,14 @@ class HttpTransport:
     async def _exchange(
         self, target: Target, request: OutboundRequest, headers: Mapping[str, str]
     ) -> PlatformResponse:
-        mark = SendTracker()
+        """Sends the request and reads the response within its time. Raises RequestFailed."""
+        tracker = SendTracker()
         http_request = httpx.Request(
             request.method,
             httpx.URL(request.url),
             headers=headers,
             content=request.content or None,
-            extensions=_limits(target.endpoint.timeouts, request, mark),
+            extensions=_limits(target.endpoint.timeouts, request, tracker),
         )
         try:
             async with asyncio.timeout(request.timeout_s):
@@ -438,16 +442,17 @@ class HttpTransport:
         except CallError as error:
             # Before the request: refused or not resolved. After it: the response exceeded a cap.
             raise RequestFailed(
-                error, not_sent=not isinstance(error, UnusableResponse) and not mark.started
+                error, not_sent=not isinstance(error, UnusableResponse) and not tracker.started
             ) from None
         except (*FAILURES, TimeoutError, OSError) as error:
-            not_sent = mark.not_sent(error)
+            not_sent = tracker.not_sent(error)
             cause = _cause(error, target.endpoint.host, not_sent=not_sent)
             raise RequestFailed(cause, not_sent=not_sent) from None
 
     async def _send_over_pool(
         self, target: Target, http_request: httpx.Request, request: OutboundRequest
     ) -> PlatformResponse:
+        """Sends the request over the connection's own socket pool, which stays open while it is in use."""
         transport, pool_key = await self._pool_of(target), target.pool_key
         self._busy[pool_key] = self._busy.get(pool_key, 0) + 1
         try:
@@ -501,7 +506,9 @@ class HttpTransport:
         return pool
 
 
-def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None = None) -> dict[str, object]:
+def _limits(
+    times: Timeouts, request: OutboundRequest, tracker: SendTracker | None = None
+) -> dict[str, object]:
     """Returns the transport's timeouts; its only read timeout is set to that of the first byte.
 
     `_timed` limits the time between the bytes of a body.
@@ -509,7 +516,7 @@ def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None 
     between, connect = min(times.between_bytes_s, request.timeout_s), min(times.connect_s, request.timeout_s)
     first_byte = min(times.first_byte_s, request.timeout_s)
     limits = {"connect": connect, "read": first_byte, "write": between, "pool": request.timeout_s}
-    return {"timeout": limits, SEND_TRACKER: mark or SendTracker()}
+    return {"timeout": limits, SEND_TRACKER: tracker or SendTracker()}
 
 
 async def _timed(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:

@@ -44,8 +44,8 @@ def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
     if parts.username or parts.password:
         raise CallRefused("an address must not contain a name or password")
     base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-    pace_key = f"web {org} {parts.netloc}"
-    endpoint = PlatformEndpoint(KIND, base, None, TIMEOUTS, _RATE_LIMIT, pace_key, public_only=True)
+    rate_limit_key = f"web {org} {parts.netloc}"
+    endpoint = PlatformEndpoint(KIND, base, None, TIMEOUTS, _RATE_LIMIT, rate_limit_key, public_only=True)
     return transport.target(org, NO_CONNECTION, endpoint)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
-from steward.closed_periods import acting
+from steward.closed_periods import applicable
 from steward.connections.vault import Vault
 from steward.database.accounts import idempotency
 from steward.database.automations import records as automations
@@ -130,7 +130,7 @@ class _SealedFiles:
 
 async def _check_open(tx: Tx, automation: Automation) -> None:
     """Raises InClosedPeriod while a closed period keeps the automation's runs from beginning."""
-    closing = (await acting.present(tx, automation.org)).run_closing(automation, tx.now)
+    closing = (await applicable.current(tx, automation.org)).run_closing(automation, tx.now)
     if closing is not None:
         until = "it ends"
         if closing.end is not None and (local_zone := zone(automation.timezone)) is not None:

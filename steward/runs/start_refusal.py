@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from steward.automations import readiness
 from steward.automations.rules import AutomationRules, Templates
-from steward.closed_periods import acting
+from steward.closed_periods import applicable
 from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
 from steward.database.runs import held, transitions, undos
@@ -50,7 +50,7 @@ async def is_held_by_period(
 
     The queue limit of the automation counts from the period's end. Raises LeaseLost.
     """
-    closing = (await acting.present(tx, lease.org)).run_closing(automation, tx.now)
+    closing = (await applicable.current(tx, lease.org)).run_closing(automation, tx.now)
     if closing is None or await runs.is_exempt(tx, lease.org, lease.run):
         return False
     if run.started_by is StartedBy.SCHEDULE:

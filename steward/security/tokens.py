@@ -42,11 +42,11 @@ _JTI = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 class BadToken(Exception):
-    """Raised for an invalid token; `why` is for the log and never sent to the caller."""
+    """Raised for an invalid token; `reason` is for the log and never sent to the caller."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

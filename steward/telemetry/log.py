@@ -16,7 +16,7 @@ from typing import Literal
 
 from steward.clock import Clock
 from steward.telemetry.redact import REDACTED, SecretRegister, without_credentials
-from steward.telemetry.traces import current_run, current_trace, run_span, trace_words
+from steward.telemetry.traces import current_run, current_trace, run_span, trace_id_text
 from steward.version import __version__
 
 _DENIED = re.compile(r"authorization|cookie|token|secret|key|password|signature", re.IGNORECASE)
@@ -51,7 +51,7 @@ class LogOrigin:
             about = run or current_run.get()
             trace = current_trace.get() if about is None else run_span(str(about)).trace
             if trace is not None:
-                origin["trace"] = trace_words(trace)
+                origin["trace"] = trace_id_text(trace)
         return origin
 
 
@@ -139,7 +139,7 @@ class Log:
         return " ".join([head, *(f"{name}={json.dumps(v, ensure_ascii=False)}" for name, v in entry.items())])
 
 
-def take_over(log: Log) -> None:
+def capture_all_output(log: Log) -> None:
     """Makes `log` the only output of this process for anything unexpected.
 
     That covers what libraries log, warnings, and uncaught errors of every thread, until the process ends.

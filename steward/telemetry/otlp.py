@@ -86,7 +86,7 @@ class OtlpTraces(Traces):
         """Returns whether a trace belongs to the sampled share; every process decides alike."""
         return trace < self._sampled_below
 
-    async def is_answered(self) -> bool:
+    async def is_collector_reachable(self) -> bool:
         """Returns whether the collector accepts an empty request."""
         return await asyncio.to_thread(self._exporter.export, ()) is SpanExportResult.SUCCESS
 

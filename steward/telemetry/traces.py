@@ -56,7 +56,7 @@ class Traces:
         """Returns whether a trace belongs to the share that is sent."""
         return self.is_on
 
-    async def is_answered(self) -> bool:
+    async def is_collector_reachable(self) -> bool:
         """Returns whether the collector accepts an empty request."""
         return False
 
@@ -95,7 +95,7 @@ def link_of(traceparent: bytes) -> SpanId | None:
     return None if match is None else SpanId(int(match[1], 16), int(match[2], 16))
 
 
-def trace_words(trace: int) -> str:
+def trace_id_text(trace: int) -> str:
     """Returns the id of a trace as collectors show it."""
     return f"{trace:0{2 * TRACE_BYTES}x}"
 

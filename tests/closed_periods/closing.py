@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from steward.closed_periods import change
-from steward.closed_periods.change import FrozenChanges, MakePeriod, SentWhen
+from steward.closed_periods.change import CreatePeriod, FrozenChanges, SentWhen
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor, CreatedVia, Role
@@ -45,17 +45,17 @@ class PeriodEditor:
         scope: ClosedScope = WHOLE,
     ) -> StoredPeriod:
         """Creates a period in UTC."""
-        command = MakePeriod(name, scope, stops, SentWhen(kind, fields), "UTC")
-        act = partial(change.make, actor=self.actor, command=command)
+        command = CreatePeriod(name, scope, stops, SentWhen(kind, fields), "UTC")
+        act = partial(change.create, actor=self.actor, command=command)
         return await self.engine.write(self.clock.now(), act, org=self.actor.org)
 
     async def close_often(self, count: int, scope: ClosedScope = WHOLE) -> list[StoredPeriod]:
         """Creates `count` periods of 1 May in one transaction."""
         fields: JsonObject = {"start": "2026-05-01T00:00", "end": "2026-05-02T00:00"}
-        command = MakePeriod("Day off", scope, Stops.RUNS, SentWhen(ClosedKind.ONCE, fields), "UTC")
+        command = CreatePeriod("Day off", scope, Stops.RUNS, SentWhen(ClosedKind.ONCE, fields), "UTC")
 
         async def act(tx: Tx) -> list[StoredPeriod]:
-            return [await change.make(tx, self.actor, command) for _ in range(count)]
+            return [await change.create(tx, self.actor, command) for _ in range(count)]
 
         return await self.engine.write(self.clock.now(), act, org=self.actor.org)
 

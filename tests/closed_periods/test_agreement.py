@@ -9,7 +9,7 @@ import random
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 
-from steward.closed_periods import acting
+from steward.closed_periods import applicable
 from steward.database.closed_periods.records import StoredPeriod
 from steward.database.engine.base import Tx
 from steward.model.automation import Automation
@@ -167,8 +167,8 @@ async def _assert_agree(world: World, diary: CalendarClient, initial: Automation
     else:
         assert automation.next_run_at is None or automation.next_run_at >= world.now + _RANGE, case
 
-    async def periods(tx: Tx) -> acting.ActingPeriods:
-        return await acting.read(tx, world.org, since=tx.now)
+    async def periods(tx: Tx) -> applicable.ApplicablePeriods:
+        return await applicable.read(tx, world.org, since=tx.now)
 
     closed = (await world.write(periods)).on_runs(automation)
     closed_preview = preview_open(initial.schedule, place("UTC"), closed, after=world.now)

@@ -356,7 +356,7 @@ async def test_only_writes_are_written(clock: FakeClock) -> None:
 async def test_a_check_can_be_made_without_the_secret(clock: FakeClock) -> None:
     """The site's index needs no key. See docs/design/connectors.md#woocommerce."""
     bench = ShopClient(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
-    await bench.upkeep().get_bare("/wp-json/")
+    await bench.upkeep().get_without_credentials("/wp-json/")
     await bench.upkeep().send("POST", "/x", {})
     bare, sent = bench.shop.requests
     assert "authorization" not in bare.headers

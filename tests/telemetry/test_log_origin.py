@@ -6,7 +6,7 @@ from typing import Any
 
 from steward import startup
 from steward.config import read
-from steward.telemetry.traces import current_run, current_trace, run_span, trace_words
+from steward.telemetry.traces import current_run, current_trace, run_span, trace_id_text
 from steward.version import __version__
 from tests.fake_clock import FakeClock
 
@@ -38,7 +38,7 @@ def test_a_line_names_the_trace_of_its_run_or_request(clock: FakeClock) -> None:
     request = current_trace.set(5)
     assert line_of(clock, traced)["trace"] == f"{5:032x}"
     run = current_run.set(other)
-    assert line_of(clock, traced)["trace"] == trace_words(run_span(other).trace)
-    assert line_of(clock, traced, run=RUN)["trace"] == trace_words(run_span(RUN).trace)
+    assert line_of(clock, traced)["trace"] == trace_id_text(run_span(other).trace)
+    assert line_of(clock, traced, run=RUN)["trace"] == trace_id_text(run_span(RUN).trace)
     current_run.reset(run)
     current_trace.reset(request)

@@ -312,7 +312,7 @@ async def test_a_collector_that_answers_without_end_is_cut_off() -> None:
     thread.start()
     url = f"http://127.0.0.1:{server.server_port}/v1/traces"
     traces = OtlpTraces(url, headers={}, ratio=1, on_drop=lambda count: None)
-    assert await traces.is_answered()
+    assert await traces.is_collector_reachable()
     await traces.close()
     await asyncio.to_thread(thread.join)
     server.server_close()

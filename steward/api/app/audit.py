@@ -7,7 +7,7 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from steward.accounts import audit
-from steward.accounts.audit import Export, ShownEntry
+from steward.accounts.audit import Export, NamedEntry
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.fields import CursorText, PageQuery, QueryInt, QueryParameters, Text, Timestamp, wrong
 from steward.database.accounts import audit as rows
@@ -131,7 +131,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     page = found[: query.limit]
     more = call.next_cursor([page[-1].at, page[-1].seq]) if len(found) > len(page) else None
     head = await audit_heads.get(tx, org)
-    entries = [_record(line) for line in await audit.shown(tx, org, page)]
+    entries = [_record(line) for line in await audit.with_names(tx, org, page)]
     return AuditAnswer(entries, more, _head(head), _check(head))
 
 
@@ -168,7 +168,7 @@ async def export(tx: Tx, call: ApiCall) -> Answer:
     return AuditExportAnswer(name, "".join(lines), None if more is None else call.next_cursor([more]))
 
 
-def _record(line: ShownEntry) -> AuditRecord:
+def _record(line: NamedEntry) -> AuditRecord:
     entry = line.entry
     about = None
     if entry.object_kind is not None:

@@ -25,7 +25,7 @@ from steward.api.schema.fields import (
     ZoneText,
 )
 from steward.closed_periods import change, effect
-from steward.closed_periods.change import ChangePeriod, MakePeriod, SentWhen
+from steward.closed_periods.change import ChangePeriod, CreatePeriod, SentWhen
 from steward.database.accounts import members
 from steward.database.closed_periods import records
 from steward.database.closed_periods.records import StoredPeriod
@@ -294,9 +294,9 @@ def _when(body: ClosedWhenBody) -> SentWhen:
     return SentWhen(body.kind, body.model_dump(by_alias=True, exclude={"kind"}))
 
 
-def _make(call: ApiCall) -> MakePeriod:
+def _make(call: ApiCall) -> CreatePeriod:
     body: ClosedPeriodBody = call.body
-    return MakePeriod(body.name, scope_of(body.scope), body.stops, _when(body.when), body.timezone)
+    return CreatePeriod(body.name, scope_of(body.scope), body.stops, _when(body.when), body.timezone)
 
 
 async def _effect(tx: Tx, stored: StoredPeriod) -> EffectRecord:
@@ -325,7 +325,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 async def make(tx: Tx, call: ApiCall) -> Answer:
     """Answers `POST /app/closed-periods`."""
-    stored = await change.make(tx, call.actor, _make(call))
+    stored = await change.create(tx, call.actor, _make(call))
     _log(call, stored, "made")
     return CreatedPeriodAnswer(await _answer(tx, call, stored), await _effect(tx, stored))
 

@@ -176,7 +176,7 @@ async def settle(tx: Tx, call: ApiCall) -> Answer:
     Takes over the library's date or keeps the period.
     """
     body: SettleHolidayBody = call.body
-    stored = await holidays.settle(
+    stored = await holidays.resolve_difference(
         tx, call.actor, call.ids["period_id"], version=body.version, takes_over=body.take_over
     )
     [answered] = await records_of(tx, call.actor.org, [stored])

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from steward.accounts import sessions as accounts_sessions
-from steward.accounts.allowances import CallCounters, Window, spent
+from steward.accounts.allowances import CallCounters, Window, limit_reached
 from steward.accounts.keys import may_refresh, refresh
 from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
 from steward.api.http.context import EndpointRules, ServiceContext
@@ -115,7 +115,7 @@ async def verify(context: ServiceContext, token: str) -> TokenClaims:
         return context.keys.verifier.verify(token)
     except BadToken as bad:
         now = context.clock.now()
-        if bad.why != "key" or not may_refresh(context.keys, now):
+        if bad.reason != "key" or not may_refresh(context.keys, now):
             raise Unauthenticated(token_sent=True) from None
     # Another process may have made a new key since this one read them.
     await refresh(context.engine, now, context.keys)
@@ -182,7 +182,7 @@ def _count_token_call(
         )
         over = not windows.take(tx.now, limits)
     if over:
-        raise spent(tx.now)
+        raise limit_reached(tx.now)
 
 
 @lru_cache(maxsize=1024)
@@ -217,7 +217,7 @@ async def admit_session(
     else:
         over = bool(found_session.is_over_limit)
     if over:
-        raise spent(tx.now)
+        raise limit_reached(tx.now)
     return AuthenticatedCaller(_web_actor(session), session, found_session.now)
 
 

@@ -8,7 +8,7 @@ from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import Count, Instant, SlotNoteStr
 from steward.api.schema.fields import IdText, Positive, RequestBody, Timestamp, ZoneText
 from steward.api.v1.automation_bodies import ScheduleJson
-from steward.closed_periods import acting
+from steward.closed_periods import applicable
 from steward.database.accounts import connections, organizations
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -117,7 +117,7 @@ async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple
             errors["automation_id"] = [message]
         elif integration is None:
             integration = stored_automation.integration_id
-    return (await acting.read(tx, call.actor.org, since=tx.now)).on_runs_of(automation, integration)
+    return (await applicable.read(tx, call.actor.org, since=tx.now)).on_runs_of(automation, integration)
 
 
 async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:

@@ -86,7 +86,7 @@ async def check_shop(http: ManagementClient, *, domain: str) -> Health:
 async def _index(http: ManagementClient, report: _CheckReport) -> Row:
     """Returns the site's own description, which WordPress serves without a key."""
     try:
-        answer = await http.get_bare("/wp-json/")
+        answer = await http.get_without_credentials("/wp-json/")
     except WrongAddress:  # a redirect
         raise await _address_error(http, None) from None
     if answer.status >= 500:
@@ -108,7 +108,7 @@ async def _address_error(http: ManagementClient, page: CallError | None) -> Call
 
     With plain permalinks that path leads nowhere or to a page, while the form with a query works.
     """
-    index = _described(await http.get_bare("/", {"rest_route": "/"}))
+    index = _described(await http.get_without_credentials("/", {"rest_route": "/"}))
     if index is None:
         return page or WrongResponder(_ELSEWHERE)
     return WrongAddress(_PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP)

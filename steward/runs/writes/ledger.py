@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec import MsgspecError
 
-from steward.closed_periods import acting
+from steward.closed_periods import applicable
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
@@ -31,7 +31,7 @@ from steward.runs.writes.applying_step import ApplyingStep
 from steward.runs.writes.rounds import KnownResults, PartToApply, UnsentOutcome
 from steward.runs.writes.write_answers import store_answers
 
-SEND_WITHIN = acting.SEND_WITHIN
+SEND_WITHIN = applicable.SEND_WITHIN
 # A run that a closed period holds checks again at least this often, because the period may be ended early.
 _RECHECK_EVERY = timedelta(minutes=10)
 CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
@@ -114,9 +114,9 @@ async def _check_open(
     if not integrations:
         return
     try:
-        periods = await acting.read(tx, lease.org, since=tx.now)
-        acting_periods = periods.on_writes(writer.automation, integrations, is_exempt=writer.is_exempt)
-        closing = acting.write_closing(acting_periods, tx.now)
+        periods = await applicable.read(tx, lease.org, since=tx.now)
+        applicable_periods = periods.on_writes(writer.automation, integrations, is_exempt=writer.is_exempt)
+        closing = applicable.write_closing(applicable_periods, tx.now)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MsgspecError) as error:
         raise PeriodsUnreadable from error
     if closing is not None and not await approvals.writes_now(tx, lease.org, lease.run):

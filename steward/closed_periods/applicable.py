@@ -21,7 +21,7 @@ _TimesKey: TypeAlias = tuple[AutomationId | None, IntegrationId | None]
 
 
 @dataclass(slots=True)
-class ActingPeriods:
+class ApplicablePeriods:
     """The versions of an organization's closed periods that apply from some instant on."""
 
     periods: tuple[ClosedPeriod, ...] = ()
@@ -55,7 +55,7 @@ class ActingPeriods:
             return ()
         integrations = frozenset() if integration is None else {integration}
         return tuple(
-            period for period in stopping_runs(self.periods) if _acts(period, automation, integrations)
+            period for period in stopping_runs(self.periods) if _applies(period, automation, integrations)
         )
 
     def on_writes(
@@ -68,7 +68,7 @@ class ActingPeriods:
         return tuple(
             period
             for period in self.periods
-            if _acts(period, automation, integrations) and not (is_exempt and period.stops is Stops.RUNS)
+            if _applies(period, automation, integrations) and not (is_exempt and period.stops is Stops.RUNS)
         )
 
     def run_closing(self, automation: Automation, instant: datetime) -> Closing | None:
@@ -76,7 +76,7 @@ class ActingPeriods:
         return closing_at(self.on_runs(automation), instant)
 
 
-def _acts(
+def _applies(
     period: ClosedPeriod, automation: AutomationId | None, integrations: Collection[IntegrationId]
 ) -> bool:
     scope = period.scope
@@ -87,27 +87,27 @@ def _acts(
     return True
 
 
-async def read(tx: Tx, org: OrgId, *, since: datetime) -> ActingPeriods:
+async def read(tx: Tx, org: OrgId, *, since: datetime) -> ApplicablePeriods:
     """Reads the versions valid at some time from `since` on, without locks.
 
     Call it after locking the rows that depend on them.
     """
-    return ActingPeriods(tuple(await records.valid(tx, org, since=since)), since)
+    return ApplicablePeriods(tuple(await records.valid(tx, org, since=since)), since)
 
 
-async def read_many(tx: Tx, orgs: Collection[OrgId], since: datetime) -> dict[OrgId, ActingPeriods]:
+async def read_many(tx: Tx, orgs: Collection[OrgId], since: datetime) -> dict[OrgId, ApplicablePeriods]:
     """Like `read`, for several organizations in one statement; those without periods are absent."""
     by_org: dict[OrgId, list[ClosedPeriod]] = {}
     for period in await records.valid_of(tx, orgs, since=since):
         by_org.setdefault(period.org, []).append(period)
-    return {org: ActingPeriods(tuple(periods), since) for org, periods in by_org.items()}
+    return {org: ApplicablePeriods(tuple(periods), since) for org, periods in by_org.items()}
 
 
-async def present(tx: Tx, org: OrgId) -> ActingPeriods:
+async def current(tx: Tx, org: OrgId) -> ApplicablePeriods:
     """Reads the periods that may close something now; none if the organization's bound lies ahead."""
     bound = await records.closed_from(tx, org)
     if bound is None or bound > tx.now + SEND_WITHIN:
-        return ActingPeriods()
+        return ApplicablePeriods()
     return await read(tx, org, since=tx.now)
 
 
