@@ -184,7 +184,7 @@ async def test_health_is_outside_the_envelope(nobody: Caller) -> None:
 
 async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody: Caller) -> None:
     """Reports 503 on /readyz and refuses logins with `not_configured` while the keys are not unwrapped."""
-    service.context.keys.held.unwrapped = None
+    service.context.keys.current.unwrapped = None
     response = await nobody.get("/readyz")
     assert (response.status, response.body["status"]) == (503, "not_ready")
     assert response.body["checks"]["keys"] != "ok"
