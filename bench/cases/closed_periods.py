@@ -18,7 +18,7 @@ from bench.servers import Server, ready, serving
 from bench.service import House, open_house
 from steward.accounts.sessions import csrf_token
 from steward.closed_periods import change
-from steward.closed_periods.change import MakePeriod, SentWhen
+from steward.closed_periods.change import CreatePeriod, SentWhen
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
 from steward.model.json import JsonObject
 from steward.occurrences import closings
@@ -79,8 +79,8 @@ def _bodies(year: int) -> list[bytes]:
 async def _rewritten(house: House) -> float:
     """Seconds in which the next runs of all automations are rewritten after Sundays were closed."""
     when = SentWhen(ClosedKind.WEEKLY, {"days": [7], "from": None, "to": None})
-    command = MakePeriod("Measured", ClosedScope(ClosedScopeKind.ORGANIZATION), Stops.RUNS, when, "UTC")
-    made = await house.write(partial(change.make, actor=house.owner, command=command))
+    command = CreatePeriod("Measured", ClosedScope(ClosedScopeKind.ORGANIZATION), Stops.RUNS, when, "UTC")
+    made = await house.write(partial(change.create, actor=house.owner, command=command))
     begun = time.perf_counter()
     while await house.write(partial(closings.follow_changes, org=house.owner.org)):
         pass

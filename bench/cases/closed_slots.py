@@ -14,7 +14,7 @@ from bench.postgres import fresh_database
 from bench.rounds import Case, Figure, Opened, Place, Round
 from bench.service import House, open_house
 from steward.closed_periods import change
-from steward.closed_periods.change import MakePeriod, SentWhen
+from steward.closed_periods.change import CreatePeriod, SentWhen
 from steward.database.automations import schedules
 from steward.database.engine.base import Tx
 from steward.database.engine.maintenance import truncate_log
@@ -102,9 +102,9 @@ async def _dispatched(house: House, clock: Ahead, place: Place) -> Mapping[str, 
 async def _close(house: House, orgs: Sequence[OrgId], start: datetime, end: datetime) -> None:
     """Makes a period that stops runs in each organization."""
     fields: JsonObject = {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{end:%Y-%m-%dT%H:%M}"}
-    command = MakePeriod("Measured", _WHOLE, Stops.RUNS, SentWhen(ClosedKind.ONCE, fields), "UTC")
+    command = CreatePeriod("Measured", _WHOLE, Stops.RUNS, SentWhen(ClosedKind.ONCE, fields), "UTC")
     for org in orgs:
-        make = partial(change.make, actor=replace(house.owner, org=org), command=command)
+        make = partial(change.create, actor=replace(house.owner, org=org), command=command)
         await house.engine.write(house.service.clock.now(), make, org=org)
 
 

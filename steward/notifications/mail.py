@@ -24,7 +24,7 @@ from steward.scheduling.zones import zone
 
 MAX_SUBJECT: Final = 120
 _ORGANIZATION_IN_SUBJECT: Final = 40
-_FOOTER = "You get this mail as a member of {organization}. Change what you are told: {link}"
+_FOOTER = "You get this mail as a member of {organization}. Change your notifications: {link}"
 _BODY = 'style="font-family:sans-serif;max-width:40em;margin:0 auto;padding:1em;color:#222"'
 _LINE = 'style="margin:0 0 1em 0"'
 _SMALL = 'style="color:#666;font-size:small"'

@@ -1,4 +1,4 @@
-"""Sends a person a test mail, and tells since when mail has been failing."""
+"""Sends a person a test mail, and returns since when the organization's mail has been failing."""
 
 from datetime import datetime, timedelta
 from typing import Final

@@ -52,7 +52,7 @@ async def _adapt_automation(tx: Tx, locked: LockedAutomation) -> LockedAutomatio
     """Adapts an automation's rows and next slot to the installed zone package.
 
     See docs/design/schedule.md#zones. A moved run keeps its instant; a skip moves to the new slot of the same
-    local key. Slots are audited again from now on. It is idempotent.
+    local key. The slot auditor starts again from now. Idempotent.
     """
     automation, timing = locked.automation, locked.timing
     await _adapt_rows(tx, locked)

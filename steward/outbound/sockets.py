@@ -134,7 +134,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         """Raises CallRefused: only connection retries sleep, and those are off."""
-        raise CallRefused("a connection is never tried again by itself")
+        raise CallRefused("a connection is never retried automatically")
 
 
 class _Incoming(httpx.AsyncByteStream):

@@ -37,7 +37,7 @@ _OTHER_HISTORY = (
 
 
 async def serving_obstacle(engine: Engine, now: datetime) -> str | None:
-    """Returns why a process must not serve the database yet and what to run; None when it may.
+    """Returns why a process must not serve the database yet, and the command to run; None when it may.
 
     See docs/design/storage.md#backup-and-restore.
     """
@@ -50,7 +50,7 @@ async def serving_obstacle(engine: Engine, now: datetime) -> str | None:
 
 
 async def live_workers(engine: Engine, now: datetime) -> list[str]:
-    """Returns the hosts of the workers that hold their lease, without this host's that have ended."""
+    """Returns the hosts of workers whose lease is valid, except ended processes of this host."""
     names = await engine.read(now, workers.live_names)
     return sorted({name.partition("|")[0] for name in names if not recover.is_gone(name)})
 
@@ -61,8 +61,10 @@ async def prepare(
     """Prepares a database that was restored to `taken_at` for being served.
 
     Ends leases and sessions, raises every run's epoch, has open writes checked first (see `_check_next`) and
-    keeps the server's history. Takes `batch` runs a transaction; called again it goes on where it stopped.
-    Returns how many runs have to check first. Raises WrongState when another call does the same meanwhile.
+    keeps the server's history. Processes `batch` runs per transaction; a repeated call continues where the
+    last one stopped.
+
+    Returns how many runs have to check first. Raises WrongState if another call advances it meanwhile.
     """
     preparation = await engine.write(clock.now(), partial(_begin, taken_at=taken_at))
     for org in await engine.read(clock.now(), organizations.every):
@@ -77,7 +79,7 @@ async def prepare(
 async def accept(engine: Engine, now: datetime) -> None:
     """Accepts the server's history after a fail-over that lost nothing.
 
-    Raises WrongState while a restored database is not prepared to its end.
+    Raises WrongState while the preparation of a restored database is unfinished.
     """
     server = await engine.read(now, restored.server_state)
     if server.preparation is not None:
@@ -87,7 +89,7 @@ async def accept(engine: Engine, now: datetime) -> None:
 
 def _unfinished(preparation: RestoreProgress) -> str:
     at = wire_time(preparation.taken_at)
-    return f"`steward restored --at {at}` has not ended. Run it again: it goes on where it stopped."
+    return f"`steward restored --at {at}` has not ended. Run it again: it continues where it stopped."
 
 
 async def _begin(tx: Tx, *, taken_at: datetime) -> RestoreProgress:
@@ -101,7 +103,8 @@ async def _check_next(
 ) -> RestoreProgress:
     """Marks what the organization's next unfinished runs may have written since the backup.
 
-    At first it ends messages that may have been sent, at last it writes the restore into the audit log.
+    The first call for an organization ends messages that may have been sent; the last one records the restore
+    in its audit log.
     """
     after = before.run if before.org == org else None
     if after is None:
@@ -115,7 +118,7 @@ async def _check_next(
         await audit.record(tx, org, _entry(org, before.taken_at))
     preparation = replace(before, org=org, run=last, runs=before.runs + len(unfinished_runs))
     if not await restored.advance(tx, before, preparation):
-        raise WrongState("Another `steward restored` prepares this database. Let it end.")
+        raise WrongState("Another `steward restored` is preparing this database. Wait until it has ended.")
     return preparation
 
 

@@ -25,7 +25,7 @@ _MAX_CLOSINGS = 100_000
 # How many stretches are computed in sequence, and how many distant ones are cached (about 2 MB).
 _MAX_STRETCHES = 10_000
 _MAX_REMEMBERED = 4_096
-# Reading on for up to so many slots costs less than starting a new stream.
+# Reading this many more slots costs less than starting a new stream.
 _FEW_SLOTS = 5
 
 _DAY = timedelta(days=1)

@@ -52,7 +52,7 @@ def needs_rehash(password_hash: str, cost: Cost) -> bool:
 
 
 def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | None:
-    """Returns a sentence that tells the person why a new password is refused; None when it is good.
+    """Returns why a new password is refused, as a sentence for the person; None when it is accepted.
 
     `refused_words` are the person's e-mail name and the organization's name; words under four characters do
     not count.

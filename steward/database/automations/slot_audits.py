@@ -41,7 +41,7 @@ async def time_zone_data(tx: Tx) -> str | None:
 
 
 async def store_time_zone_data(tx: Tx, version: str) -> None:
-    """Records that all slots follow this version from now on."""
+    """Records that all slots are computed with this version of the zone database."""
     await tx.execute(
         "INSERT INTO time_zone_data (singleton, version, since) VALUES (1, :version, :now)"
         " ON CONFLICT (singleton) DO UPDATE SET version = excluded.version, since = excluded.since",

@@ -102,9 +102,9 @@ class ClosedMessage:
 async def remove_outdated(
     tx: Tx, org: OrgId, messages: Collection[MessageId], topics: Collection[Topic]
 ) -> int:
-    """Removes notices that no longer hold from the messages. Returns the number of rows removed.
+    """Removes notices that no longer apply from the messages. Returns the number of rows removed.
 
-    A notice no longer holds when its approval is decided, its connection works, or its automation is
+    A notice no longer applies when its approval is decided, its connection works, or its automation is
     resumed or has succeeded. Considers only the given topics.
     """
     removed = 0

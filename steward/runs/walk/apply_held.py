@@ -1,4 +1,4 @@
-"""Applies what was approved of held steps, and writes the last row of each."""
+"""Applies the approved changes of held steps, and writes the last row of each."""
 
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from steward.runs.writes.applying_step import ApplyingStep
 
 _WAITING = (Outcome.PROPOSED,)
 _TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
-_UNDONE = (*_TO_APPLY, Outcome.DECLINED)
+_NOT_DONE = (*_TO_APPLY, Outcome.DECLINED)
 
 
 async def waits_for_decision(walk: Walk, step: PlanStep, iteration: str = "") -> bool:
@@ -33,9 +33,9 @@ async def apply_step(
     iteration: str = "",
     hand_on: HandOn | None = None,
 ) -> None:
-    """Applies what was approved of a held step and writes its last row.
+    """Applies the approved changes of a held step and writes its last row.
 
-    A workflow's step hands on what `hand_on` returns, also of the answers to its writes.
+    `hand_on` computes the output of a workflow's step from the outcomes and the answers to its writes.
 
     Raises LeaseLost, CancelRequested, ApprovalMismatch, and MustWait when the run has to sleep first.
     """
@@ -58,7 +58,7 @@ async def _apply_step(
         connections=walk.opened.connections,
         change_hash=change_hash,
         version=walk.run.plan_version or walk.run.template_version,
-        done=sum(item.outcome not in _UNDONE for item in items),
+        done=sum(item.outcome not in _NOT_DONE for item in items),
         answer_budget=write_answers.AnswerBudget() if hand_on is not None else None,
     )
     ledger.remember(applying, await _read_effects(walk))
@@ -66,7 +66,7 @@ async def _apply_step(
     until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:
         raise MustWait(max((until - walk.ctx.clock.now()).total_seconds(), 0.001))
-    if await _sends_again(walk, step, iteration):
+    if await _must_apply_again(walk, step, iteration):
         await _apply_step(walk, step, started_at, iteration, hand_on)
         return
     await write_last_row(walk, step, started_at, iteration, hand_on)
@@ -76,8 +76,8 @@ async def _read_effects(walk: Walk) -> list[Effect]:
     return await walk.read(partial(write_ledger.of_run, org=walk.lease.org, run=walk.run.id))
 
 
-async def _sends_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
-    """Returns whether an effect of a change that is unknown was settled, so that it is applied again."""
+async def _must_apply_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
+    """Returns whether an unknown effect was settled, so that its change has to be applied further."""
     items = await walk.read(partial(changes_of_step, walk=walk, step=step, iteration=iteration))
     unknown = [item for item in items if item.outcome is Outcome.UNKNOWN]
     if not unknown:

@@ -25,7 +25,7 @@ _UNDO_OUTCOMES = {
 
 _CANCELLED_WORDS = {
     "by_person": "A person cancelled this run.",
-    "archived": "The automation was archived while this run was going on.",
+    "archived": "The automation was archived during this run.",
 }
 
 

@@ -22,7 +22,7 @@ class HeldStep:
     message: str | None
     memory: tuple[MemoryWrite, ...]
     counts: Counts
-    item_of: tuple[int, ...] | None = None  # a workflow's step: the item each proposal makes true
+    item_of: tuple[int, ...] | None = None  # a workflow's step: the item that each proposal belongs to
 
     @classmethod
     def of(cls, step: PlanStep, produced: StepResult, counts: Counts) -> "HeldStep":
@@ -54,8 +54,8 @@ class HeldStep:
             item_of=tuple(stored["item_of"]) if "item_of" in stored else None,
         )
 
-    def after(self, outcomes: Mapping[int, Outcome]) -> JsonValue:
-        """Returns the output once decided; a workflow's without the items whose change was not made."""
+    def output_after(self, outcomes: Mapping[int, Outcome]) -> JsonValue:
+        """Returns the output after the changes; a workflow's lacks the items whose change was not made."""
         if self.item_of is None or not isinstance(self.output, dict):
             return self.output
         dropped_items = {
@@ -66,5 +66,5 @@ class HeldStep:
         return {**self.output, "out": [remaining_items, *rest]}
 
 
-# Returns what a workflow's step hands on once its changes are done; None hands on what was planned for them.
+# Returns the output of a workflow's step once its changes are done; None leaves the planned output.
 HandOn = Callable[[HeldStep, Sequence[DoneChange]], HandedOn | None]

@@ -40,7 +40,7 @@ async def changes_of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str 
 async def write_last_row(
     walk: Walk, step: PlanStep, started_at: datetime, iteration: str, hand_on: HandOn | None = None
 ) -> None:
-    """Writes the step's last row: what became of each change, and the memory written because of it."""
+    """Writes the step's last row: the outcomes of its changes, and the memory that they cause."""
     items = await walk.read(partial(changes_of_step, walk=walk, step=step, iteration=iteration))
     held_step = HeldStep.from_json(walk.journal[execution_key(step.name, iteration)].output)
     tally = Counter(item.outcome for item in items)
@@ -49,10 +49,10 @@ async def write_last_row(
     if code == "some_changes_failed":
         code, message = _sheet_verdict(items, message) or (code, message)
     outcomes = {item.position: item.outcome for item in items}
-    output, state = held_step.after(outcomes), _last_state(counts, items)
+    output, state = held_step.output_after(outcomes), _value_state(counts, items)
     handed = None if hand_on is None else hand_on(held_step, await _done_changes(walk, items))
     if handed is not None:
-        output, state = _handed_output(held_step, handed), _state_after(handed, state)
+        output, state = _handed_output(held_step, handed), _state_of_output(handed, state)
         if handed.outputs is None and status is not StepStatus.FAILED:
             status, code, message = StepStatus.FAILED, handed.code, handed.message
     ended = EndedStep(
@@ -86,14 +86,14 @@ def _handed_output(held_step: HeldStep, handed: HandedOn) -> JsonValue:
     return {**stored, "out": encode_outputs(handed.outputs or [])}
 
 
-def _state_after(handed: HandedOn, state: ValueState) -> ValueState:
+def _state_of_output(handed: HandedOn, state: ValueState) -> ValueState:
     """Returns the state of a workflow's step: one whose failure is tolerated is done."""
     if handed.outputs is None:
         return ValueState.FAILED
     return ValueState.DONE if state is ValueState.FAILED else state
 
 
-def _last_state(counts: Counts, items: Sequence[Change]) -> ValueState:
+def _value_state(counts: Counts, items: Sequence[Change]) -> ValueState:
     """Returns the state of a held step's value after its changes ended."""
     done = any(item.outcome in DONE_OUTCOMES for item in items)
     if counts.unknown:
@@ -106,7 +106,7 @@ def _last_state(counts: Counts, items: Sequence[Change]) -> ValueState:
 def _due_memory(
     held_step: HeldStep, outcomes: Mapping[int, Outcome], status: StepStatus
 ) -> list[MemoryWrite]:
-    """Returns what the step remembers: what hangs on a change by its outcome, the rest after a success."""
+    """Returns the memory to write: with a position, by its change's outcome; the rest after a success."""
     is_success = status is StepStatus.SUCCEEDED
     return [
         write
@@ -116,6 +116,7 @@ def _due_memory(
 
 
 def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:
+    """Returns status, code and message of a step by the outcomes of its `total` changes."""
     done = counts.applied + counts.sent + counts.unchanged
     numbers = (
         (counts.unchanged, "already up to date"),

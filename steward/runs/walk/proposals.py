@@ -36,8 +36,8 @@ async def propose(
 ) -> None:
     """Handles a step's proposals according to the step's kind and the run's mode.
 
-    `asks`: a send waits for approval as a change does (`send_mode: ask`). `iteration` tells the executions of
-    a workflow's step apart. Raises TooManyChanges, LeaseLost, CancelRequested, MustWait.
+    `asks`: a send waits for approval as a change does (`send_mode: ask`). `iteration` distinguishes the
+    executions of a workflow's step. Raises TooManyChanges, LeaseLost, CancelRequested, MustWait.
     """
     if await walk.proposed_so_far() + len(produced.proposals) > MAX_CHANGES:
         raise TooManyChanges(len(produced.proposals), MAX_CHANGES)

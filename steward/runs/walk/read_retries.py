@@ -13,11 +13,11 @@ from steward.runs.writes.apply import MustWait
 
 # A read that the account asks to repeat later is retried for an hour after the execution's first failure. An
 # event comes only once, so its run also retries without being asked to.
-_WHEN_ASKED = timedelta(hours=1)
-_OF_EVENTS = timedelta(minutes=15)
+_RETRY_AFTER_LIMIT = timedelta(hours=1)
+_EVENT_RUN_LIMIT = timedelta(minutes=15)
 # How much of a platform's answer a failure message quotes.
-_QUOTED = 160
-SHORTEST, LONGEST = timedelta(seconds=15), timedelta(minutes=5)
+_MAX_QUOTE = 160
+MIN_PAUSE, MAX_PAUSE = timedelta(seconds=15), timedelta(minutes=5)
 
 
 async def fail_read(
@@ -47,9 +47,9 @@ async def _wait_for(
     since = walk.failing_since().get(execution)
     failing = timedelta(0) if since is None else await walk.read(_now) - datetime.fromisoformat(since)
     if error.wait_s is not None:
-        pause, limit = timedelta(seconds=error.wait_s), _WHEN_ASKED
+        pause, limit = timedelta(seconds=error.wait_s), _RETRY_AFTER_LIMIT
     elif walk.run.started_by is StartedBy.EVENT and isinstance(error, PlatformUnavailable | Throttled):
-        pause, limit = min(max(failing, SHORTEST), LONGEST), _OF_EVENTS
+        pause, limit = min(max(failing, MIN_PAUSE), MAX_PAUSE), _EVENT_RUN_LIMIT
     else:
         return None
     if failing >= limit:
@@ -65,7 +65,7 @@ def _failure_message(error: CallError) -> str:
     """Returns what failed, what the account answered, and how many calls in a row failed, in words."""
     if error.status is not None:
         # An HTML page is of no use to a merchant.
-        is_plain = 0 < len(error.platform_text) <= _QUOTED and "<" not in error.platform_text
+        is_plain = 0 < len(error.platform_text) <= _MAX_QUOTE and "<" not in error.platform_text
         answered = f"It answered {error.status}" + (f" (“{error.platform_text}”)" if is_plain else "")
         return f"{error.message} {answered}{_in_a_row(error.attempts)}."
     return error.message if error.attempts == 1 else f"{error.message} It was tried {error.attempts} times."

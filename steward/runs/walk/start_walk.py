@@ -36,7 +36,7 @@ async def start_walk(ctx: RunContext, claimed: ClaimedRun, opened: open_connecti
         journal={execution_key(value.name, value.iteration): value for value in claimed.journal},
         counted=Counts(),
         started=ctx.clock.monotonic(),
-        kept_bytes=sum(value.stored_bytes for value in claimed.journal),
+        output_bytes=sum(value.stored_bytes for value in claimed.journal),
     )
     if template is None:
         walk.plan, walk.bindings = await workflow_plan.plan_of(walk)

@@ -1,4 +1,4 @@
-"""A run being walked: what is known of it so far, and the one way to write a checkpoint."""
+"""A run being executed: its plan, its journal so far, and the only functions that write checkpoints."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from steward.steps.workflow.static_data import StaticData
 from steward.templates.base import Template
 
 T = TypeVar("T")
-# A row of the journal that is no execution: since when reads of each that has not ended have failed.
+# A journal row that is no execution: since when the reads of each unfinished execution have failed.
 FAILING = "@failing"
 
 
@@ -56,21 +56,21 @@ class Walk:
 
     ctx: RunContext
     claimed: ClaimedRun
-    template: Template | None  # None: a workflow, whose plan was kept with the automation
+    template: Template | None  # None for a workflow, whose plan is stored with its automation
     plan: Plan
     opened: OpenConnections
     seq: int
     round: int
     journal: dict[str, StepValue]
     counted: Counts  # by the steps themselves, without their changes
-    started: float
-    kept_bytes: int = 0
+    started: float  # by the monotonic clock
+    output_bytes: int = 0
     step_messages: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     outcomes: dict[str, Sequence[Outcome]] = field(default_factory=dict)
     bindings: JsonObject = field(default_factory=dict)
     verified: VerifiedSet | None = None
 
-    is_ended: bool = False  # with its last step
+    is_ended: bool = False  # its end was committed with its last step
     static_data: StaticData | None = None  # what a workflow's scripts keep from run to run
     sends_wait_for_approval: bool = True  # a workflow's sends wait for approval (`send_mode: ask`)
 
@@ -185,7 +185,7 @@ class Walk:
         memory: Sequence[MemoryWrite] = (),
     ) -> Checkpoint:
         packed = steps.packed(output)
-        if self.kept_bytes + len(packed) > steps.RUN_BYTES:
+        if self.output_bytes + len(packed) > steps.RUN_BYTES:
             raise TooMuchData
         value = StepValue(ended.step.name, ended.iteration, self.seq + 1, state, output)
         return Checkpoint(
@@ -202,7 +202,7 @@ class Walk:
     def _record_checkpoint(self, ended: EndedStep, new_checkpoint: Checkpoint) -> None:
         """Updates the walk with a checkpoint."""
         self.seq += 1
-        self.kept_bytes += len(new_checkpoint.output)
+        self.output_bytes += len(new_checkpoint.output)
         key = execution_key(ended.step.name, ended.iteration)
         self.journal[key] = new_checkpoint.value
         counts = step_counts(ended.counts, status=ended.status, has_changes=ended.changes_total > 0)

@@ -21,7 +21,7 @@ from steward.steps.workflow.plan_order import Execution
 
 
 def hand_on_of(execution: Execution, mode: DataMode | None) -> held_step.HandOn:
-    """Returns how the execution's output follows from what became of its changes."""
+    """Returns the function that computes the execution's output from the outcomes of its changes."""
     return partial(_handed_on, execution, mode)
 
 
