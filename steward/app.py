@@ -7,7 +7,6 @@ from typing import Any
 
 from steward import connectors, settings_rules
 from steward.accounts import keys
-from steward.accounts.keys import KeyRing
 from steward.accounts.passwords import PasswordHasher
 from steward.api import application
 from steward.api.http import static_files
@@ -22,7 +21,6 @@ from steward.database.engine.disk_space import DiskSpace, SpaceGuard
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import DeliveryIntake
-from steward.notifications.channel import Channels
 from steward.notifications.channels import channels_of, with_dead_channels
 from steward.notifications.context import NotificationContext
 from steward.outbound.client import Outbound
@@ -96,7 +94,9 @@ async def build(
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     keep_refresh_tokens(engine, clock, vault, log)
-    ring = await _key_ring(settings, engine, clock, vault)
+    ring = await keys.open_ring(
+        engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
+    )
     context = AppContext(
         engine=api_engine,
         space=space,
@@ -108,51 +108,27 @@ async def build(
         log=log,
         automation_rules=settings_rules.automation_rules(settings, connectors_by_kind),
         vault=vault,
-        channels=_channels(settings, engine, vault, http, ring),
+        channels=channels_of(
+            engine,
+            vault,
+            http,
+            mail_server=settings.smtp_url,
+            sender=settings.mail_from,
+            web_origin=settings.web_origin,
+            signing_key=lambda: ring.cursor,
+        ),
         sandbox_pool=sandbox_pool or _sandbox_pool(settings),
         intake=DeliveryIntake(api_engine, clock, vault, log, metrics),
         wake=hints.announce,
         traces=http.traces,
     )
     ctx = _worker_context(settings, engine, context, metrics, wake=hints.wake)
-    request_handler = application.create(context, pages=static_files.built(web_origin=settings.web_origin))
-    metrics.add_counter("steward_requests_total", request_handler.answered, status=0, operation=1)
+    handler = application.create(context, pages=static_files.built(web_origin=settings.web_origin))
+    metrics.add_counter("steward_requests_total", handler.answered, status=0, operation=1)
     wakeups = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
+    notifications = _notifications(settings, ctx, context, wake=hints.wake)
     return WiredProcess(
-        settings=settings,
-        clock=clock,
-        engine=engine,
-        log=log,
-        metrics=metrics,
-        outbound=outbound,
-        context=context,
-        worker_context=ctx,
-        notifications=_notifications(settings, ctx, context, wake=hints.wake),
-        hints=hints,
-        request_handler=request_handler,
-        wakeups=wakeups,
-    )
-
-
-async def _key_ring(settings: Settings, engine: Engine, clock: Clock, vault: Vault) -> KeyRing:
-    """Returns the service's own keys, which it creates at the first start."""
-    return await keys.open_ring(
-        engine, clock.now(), vault.masters, issuer=settings.auth_url, audience=settings.base_url
-    )
-
-
-def _channels(
-    settings: Settings, engine: Engine, vault: Vault, http: HttpTransport, ring: KeyRing
-) -> Channels:
-    """Returns the notification channels; mail only with a mail server."""
-    return channels_of(
-        engine,
-        vault,
-        http,
-        mail_server=settings.smtp_url,
-        sender=settings.mail_from,
-        web_origin=settings.web_origin,
-        signing_key=lambda: ring.cursor,
+        settings, clock, engine, log, metrics, outbound, context, ctx, notifications, hints, handler, wakeups
     )
 
 

@@ -287,7 +287,7 @@ class Settings:
     )
     database_pool: int = _setting(_whole(1, 100), "8", "PostgreSQL connections per process")
     database_deadline_seconds: int = _setting(
-        _whole(2, 30), "8", "Seconds after which a PostgreSQL statement is given up"
+        _whole(2, 30), "8", "Seconds until a PostgreSQL statement is given up"
     )
     data_dir: Path = _setting(_PATH, "./steward-data", "Folder for files besides the database")
     master_keys: tuple[tuple[str, bytes], ...] = _setting(
@@ -316,41 +316,31 @@ class Settings:
     limit_web: int = _setting(_whole(1, 1_000_000), "1200", "Calls per minute from one person's web app")
     limit_login: int = _setting(_whole(1, 10_000), "10", "Login attempts, and sign-in attempts, per 60 s")
     spread_max: int = _setting(
-        _whole(0, 9),
-        "9",
-        "Maximum minutes added to a new automation's slots; existing ones keep their offset",
+        _whole(0, 9), "9", "Maximum minutes added to a new automation's slots; others keep their offset"
     )
     audit_anchor_hours: int = _setting(
-        _whole(1, 168), "24", "Hours between log lines with the head of each audit log"
+        _whole(1, 168), "24", "Hours between log lines with each audit log's head"
     )
     late_limit_minutes: int = _setting(
         _whole(10, 1440), "10", "A slot that could not start within this time is skipped as too late"
     )
     approval_hours: int = _setting(_whole(1, 720), "72", "Hours until a pending approval expires")
     approval_seconds: int | None = _setting(
-        _whole(1, 3600), None, "Replaces STEWARD_APPROVAL_HOURS; only with STEWARD_ENV=test"
+        _whole(1, 3600), None, "Replaces the hours; only with STEWARD_ENV=test"
     )
-    approver_not_starter: bool = _setting(
-        _SWITCH, "off", "on: people cannot approve or reject changes of runs that they started"
-    )
+    approver_not_starter: bool = _setting(_SWITCH, "off", "on: nobody may decide on runs that they started")
     run_time_limit_seconds: int = _setting(
         _whole(60, 86_400, test_floor=1), "3600", "How long a run may execute, not counting waits"
     )
-    queue_limit_hours: int = _setting(
-        _whole(1, 168), "24", "Hours after which a queued run that has not started expires"
-    )
+    queue_limit_hours: int = _setting(_whole(1, 168), "24", "Hours after which an unstarted run expires")
     lease_seconds: int = _setting(
-        _whole(5, 300, test_floor=1),
-        "30",
-        "Seconds without a heartbeat after which a worker's runs are recovered",
+        _whole(5, 300, test_floor=1), "30", "Seconds until a silent worker's runs are recovered"
     )
     worker_concurrency: int = _setting(_whole(1, 1000), "20", "Concurrent runs of one worker")
     organization_concurrency: int = _setting(_whole(1, 1000), "50", "Concurrent runs of one organization")
-    tick_seconds: int = _setting(_whole(1, 15), "1", "Seconds between checks for due slots and ready runs")
+    tick_seconds: int = _setting(_whole(1, 15), "1", "Seconds between checks for due slots")
     confined_processes: int = _setting(
-        _whole(1, 64),
-        "2",
-        "Child processes in which a process runs expressions and scripts of imported workflows",
+        _whole(1, 64), "2", "Child processes for expressions and scripts of imported workflows"
     )
     unconfined_scripts: bool = _setting(
         _SWITCH,
@@ -359,12 +349,8 @@ class Settings:
         " neither a system-call filter nor namespaces; a flaw in their engine then exposes everything that"
         " the service's user can access",
     )
-    max_waiting_events: int = _setting(
-        _whole(1, 200), "200", "Event-started runs that may wait in an automation's queue"
-    )
-    max_waiting_hand: int = _setting(
-        _whole(1, 1000), "1000", "Manually started runs that may wait in an automation's queue"
-    )
+    max_waiting_events: int = _setting(_whole(1, 200), "200", "Event-started runs waiting per automation")
+    max_waiting_hand: int = _setting(_whole(1, 1000), "1000", "Manually started runs waiting per automation")
     imports_kept: int = _setting(_whole(1, 100), "100", "Imports that one organization may store")
     catch_up_minutes: int = _setting(
         _whole(5, 1440, test_floor=1),
@@ -374,10 +360,8 @@ class Settings:
     run_history_days: int = _setting(
         _whole(90, 3650), "400", "Days after which ended runs are deleted, with their steps and changes"
     )
-    session_idle_minutes: int = _setting(
-        _whole(5, 1440), "30", "Minutes after which an unused web session ends"
-    )
-    session_hours: int = _setting(_whole(1, 168), "12", "Hours after which a web session ends in any case")
+    session_idle_minutes: int = _setting(_whole(5, 1440), "30", "Minutes until an unused web session ends")
+    session_hours: int = _setting(_whole(1, 168), "12", "Hours until any web session ends")
     allow_private_hosts: tuple[str, ...] = _setting(
         _HOSTS,
         "",
@@ -389,43 +373,37 @@ class Settings:
         "Seconds that a read waits for the first byte, if longer than the platform's own limit (such as"
         " 60 s); with STEWARD_ENV=test the limit of every call",
     )
-    undo_days: int = _setting(_whole(1, 3615), "365", "Days after its end during which a run can be undone")
+    undo_days: int = _setting(_whole(1, 3615), "365", "Days after its end that a run can be undone")
     settle_quiet_seconds: int = _setting(
         _whole(30, 3600, test_floor=0),
         "120",
         "Seconds after its deadline before a write without an answer is first read back",
     )
-    google_client_id: str | None = _setting(_TEXT, None, "OAuth client id for sign-in to Google")
-    google_client_secret: str | None = _setting(
-        _TEXT, None, "OAuth client secret for sign-in to Google", secret=True
-    )
+    google_client_id: str | None = _setting(_TEXT, None, "OAuth client id at Google")
+    google_client_secret: str | None = _setting(_TEXT, None, "OAuth client secret at Google", secret=True)
     google_sheets_url: str = _setting(
-        _URL, "https://sheets.googleapis.com", "Google Sheets API; `/v4/spreadsheets/…` is appended"
+        _URL, "https://sheets.googleapis.com", "Sheets API; `/v4/spreadsheets/…` is appended"
     )
     google_gmail_url: str = _setting(_URL, "https://gmail.googleapis.com", "Gmail API")
     google_drive_url: str = _setting(_URL, "https://www.googleapis.com", "Google Drive API")
-    google_token_url: str = _setting(
-        _URL, "https://oauth2.googleapis.com/token", "OAuth token endpoint of Google"
-    )
+    google_token_url: str = _setting(_URL, "https://oauth2.googleapis.com/token", "OAuth tokens at Google")
     google_authorize_url: str = _setting(
-        _URL, "https://accounts.google.com/o/oauth2/v2/auth", "OAuth authorization endpoint of Google"
+        _URL, "https://accounts.google.com/o/oauth2/v2/auth", "OAuth authorization at Google"
     )
-    microsoft_client_id: str | None = _setting(_TEXT, None, "OAuth client id for sign-in to Microsoft")
+    microsoft_client_id: str | None = _setting(_TEXT, None, "OAuth client id at Microsoft")
     microsoft_client_secret: str | None = _setting(
-        _TEXT, None, "OAuth client secret for sign-in to Microsoft", secret=True
+        _TEXT, None, "OAuth client secret at Microsoft", secret=True
     )
     microsoft_graph_url: str = _setting(
         _URL, "https://graph.microsoft.com", "Microsoft Graph API; `/v1.0/…` is appended"
     )
     microsoft_token_url: str = _setting(
-        _URL,
-        "https://login.microsoftonline.com/common/oauth2/v2.0/token",
-        "OAuth token endpoint of Microsoft",
+        _URL, "https://login.microsoftonline.com/common/oauth2/v2.0/token", "OAuth tokens at Microsoft"
     )
     microsoft_authorize_url: str = _setting(
         _URL,
         "https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
-        "OAuth authorization endpoint of Microsoft",
+        "OAuth authorization at Microsoft",
     )
     teams_hosts: tuple[str, ...] = _setting(
         _TEAMS,
@@ -464,9 +442,7 @@ class Settings:
     )
     traces_ratio: float = _setting(_SHARE, "1", "Share of requests and of successful runs that is traced")
     shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "Version of the Shopify API")
-    shopify_url: str | None = _setting(
-        _URL, None, "Replaces `https://{shop_domain}` in tests; refused in production"
-    )
+    shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")
 
 
 def spec_of(setting: "Field[Any]") -> SettingSpec:

@@ -122,11 +122,11 @@ async def test_log_lines_of_libraries_take_the_services_format(sqlite_url: str, 
 ENDS = f"""
 import sys
 from steward.clock import SystemClock
-from steward.telemetry.log import Log, take_over
+from steward.telemetry.log import Log, capture_all_output
 from steward.telemetry.redact import SecretRegister
 register = SecretRegister()
 register.add({LIVE!r})
-take_over(Log(sys.stderr.write, SystemClock(), register))
+capture_all_output(Log(sys.stderr.write, SystemClock(), register))
 raise ConnectionError("postgresql://steward:{UNKNOWN}@db/steward refused {LIVE}")
 """
 
