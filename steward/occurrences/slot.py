@@ -20,7 +20,6 @@ from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
 from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.refusals import StaleVersion, ValidationFailed, WrongState
-from steward.model.run import RunStatus
 from steward.occurrences.projection import Nearness
 from steward.scheduling.closings import closing_at
 from steward.scheduling.moves import DAYS_AHEAD
@@ -136,7 +135,6 @@ def edited_occurrence(
     row: StoredSlot,
     *,
     is_projected: bool = False,
-    run_status: RunStatus | None = None,
     closed: Sequence[ClosedPeriod] = (),
 ) -> EditedOccurrence:
     """Returns the answer to an edit; a row that was written is no longer projected."""
@@ -151,7 +149,7 @@ def edited_occurrence(
         state=row.state,
         reason=row.reason,
         run_id=row.run_id,
-        run_status=run_status,
+        run_status=None,
         moved_from=row.moved_from,
         version=row.version,
         is_projected=is_projected,

@@ -12,6 +12,7 @@ from steward.outbound.query_cost import CostBudget
 from steward.telemetry.redact import Secret
 
 # Seconds a read may take after the first byte of its response.
+_FIRST_BYTE_S = 60.0
 _REST_S = 30.0
 
 
@@ -157,17 +158,15 @@ class Timeouts:
     between_bytes_s: float = 15.0
 
     @classmethod
-    def of_kind(
-        cls, setting_s: float, *, first_byte_s: float = 60.0, write_s: float = 30.0, bounded: bool = False
-    ) -> Self:
+    def of_kind(cls, setting_s: float, *, write_s: float = 30.0, bounded: bool = False) -> Self:
         """Returns the timeouts of a kind of connection.
 
-        The longer of `first_byte_s` and the operator's setting applies. `bounded` makes the operator's
-        setting the limit of every call, for tests.
+        A read waits 60 s for the first byte, or as long as the operator's setting if longer. `bounded` makes
+        the operator's setting the limit of every call, for tests.
         """
         if bounded:
             return cls(read_s=setting_s, write_s=min(setting_s, write_s), first_byte_s=setting_s)
-        first_byte_s = max(first_byte_s, setting_s)
+        first_byte_s = max(_FIRST_BYTE_S, setting_s)
         return cls(read_s=first_byte_s + _REST_S, write_s=write_s, first_byte_s=first_byte_s)
 
 

@@ -19,6 +19,7 @@ _CONNECT_ERRORS = (
     httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout,
     httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout,
 )  # fmt: skip
+_SOCKETS = 4  # of one connection
 SEND_TRACKER = "steward.sent"
 
 
@@ -153,11 +154,11 @@ class _Incoming(httpx.AsyncByteStream):
 class GuardedTransport(httpx.AsyncBaseTransport):
     """The pool of one connection: 4 sockets, HTTP/1.1, no retries, no proxy, no environment settings."""
 
-    def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, sockets: int = 4) -> None:
+    def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext) -> None:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls,
-            max_connections=sockets,
-            max_keepalive_connections=sockets,
+            max_connections=_SOCKETS,
+            max_keepalive_connections=_SOCKETS,
             keepalive_expiry=15.0,
             http1=True,
             http2=False,

@@ -250,7 +250,7 @@ async def test_moved_and_kept_rows_are_dropped_by_a_new_schedule(world: World) -
     automation = await world.create()
     slot_at = datetime(2026, 5, 5, 8, automation.spread_minutes, tzinfo=UTC)
     await world.store_row(automation, moved(automation, day=4, to="2026-05-04T20:00"))
-    await world.store_row(automation, StoredSlot(slot_at, slot_at, "2026-05-05T08:00", kept=True))
+    await world.store_row(automation, StoredSlot(slot_at, slot_at, "2026-05-05T08:00", is_from_move=True))
     changed = await world.update(automation, schedule={"cadence": "daily", "run_at": "09:00"})
     assert await world.rows(automation) == []
     assert changed.next_run_at == datetime(2026, 5, 1, 9, automation.spread_minutes, tzinfo=UTC)

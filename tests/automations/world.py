@@ -254,7 +254,7 @@ class World:
                 tx,
                 self.org,
                 replace(connection, state=state, version=connection.version + 1),
-                was=connection.version,
+                expected_version=connection.version,
             )
 
         await self.write(act)

@@ -318,7 +318,7 @@ async def test_a_full_or_failing_disk_of_the_server_refuses_the_call(
 ) -> None:
     """Says so to the caller and counts it; the connection goes on."""
     lost: list[str] = []
-    observer = EngineObserver(lost=lost.append)
+    observer = EngineObserver(connection_lost=lost.append)
     engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True, observer=observer)
 
     async def fail(tx: Tx) -> None:

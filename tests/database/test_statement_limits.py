@@ -42,7 +42,7 @@ async def engine(
 ) -> AsyncIterator[PostgresEngine]:
     """Yields an engine with a short deadline, whose lost connections fail the test."""
     lost: list[str] = []
-    observer = EngineObserver(lost=lost.append)
+    observer = EngineObserver(connection_lost=lost.append)
     opened = await PostgresEngine.open(
         postgresql_url,
         size=5,

@@ -174,7 +174,9 @@ async def test_a_decided_row_that_is_no_slot_is_counted(world: World, auditor: A
         StoredSlot(
             moment + MINUTE, moment, "2026-05-01T07:31", skipped.state, skipped.reason, moved_from=moment
         ),
-        StoredSlot(moment + 2 * MINUTE, moment, "2026-05-01T07:32", skipped.state, skipped.reason, kept=True),
+        StoredSlot(
+            moment + 2 * MINUTE, moment, "2026-05-01T07:32", skipped.state, skipped.reason, is_from_move=True
+        ),
         StoredSlot(
             moment + 3 * MINUTE, moment, "2026-05-01T07:33", skipped.state, SkipReason.BY_MERCHANT, version=1
         ),

@@ -10,6 +10,7 @@ from steward.database.engine.base import Json, PerEngine, Row, Tx, from_ms, from
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 
+_CHECK_BATCH = 10
 _CHECKS = PerEngine(
     "SELECT org_id, integration_id FROM connections WHERE state = 'connected' AND check_at <= {now}"
     " ORDER BY check_at LIMIT :most",
@@ -136,9 +137,9 @@ async def save(tx: Tx, org: OrgId, connection: Connection, *, expected_version: 
     return touched == 1
 
 
-async def due_for_check(tx: Tx, max_rows: int = 10) -> list[tuple[OrgId, IntegrationId]]:
+async def due_for_check(tx: Tx) -> list[tuple[OrgId, IntegrationId]]:
     """Returns connections of all organizations that are due for a check."""
-    rows = await tx.all(_CHECKS, {"most": max_rows})
+    rows = await tx.all(_CHECKS, {"most": _CHECK_BATCH})
     return [(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows]
 
 

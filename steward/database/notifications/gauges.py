@@ -48,23 +48,23 @@ class MailTimes:
     last_sent_at: datetime | None
 
 
-async def notices(tx: Tx, *, cap: int = MAX_COUNTED) -> NoticeGauges:
-    """Returns the counts of notices and routes, each up to `cap`."""
-    row = await tx.first(_NOTICES, {"cap": cap})
+async def notices(tx: Tx) -> NoticeGauges:
+    """Returns the counts of notices and routes, each up to MAX_COUNTED."""
+    row = await tx.first(_NOTICES, {"cap": MAX_COUNTED})
     if row is None:
         return NoticeGauges(None, 0, 0)
     return NoticeGauges(from_ms_or_none(row["oldest_new_at"]), row["poison"], row["broken_routes"])
 
 
-async def waiting(tx: Tx, *, cap: int = MAX_COUNTED) -> dict[ChannelName, int]:
-    """Counts the due and undelivered messages of each channel, each up to `cap`."""
-    rows = await tx.all(_WAITING, {"cap": cap})
+async def waiting(tx: Tx) -> dict[ChannelName, int]:
+    """Counts the due and undelivered messages of each channel, each up to MAX_COUNTED."""
+    rows = await tx.all(_WAITING, {"cap": MAX_COUNTED})
     return {ChannelName(row["channel"]): row["waiting"] for row in rows}
 
 
-async def mail(tx: Tx, *, cap: int = MAX_COUNTED) -> MailTimes:
-    """Returns since when mail has waited, of the next `cap` mails, and when one was last accepted."""
-    row = await tx.first(_MAIL, {"cap": cap})
+async def mail(tx: Tx) -> MailTimes:
+    """Returns since when mail has waited, of the next MAX_COUNTED mails, and when one was last accepted."""
+    row = await tx.first(_MAIL, {"cap": MAX_COUNTED})
     if row is None:
         return MailTimes(None, None)
     return MailTimes(from_ms_or_none(row["oldest_due_at"]), from_ms_or_none(row["last_sent_at"]))

@@ -74,7 +74,7 @@ class StoredMessage:
     sealed: tuple[bytes, int] | None
 
 
-async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageId]]:
+async def to_close(tx: Tx) -> list[tuple[OrgId, MessageId]]:
     """Returns collected messages that are due, of all organizations, without deferred ones."""
     rows = await tx.all(
         PerEngine(
@@ -83,7 +83,7 @@ async def to_close(tx: Tx, limit: int = DUE_BATCH) -> list[tuple[OrgId, MessageI
             " ORDER BY next_try_at, id LIMIT :most",
             "SELECT org_id, id FROM queue_messages_to_close(:most, :test_now)",
         ),
-        {"most": limit, "test_now": tx.test_now},
+        {"most": DUE_BATCH, "test_now": tx.test_now},
     )
     return [(OrgId(row["org_id"]), MessageId(row["id"])) for row in rows]
 

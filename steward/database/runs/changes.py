@@ -160,8 +160,6 @@ async def public_changes(
     org: OrgId,
     run: RunId,
     *,
-    name: str | None = None,
-    iteration: str = "",
     seq: int | None = None,
     round_: int | None = None,
     outcomes: Collection[Outcome] = (),
@@ -176,9 +174,6 @@ async def public_changes(
     """
     where: list[str] = []
     more: dict[str, object] = {"limit": limit}
-    if name is not None:
-        where.append("name = :name AND iteration = :iteration")
-        more |= {"name": name, "iteration": iteration}
     if seq is not None:
         where.append("seq = :seq")
         more["seq"] = seq

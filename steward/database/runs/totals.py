@@ -14,6 +14,7 @@ from steward.model.run import RunStatus
 QUARTER = timedelta(minutes=15)
 _QUARTER_MS = 900_000
 DAY_MS = 86_400_000
+_MAX_QUARTERS = 500  # in one pass over quarters with open runs
 _MAX_RUNS = 5_000  # of one pass
 KEPT_FOR = timedelta(days=32)
 
@@ -158,12 +159,12 @@ async def _write(tx: Tx, org: OrgId, buckets: Mapping[tuple[str, int], _Bucket])
     await tx.many(_ADD, rows)
 
 
-async def close_open(tx: Tx, org: OrgId, *, max_quarters: int = 500) -> None:
+async def close_open(tx: Tx, org: OrgId) -> None:
     """Adds open runs that have ended since to the numbers, oldest quarters first."""
     rows = await tx.all(
         "SELECT starts_at, open FROM run_totals WHERE org_id = :org AND open IS NOT NULL"
         " ORDER BY starts_at LIMIT :limit",
-        {"org": org, "limit": max_quarters},
+        {"org": org, "limit": _MAX_QUARTERS},
     )
     ids = [run for row in rows for run in msgspec.json.decode(row["open"])]
     buckets = _buckets(await _runs(tx, org, ids))
