@@ -257,6 +257,7 @@ async def _hand_over(tx: Tx, invitation: Invitation, account: PersonId) -> None:
 
 
 async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
+    """Makes the account a member, as the invitation says, and records it in the audit log."""
     org: OrgId = invitation.org
     person = await people.get(tx, account)
     if person is None:

@@ -204,6 +204,7 @@ def _live_by_kind(stored_keys: Sequence[WrappedKey], now: datetime) -> dict[KeyK
 
 
 def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) -> _Unwrapped | None:
+    """Decrypts the live keys; returns None unless there is one of each kind. Raises CannotOpen."""
     by_kind = _live_by_kind(stored_keys, now)
     live = chain.from_iterable(by_kind.values())
     plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}

@@ -31,6 +31,7 @@ def _delivery_of(
     subscribed: Mapping[str, StoredSubscription],
     read: Mapping[str, CatchUp],
 ) -> tuple[DeliveryState, str | None]:
+    """Returns the delivery state of a topic, and the reason why it failed."""
     spec = connector.topics.get(topic)
     if spec is None:
         return DeliveryState.FAILED, GONE

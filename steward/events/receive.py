@@ -79,6 +79,7 @@ class DeliveryIntake:
         return address
 
     async def _load(self, tx: Tx, key: str, key_hash: str) -> StoreAddress | None:
+        """Returns the address with this key; None if it is unknown or its store is disconnected."""
         owner = await endpoints.find(tx, key)
         if owner is None:
             return None
@@ -103,6 +104,7 @@ class DeliveryIntake:
     async def _signing(
         self, tx: Tx, connection: Connection, source: EventSource, key_hash: str
     ) -> tuple[Secret, ...]:
+        """Returns the secrets that sign the store's deliveries; caches them for ten minutes."""
         key, now = (key_hash, connection.version), self.clock.monotonic()
         cached = self.opened.get(key)
         if cached is not None and now - cached[0] < _OPENED_SECONDS:
@@ -136,6 +138,7 @@ class DeliveryIntake:
         return await self._store(address, verdict, body)
 
     async def _store(self, address: StoreAddress, verdict: VerifiedDelivery, body: RawBody) -> bool:
+        """Stores a verified delivery; returns whether it is new."""
         now = self.clock.now()
         new = NewEvent(
             org=address.org,

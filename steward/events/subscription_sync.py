@@ -164,6 +164,7 @@ async def _subscribe(
     opened: ConnectionSecrets,
     requested: DesiredSubscriptions,
 ) -> list[Subscription]:
+    """Makes the store's subscriptions match the requested ones. Raises CallError."""
     if connector.events is None:
         return []
     try:

@@ -273,6 +273,7 @@ def _notice_message(
     message_notices: Sequence[StoredNotice],
     addresses: Mapping[PersonId, str],
 ) -> NoticeMessage:
+    """Returns a message as its channel receives it."""
     receiver = message.receiver
     return NoticeMessage(
         org,

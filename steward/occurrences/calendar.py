@@ -249,6 +249,7 @@ def _merge(
     after: CalendarKey | None,
     limit: int,
 ) -> list[Occurrence]:
+    """Returns up to `limit` rows of the streams after the cursor, by time, without stored slots."""
     heap = [
         (first, stream.coming.id, number)
         for number, stream in enumerate(streams)

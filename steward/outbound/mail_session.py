@@ -57,6 +57,7 @@ class MailRelay:
             outer.close()
 
     async def _carry(self, source: socket.socket, sink: socket.socket, limit: int | None) -> None:
+        """Copies bytes from `source` to `sink` until either ends, or `limit` bytes were copied."""
         loop = asyncio.get_running_loop()
         count = 0
         try:
@@ -140,6 +141,10 @@ class MailDialer:
         return session
 
     async def _sign_on(self, session: MailSession, server: MailServer, origin: UrlOrigin) -> None:
+        """Greets the server, encrypts and signs in. Raises MailFailed.
+
+        Only the operator's private hosts may do without encryption.
+        """
         smtp = session.smtp
         await smtp.connect()
         await smtp.ehlo()

@@ -114,6 +114,10 @@ class TokenCache:
         return token
 
     async def _exchange(self, account: TokenExchange, post: Post) -> _Token:
+        """Exchanges the account's secrets for a token.
+
+        Raises Unauthorized, PlatformUnavailable, UnusableResponse, CallRefused (an unusable private key).
+        """
         form, headers = self._form(account), {}
         if not isinstance(account, ServiceAccount) and account.has_basic_auth:
             pair = f"{quote_plus(form.pop('client_id'))}:{quote_plus(form.pop('client_secret'))}"
@@ -159,6 +163,7 @@ class TokenCache:
         }
 
     def _assertion(self, account: ServiceAccount) -> str:
+        """Returns the signed assertion of a service account (RFC 7523)."""
         now = int(self._clock.now().timestamp())
         claims: dict[str, object] = {
             "iss": account.email,

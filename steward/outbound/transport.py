@@ -484,6 +484,7 @@ class HttpTransport:
         return PlatformResponse(http_response.status_code, headers, body.whole(), self.register.clean)
 
     async def _pool_of(self, target: Target) -> httpx.AsyncBaseTransport:
+        """Returns the socket pool of the target; closes the least recently used idle one beyond `_POOLS`."""
         if self._fixed_transport is not None:
             return self._fixed_transport
         pool_key = target.pool_key

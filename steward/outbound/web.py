@@ -111,6 +111,7 @@ class WebReadClient:
         )
 
     async def _send_with_retries(self, url: str, request: OutboundRequest) -> PlatformResponse:
+        """Sends a read, and repeats it after temporary failures. Raises CallError."""
         target = _target(self._transport, self._org, url)
         error: CallError = PlatformUnavailable("The address did not respond.")
         for attempt in range(1, len(_RETRY_BACKOFF_S) + 2):

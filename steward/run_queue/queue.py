@@ -167,6 +167,7 @@ def _event_run(
     queue: Queue,
     vt: int,
 ) -> runs.NewRun:
+    """Returns the run that a store event starts, ready, blocked or refused."""
     return runs.NewRun(
         id=run,
         automation=automation,

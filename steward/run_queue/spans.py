@@ -86,6 +86,7 @@ async def _steps_after(tx: Tx, org: OrgId, run: RunId, *, seq: int) -> list[_Ste
 def _add_run(
     traces: Traces, run: Run, past_approvals: Sequence[PastApproval], finished_at: datetime, attempt: int
 ) -> None:
+    """Adds the run's root span and a span for each of its approvals."""
     root = run_span(run.id)
     is_error = run.status in _FAILED
     traces.add(
@@ -100,6 +101,7 @@ def _add_run(
 
 
 def _add_steps(traces: Traces, run: RunId, steps_read: Sequence[_Step]) -> None:
+    """Adds a span for each step."""
     root = run_span(run)
     for step in steps_read:
         attributes: dict[str, str | int] = {

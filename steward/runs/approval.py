@@ -154,6 +154,7 @@ async def _decide(tx: Tx, actor: Actor, current: Approval, decision: approvals.D
 async def _reject(
     tx: Tx, actor: Actor, current: Approval, *, comment: str | None, excepted: Sequence[ChangeId]
 ) -> DecidedApproval:
+    """Decides the approval as rejected and ends its run."""
     decision = approvals.Decision(
         ApprovalStatus.REJECTED, actor.person, actor.session_hash, comment, excepted
     )

@@ -122,6 +122,7 @@ def change_set(run: Run, round_: int, items: Sequence[Change]) -> ChangeSet:
 
 
 def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:
+    """Returns warnings of large price changes, of irreversible changes, and of many changes."""
     warnings: list[JsonObject] = []
     large = sum(_is_large(item) for item in items)
     if large:

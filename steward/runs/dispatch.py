@@ -185,6 +185,7 @@ async def _attempt(
 
 
 async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Decisions:
+    """Decides the due slots of `keys` in this transaction."""
     locked = await _lock_automations(tx, keys)
     started: list[timedelta] = []
     decided = await due.decide_many(

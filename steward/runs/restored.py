@@ -130,6 +130,7 @@ def _entry(org: OrgId, taken_at: datetime) -> audit.AuditEntry:
 
 
 async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: Operations) -> None:
+    """Stores every part that the run may have written since the backup as an open write, to be looked up."""
     decided = [item for item in await changes.of_run(tx, org, run) if item.outcome in _TO_WRITE]
     if not decided:
         return

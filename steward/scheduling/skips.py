@@ -82,6 +82,7 @@ def _same_places(
     zone: ZoneInfo,
     spread_minutes: int,
 ) -> dict[datetime, Slot]:
+    """Maps each skipped slot to the slot at the same place, counted from the move, in the new schedule."""
     places = [(index, slot) for index, slot in enumerate(in_order) if slot in skipped]
     after_x = next_slots(
         moved.schedule,

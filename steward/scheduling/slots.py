@@ -187,6 +187,7 @@ def slot_on(
 def _at_fixed_times(
     schedule: Schedule, zone: ZoneInfo, spread: timedelta, floor: datetime, end: datetime
 ) -> Iterator[Slot]:
+    """Yields the slots of a cadence with local times of day."""
     # A time in a gap may fall on or after the next one (a skipped day, Apia 2011), so it is held until a time
     # outside gaps is reached; if both are the same instant, the later date is the slot (R8). A nominal date
     # lies at most one day before the date that the clock then shows.
@@ -224,6 +225,7 @@ def _release(held: deque[Slot], nominal_at: datetime, end: datetime) -> Iterator
 def _hourly(
     _schedule: Schedule, zone: ZoneInfo, spread: timedelta, floor: datetime, end: datetime
 ) -> Iterator[Slot]:
+    """Yields the slots at each full hour of the local clock."""
     # Steps in UTC from one full hour of the local clock to the next, with one conversion per hour. After a
     # change of offset, the full hours of both offsets are tried, and kept if the clock shows them. Adding 60
     # minutes alone would miss 00:00 when 23:30 becomes 00:00 (Pyongyang 2018).

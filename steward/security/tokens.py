@@ -204,6 +204,7 @@ class Verifier:
         return key
 
     def _claims(self, payload: Mapping[str, object]) -> TokenClaims:
+        """Returns the claims, each of which has to have exactly the expected form. Raises BadToken."""
         if payload.keys() != _CLAIMS:
             raise BadToken("claims")
         if payload["iss"] != self._issuer or payload["aud"] != self._audience:

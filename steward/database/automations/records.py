@@ -118,6 +118,7 @@ async def pause_unread(tx: Tx, org: OrgId, automation: AutomationId, *, reason: 
 
 
 def _changeable(automation: Automation) -> dict[str, object]:
+    """Returns the columns that a change of an automation may write."""
     connections: list[JsonValue] = [
         {"integration_id": bound.integration_id, "kind": bound.kind} for bound in automation.connections
     ]

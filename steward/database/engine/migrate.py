@@ -189,6 +189,7 @@ async def migrate(
 def _migrate_sqlite(
     path: Path, now: datetime, dry_run: bool, cleans: bool, folder: Traversable
 ) -> MigrationResult:
+    """Migrates an SQLite file, or reports what is pending. Raises Unavailable, SchemaDiffers."""
     steps = migrations("sqlite", folder)
     if dry_run and not path.exists():
         return _report("sqlite", {}, steps, dry_run=True)
@@ -219,6 +220,7 @@ def _enable_incremental_vacuum(connection: sqlite3.Connection) -> None:
 
 
 def _apply_sqlite(connection: sqlite3.Connection, step: _Migration, now: datetime) -> None:
+    """Applies a migration and records it, in one transaction."""
     fields = f"{step.version}, {ms(now)}, '{step.sha256}', {step.serves_from}"
     record = f"INSERT INTO schema_version VALUES ({fields});"
     try:
@@ -232,6 +234,10 @@ def _apply_sqlite(connection: sqlite3.Connection, step: _Migration, now: datetim
 async def _migrate_postgres(
     url: str, now: datetime, dry_run: bool, cleans: bool, folder: Traversable, lock_limits: LockLimits
 ) -> MigrationResult:
+    """Migrates a PostgreSQL database, or reports what is pending. Raises Unavailable, SchemaDiffers.
+
+    An advisory lock lets one `migrate` run at a time.
+    """
     steps = migrations("postgresql", folder)
     try:
         connection: Any = await Hosts(url).connect(timeout=_CONNECT_SECONDS)
@@ -313,6 +319,8 @@ async def _old_functions(connection: Any, functions: str) -> list[str]:
 
 
 async def _apply_postgres(connection: Any, step: _Migration, now: datetime, limits: LockLimits) -> None:
+    """Applies a migration and records it; builds its indexes concurrently, without a transaction."""
+
     async def record() -> None:
         await connection.execute(
             "INSERT INTO schema_version (version, applied_at, sha256, serves_from) VALUES ($1, $2, $3, $4)",
@@ -396,6 +404,7 @@ def _report(
     has_functions: bool = True,
     old: Sequence[str] = (),
 ) -> MigrationResult:
+    """Returns what a `migrate` with these options does to a database with these applied migrations."""
     pending = _pending(applied, steps, cleans=cleans)
     cleaning = [step for step in _pending(applied, steps, cleans=True) if step.is_cleaning]
     to_clean = tuple(step.name for step in cleaning) + tuple(old)

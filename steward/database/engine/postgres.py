@@ -382,6 +382,7 @@ class PostgresEngine:
         small: bool,
         sets_tenant: bool,
     ) -> T:
+        """Reads on a connection as `read` describes."""
         if isinstance(act, Autocommit):
             answer: T = await act(tx)
             return answer

@@ -145,6 +145,7 @@ class _Writer:
         return job
 
     def _loop(self) -> None:
+        """Runs batches until the writer is closed and no job is left; the body of the writer thread."""
         while True:
             with self._wake:
                 while not self._jobs and not self._closed:

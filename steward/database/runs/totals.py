@@ -122,12 +122,13 @@ async def add_up(tx: Tx, org: OrgId, *, since: datetime, until: datetime) -> dat
         until = max(quarter_of(from_ms(rows[-1]["queued_at"])), since + QUARTER)
         rows = await tx.all(f"{where} AND queued_at < :until", args | {"until": until})
     buckets = _buckets(rows)
-    buckets[_WHOLE, ms(until) - _QUARTER_MS]
+    buckets[_WHOLE, ms(until) - _QUARTER_MS]  # creates the last quarter's bucket, even without runs
     await _write(tx, org, buckets)
     return until
 
 
 def _buckets(rows: Iterable[Row]) -> defaultdict[tuple[str, int], _Bucket]:
+    """Adds up runs by quarter-hour for the organization, and by day for each automation."""
     buckets: defaultdict[tuple[str, int], _Bucket] = defaultdict(_Bucket)
     for row in rows:
         totals, is_final = _totals_of(row)
@@ -170,7 +171,7 @@ async def close_open(tx: Tx, org: OrgId) -> None:
     buckets = _buckets(await _runs(tx, org, ids))
     # A quarter whose runs have all ended, or are gone, has an empty bucket: it loses its open runs.
     for row in rows:
-        buckets[_WHOLE, row["starts_at"]]
+        buckets[_WHOLE, row["starts_at"]]  # creates the bucket
     await _write(tx, org, buckets)
 
 

@@ -69,6 +69,7 @@ def _abandon(ctx: RunContext, lease: Lease, error: Unavailable) -> bool:
 
 
 async def _continue_run(ctx: RunContext, claimed: ClaimedRun) -> None:
+    """Starts or continues a claimed run, after its open writes are settled."""
     lease = claimed.lease
     until = None if lease.is_first_start else await reconcile.settle_run(ctx, lease)
     if until is not None:

@@ -155,6 +155,7 @@ def _changes(
     *,
     round_: int | None = None,
 ) -> list[Change]:
+    """Returns the proposals as changes of the run, in their order."""
     # Listed by id, they stand in the order the approval's hash has them.
     now, ids = walk.ctx.clock.now(), RisingIds()
     return [

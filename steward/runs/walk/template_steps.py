@@ -115,6 +115,7 @@ async def _skip(walk: Walk, step: PlanStep, started_at: datetime) -> None:
 
 
 async def _succeed(walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime) -> None:
+    """Writes the row of a step that succeeded, and ends the run with it if it was the last."""
     ended = EndedStep(
         step=step,
         title=produced.title or step.title,
@@ -145,6 +146,7 @@ def _is_last(walk: Walk, step: PlanStep) -> bool:
 async def _fail_step(
     walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str
 ) -> EndedStep:
+    """Writes the row of a step that failed, and returns it."""
     ended = EndedStep(
         step=step,
         title=step.title,

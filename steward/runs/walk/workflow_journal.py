@@ -146,6 +146,7 @@ class WorkflowJournal:
         return result.wait_until
 
     def _ended(self, execution: Execution, done: ExecutionResult) -> EndedStep:
+        """Returns the public row of an execution that succeeded, was switched off, or tolerated a failure."""
         result = done.result
         off = origin_of(execution.step).disabled
         message = "Switched off in the tool: items passed it unchanged." if off else None
@@ -168,6 +169,7 @@ class WorkflowJournal:
     async def _propose(
         self, execution: Execution, done: ExecutionResult, result: NodeResult
     ) -> SettledExecution | ExecutionHold:
+        """Handles the changes that an execution proposes: held for approval, or sent at once."""
         asks = self.walk.needs_approval(execution.step)
         output = self._output(done)
         if asks:

@@ -178,6 +178,7 @@ def _effects_like(first: Effect, ledger: OpenLedger, effects: Sequence[Effect]) 
 
 
 async def _find_out(ctx: WriteContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:
+    """Determines whether a write took effect: by its marker or by reading the object back."""
     now = ledger.now
     if effect.recovery is Recovery.AT_MOST_ONCE:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
