@@ -59,7 +59,7 @@ async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
     for org in orgs:
         await organizations.lock(tx, org)
         await _check_owner_left(tx, org, person.id)
-    await _anonymise(tx, person, orgs)
+    await _anonymize(tx, person, orgs)
     for org in orgs:
         entry = audit.AuditEntry("operator", "person_erased", object_kind="person", object_id=str(person.id))
         await audit.record(tx, org, entry)
@@ -84,7 +84,7 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erasur
         erased.removed["runs"] += removed
     for person in await engine.read(clock.now(), lambda tx: erasing.people_of(tx, org), org=org):
         erased.people += await engine.write(
-            clock.now(), partial(_anonymise_unless_elsewhere, org=org, person=person), org=org
+            clock.now(), partial(_anonymize_unless_elsewhere, org=org, person=person), org=org
         )
     for table in erasing.TABLES:
         await _empty(engine, clock, org, table, erased)
@@ -105,20 +105,20 @@ async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, erased: E
         erased.removed[table] += removed
 
 
-async def _anonymise_unless_elsewhere(tx: Tx, org: OrgId, person: PersonId) -> bool:
+async def _anonymize_unless_elsewhere(tx: Tx, org: OrgId, person: PersonId) -> bool:
     """Anonymizes a person who belongs to no other organization; returns whether it did."""
     if await people.organizations_of(tx, person) != [org]:
         return False
     account = await people.get(tx, person)
     if account is None:
         return False
-    await _anonymise(tx, account, [org])
+    await _anonymize(tx, account, [org])
     return True
 
 
 async def _finish(tx: Tx, org: OrgId, erased: ErasureReport) -> None:
     await erasing.forget_calls(tx, org)
-    await erasing.anonymise_organization(tx, org, erased.name, folded_name(erased.name))
+    await erasing.anonymize_organization(tx, org, erased.name, folded_name(erased.name))
     counts = {table: erased.removed[table] for table in ("automations", "runs", "approvals", "events")}
     entry = audit.AuditEntry(
         "operator",
@@ -139,12 +139,12 @@ async def _check_owner_left(tx: Tx, org: OrgId, person: PersonId) -> None:
         raise WrongState(f"{name}: {LAST_OWNER} Or erase the organization.")
 
 
-async def _anonymise(tx: Tx, person: Person, orgs: list[OrgId]) -> None:
+async def _anonymize(tx: Tx, person: Person, orgs: list[OrgId]) -> None:
     email_norm = folded(person.email)
     names = list(dict.fromkeys([person.email, email_norm]))
     if person.first_name and person.last_name:
         names.append(f"{person.first_name} {person.last_name}")
     for org in orgs:
-        await erasing.anonymise_member(tx, org, person.id, email_norm=email_norm, names=names)
+        await erasing.anonymize_member(tx, org, person.id, email_norm=email_norm, names=names)
     await erasing.end_sign_ins(tx, person.id, hashed(email_norm))
-    await erasing.anonymise_account(tx, person.id)
+    await erasing.anonymize_account(tx, person.id)

@@ -300,7 +300,7 @@ async def test_a_database_file_shrinks_after_rows_were_removed(
     for _ in range(2):
         await retention.SWEEPS["deferred_rows"](engine, clock.now(), retention.RetentionRules())
     for _ in range(3):
-        await retention.shrink(engine, clock.now(), retention.RetentionRules(file=file))
+        await retention.release_space(engine, clock.now(), retention.RetentionRules(file=file))
     await database_maintenance.truncate_log(file, longest=0)
     assert file.stat().st_size < full / 2
     await engine.close()

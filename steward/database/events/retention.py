@@ -8,7 +8,7 @@ from steward.database.org_span import OrgSpan
 from steward.model.ids import OrgId, first_id
 
 
-async def past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
+async def events_past(tx: Tx, before: datetime, max_rows: int, orgs: OrgSpan) -> list[tuple[OrgId, str]]:
     """Returns the oldest events that arrived before an instant, of all organizations in the span."""
     rows = await tx.all(
         PerEngine(

@@ -164,7 +164,7 @@ async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
     await failed_sign_ins.forget_person(tx, str(person), attempts_key)
 
 
-async def anonymise_account(tx: Tx, person: PersonId) -> None:
+async def anonymize_account(tx: Tx, person: PersonId) -> None:
     """Removes everything from the account that identifies the person, except its id."""
     first, _, last = FORMER_MEMBER.rpartition(" ")
     await tx.execute(
@@ -182,7 +182,7 @@ async def anonymise_account(tx: Tx, person: PersonId) -> None:
     )
 
 
-async def anonymise_member(
+async def anonymize_member(
     tx: Tx, org: OrgId, person: PersonId, *, email_norm: str, names: list[str]
 ) -> None:
     """Ends a membership; removes `names` and the address from it and from texts that members wrote."""
@@ -226,7 +226,7 @@ async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, ma
     )
 
 
-async def anonymise_organization(tx: Tx, org: OrgId, name: str, name_norm: str) -> None:
+async def anonymize_organization(tx: Tx, org: OrgId, name: str, name_norm: str) -> None:
     """Replaces the name of an organization, in its own row and in the directory, and resets its time zone."""
     args = {"org": org, "name": name, "norm": name_norm}
     await tx.execute("UPDATE dir_orgs SET name = :name, name_norm = :norm WHERE org_id = :org", args)

@@ -39,13 +39,13 @@ async def apply_retention(
         removed = await retention.SWEEPS[table](engine, ctx.clock.now(), rules)
         if removed:
             ctx.metrics.count("steward_rows_removed_total", removed, table=table)
-        if removed >= retention.FULL.get(table, retention.ROWS):
+        if removed >= retention.MAX_PER_PASS.get(table, retention.ROWS):
             full.add(table)
 
     late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, task="retention"))
     due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
     await process_rows(ctx, "retention", due, sweep)
-    await retention.shrink(ctx.engine, ctx.clock.now(), rules)
+    await retention.release_space(ctx.engine, ctx.clock.now(), rules)
     return bool(full), after if full else orgs.last
 
 
