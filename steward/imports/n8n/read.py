@@ -100,7 +100,11 @@ class _WorkflowReader:
         """Returns the enabled triggers and keeps their findings."""
         plan_triggers: list[PlanTrigger] = []
         for node in self.workflow.nodes:
-            if not triggers.is_trigger(node) or node.disabled:
+            if not triggers.is_trigger(node):
+                continue
+            if node.disabled:
+                words = "This trigger is switched off, so it starts nothing. Nothing to do."
+                self.find(node.name, FindingLevel.NOTE, "disabled_step", words)
                 continue
             proposed = triggers.proposed(node)
             plan_triggers.append(proposed.trigger)
@@ -199,6 +203,8 @@ class _WorkflowReader:
                     words = f"A connection comes from “{str(source_name)[:80]}”, which is not there."
                     words += " It was left out."
                     self.find(None, FindingLevel.WARNING, "parameter", words)
+                continue
+            if triggers.is_trigger(self.nodes[source]) and source not in starts:
                 continue
             for kind, outputs in sides.items():
                 if kind == "main":

@@ -252,6 +252,7 @@ class _StepFindings:
         operations = [problem for problem in problems if problem.is_operation]
         if not operations:
             self.unknown_parameters(kind, definition)
+            self.parameters_of_other_versions(kind, definition)
         for problem in operations or problems:
             self.add(FindingLevel(problem.level), problem.code, problem.message)
 
@@ -270,6 +271,29 @@ class _StepFindings:
                     f"Its option “{words_of(name)[:80]}” does not run here. Remove the option or the step."
                 )
                 self.add(FindingLevel.ERROR, "parameter", message)
+
+    def parameters_of_other_versions(self, kind: StepType, definition: NodeDefinition) -> None:
+        """Adds a finding on parameters that the step's version does not read, which n8n ignores.
+
+        If the file does not say the version, it is an error: n8n may read them.
+        """
+        ignored = [
+            words_of(name)[:80]
+            for name, (first, end) in kind.version_parameters.items()
+            if definition.parameters.get(name) not in (None, "", {}, [])
+            and not first <= definition.version < end
+        ]
+        if not ignored:
+            return
+        names = ", ".join(f"“{name}”" for name in ignored)
+        if self.node.states_version:
+            message = f"Its version of the step does not read {names}, which do nothing, as in n8n."
+            level = FindingLevel.WARNING
+        else:
+            message = f"The file does not say the step's version, and {names} are not of the first."
+            level = FindingLevel.ERROR
+        todo = "Set the step up again in n8n, and export the workflow again."
+        self.add(level, "parameter", f"{message} {todo}")
 
     def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> bool:
         """Adds an error for each unsupported choice; returns whether the operation is supported."""

@@ -26,6 +26,7 @@ class Node:
     original_name: str
     type: str
     version: float
+    states_version: bool
     parameters: JsonObject
     position: tuple[float, float]
     credentials: tuple[str, ...]
@@ -129,6 +130,7 @@ def _node(raw: Mapping[str, Any], original_name: str, name: str) -> Node:
         original_name=original_name,
         type=bare(str(raw.get("type") or "")),
         version=_number(raw.get("typeVersion"), 1),
+        states_version="typeVersion" in raw,
         parameters=parameters if isinstance(parameters, Mapping) else {},
         position=_position(raw.get("position")),
         credentials=tuple(str(credential) for credential in credentials)

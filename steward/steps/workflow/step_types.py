@@ -321,6 +321,8 @@ class StepType(ABC):
     versions: tuple[float, ...] = (1,)
     kind: StepKind = StepKind.DECIDE
     parameters: frozenset[str] = frozenset()
+    # the parameters that not every version reads, with the first that does and the first that no longer does
+    version_parameters: Mapping[str, tuple[float, float]] = MappingProxyType({})
     options: frozenset[str] | None = None  # allowed names in `options`; None if it checks them itself
     choices: Mapping[str, frozenset[str]] = MappingProxyType({})  # allowed literal values, by parameter
     per_item: bool = True  # evaluates parameters for every item, not only for the first

@@ -130,7 +130,7 @@ async def test_a_workflow_without_a_trigger_runs_by_hand_from_its_first_step(ser
     nodes = [passing("Alone"), passing("A"), passing("B"), {**BEGIN, "disabled": True}]
     record = await verdict(service, connected(nodes, {"A": ["B"]}))
     assert (record["supported"], record["trigger"], record["reach"]["runs"]) == (True, None, 2)
-    [note] = [issue for issue in record["issues"] if issue["level"] == "note"]
+    [note] = [issue for issue in record["issues"] if issue["code"] == "foreign_trigger"]
     assert (note["step"], note["code"]) == (None, "foreign_trigger")
     assert "begins at “A”" in note["message"]
     assert record["plan"]["steps"][0]["name"] == "A"
@@ -292,6 +292,7 @@ _ROW = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "ope
     [
         ("if", 2, {"boolean": [{"value1": True, "value2": True}]}, False),
         ("if", 1, {"boolean": [{"value1": True, "value2": True}]}, True),
+        ("if", 1, {"conditions": [_ROW], "combinator": "and", "options": {}}, False),
         ("filter", 2.2, {"conditions": [_ROW]}, False),
         ("filter", 2.2, {"conditions": [_ROW], "combinator": "and", "options": {}}, True),
         ("if", 2, {}, True),
@@ -339,6 +340,45 @@ def test_settings_that_come_to_nothing_are_told(
     findings = read_value(chain(node("Step", kind, version, parameters), node("End", "noOp", 1, {}))).findings
     messages = [finding.message for finding in findings if finding.step == "Step"]
     assert [words in message for message in messages[:1]] == ([True] if words is not None else []), messages
+
+
+_FIELD = {"assignments": {"assignments": [{"name": "a", "type": "string", "value": "b"}]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters", "level"),
+    [
+        ("set", 3.4, _FIELD, None),
+        ("set", 2, _FIELD, "warning"),
+        ("set", None, _FIELD, "error"),
+        ("set", 3.4, {"fields": {"values": [{"name": "a", "stringValue": "b"}]}}, "warning"),
+        ("set", None, {"values": {"string": [{"name": "a", "value": "b"}]}}, None),
+        ("httpRequest", 4.2, {"url": "https://a.example/", "requestMethod": "POST"}, "warning"),
+        ("httpRequest", None, {"url": "https://a.example/", "method": "POST"}, "error"),
+        ("httpRequest", 4.2, {"url": "https://a.example/", "headerParametersUi": {}}, None),
+    ],
+)
+def test_settings_of_another_version_are_told(
+    kind: str, version: float | None, parameters: dict[str, Any], level: str | None
+) -> None:
+    """Warns of settings that the version of a step ignores; without a version they are an error."""
+    step = node("Step", kind, version or 1, parameters)
+    if version is None:
+        del step["typeVersion"]
+    findings = read_value(chain(step)).findings
+    assert [str(found.level) for found in findings if "version" in found.message] == [level] * (
+        level is not None
+    )
+
+
+def test_a_trigger_that_is_switched_off_starts_nothing() -> None:
+    """Notes a disabled trigger, and says nothing about its connections."""
+    export = connected(
+        [BEGIN, {**MORNING, "disabled": True}, passing("A")], {"Begin": ["A"], "Every morning": ["A"]}
+    )
+    read = read_value(export)
+    assert [(str(found.level), found.code) for found in read.findings] == [("note", "disabled_step")]
+    assert [trigger.name for trigger in read.plan.triggers] == ["Begin"]
 
 
 def test_connections_of_a_kind_that_n8n_does_not_have_are_told() -> None:

@@ -44,8 +44,7 @@ class _ConditionNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields conditions in a form that n8n does not write, and unknown comparisons."""
         for condition_set in self.conditions_of(node):
-            if self.reads_dates(node.version):
-                yield from _unread_problems(condition_set)
+            yield from _unread_problems(condition_set, is_older=not self.reads_dates(node.version))
             rows = condition_set.get("conditions") if isinstance(condition_set, Mapping) else None
             for row in rows if isinstance(rows, list) else ():
                 operator = row.get("operator") if isinstance(row, Mapping) else None
@@ -63,11 +62,13 @@ class _ConditionNode(StepType):
         yield from _older_problems(node)
 
 
-def _unread_problems(condition_set: JsonValue) -> Iterable[StepProblem]:
+def _unread_problems(condition_set: JsonValue, *, is_older: bool) -> Iterable[StepProblem]:
     """Yields condition sets in a form that n8n does not write, whose result would be uncertain."""
     if not isinstance(condition_set, Mapping) or not condition_set:
         return
-    if not isinstance(condition_set.get("conditions"), list):
+    if is_older and condition_set.keys() <= set(older_conditions.KINDS):
+        return
+    if is_older or not isinstance(condition_set.get("conditions"), list):
         message = "Its conditions are not written as this version of the step reads them."
     elif condition_set["conditions"] and "combinator" not in condition_set:
         message = "It does not say whether all of its conditions must hold or one."
@@ -255,6 +256,7 @@ class SwitchNode(_ConditionNode):
             "looseTypeValidation",
         )
     )
+    version_parameters = MappingProxyType(dict.fromkeys(("dataType", "value1", "fallbackOutput"), (1, 3)))
 
     def conditions_of(self, node: NodeDefinition) -> Iterable[JsonValue]:
         """Returns the condition sets of the rules."""

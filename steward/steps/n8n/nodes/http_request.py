@@ -1,8 +1,10 @@
 """The node httpRequest: GET and HEAD are reads, all other methods are sends."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
@@ -80,6 +82,16 @@ _NAMES = (
     " binaryPropertyName preBuiltAgentsCalloutHttpRequest optimizeResponse responseType dataField fields"
     " fieldsToInclude cssSelector onlyContent elementsToOmit truncateResponse maxLength"
 )
+_OLD_NAMES = (
+    *("requestMethod", "responseFormat", "jsonParameters", "queryParametersUi", "headerParametersUi"),
+    *("bodyParametersUi", "queryParametersJson", "headerParametersJson", "bodyParametersJson"),
+    *("allowUnauthorizedCerts", "dataPropertyName", "sendBinaryData", "binaryPropertyName"),
+)
+_NEW_NAMES = (
+    *("method", "sendQuery", "specifyQuery", "queryParameters", "jsonQuery", "sendHeaders"),
+    *("specifyHeaders", "headerParameters", "jsonHeaders", "sendBody", "contentType", "specifyBody"),
+    *("bodyParameters", "jsonBody", "rawContentType", "body", "inputDataFieldName"),
+)
 _OPTIONS = frozenset(
     [
         "batching",
@@ -118,6 +130,9 @@ class HttpRequestNode(StepType):
     field_use = FieldUse.REPLACES_ITEMS
     versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5)
     parameters = frozenset(_NAMES.split(" "))
+    version_parameters = MappingProxyType(
+        {**dict.fromkeys(_OLD_NAMES, (1, 3)), **dict.fromkeys(_NEW_NAMES, (3, math.inf))}
+    )
 
     def operation(self, node: NodeDefinition) -> str:
         """Returns http.read or http.send, or woocommerce.http.read for the store's own API."""

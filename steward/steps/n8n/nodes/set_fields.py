@@ -62,6 +62,14 @@ class SetNode(StepType):
             "duplicateCount",
         )
     )
+    version_parameters = MappingProxyType(
+        {
+            **dict.fromkeys(("keepOnlySet", "values"), (1, 3)),
+            **dict.fromkeys(("mode", "jsonOutput", "include"), (3, math.inf)),
+            "fields": (3, 3.3),
+            **dict.fromkeys(("assignments", "includeOtherFields"), (3.3, math.inf)),
+        }
+    )
     unjoined_parameters = ("jsonOutput",)
 
     def reads_dates(self, version: float) -> bool:
