@@ -88,7 +88,8 @@ async def test_orders_come_newest_first_and_open_ones_alone(flow_shop: FlowShop)
     newest, oldest, *_ = add_orders(flow_shop)
     displayed = "[o.name, o.financial_status, o.fulfillment_status]"
     assert await read(flow_shop, displayed) == [[newest, "paid", None], [oldest, "partially_refunded", None]]
-    assert await read(flow_shop, "o.name", limit=1) == [newest]
+    buyer = "[o.name, o.customer.first_name, o.customer.last_name]"
+    assert await read(flow_shop, buyer, limit=1) == [[newest, "Ada", "Lovelace"]]
     assert len(await read(flow_shop, "o.name", options={"status": "any"})) == 4
 
 
@@ -118,9 +119,9 @@ async def test_an_event_hands_on_its_object(flow_shop: FlowShop) -> None:
     [item] = await run_of_event(flow_shop, "products/update", "PRODUCTS_UPDATE", product, displayed)
     assert item == ["Mug", "12.50"]
     customer = flow_shop.store.add_customer("Ann Lee", spent="40.00", orders=2)
-    displayed = "[o.email, o.orders_count, o.total_spent]"
+    displayed = "[o.email, o.first_name, o.last_name, o.orders_count, o.total_spent]"
     [item] = await run_of_event(flow_shop, "customers/update", "CUSTOMERS_UPDATE", customer, displayed)
-    assert item == [customer["email"], 2, "40.00"]
+    assert item == [customer["email"], "Ann", "Lee", 2, "40.00"]
 
 
 @on_one_engine

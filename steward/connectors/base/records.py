@@ -236,6 +236,8 @@ class Order:
     authorizations: tuple[Authorization, ...] = ()
     billing_country: str | None = None
     returning: bool = False
+    customer_first_name: str | None = None
+    customer_last_name: str | None = None
 
     @property
     def label(self) -> str:
@@ -268,6 +270,8 @@ class Customer:
     url: str | None = None
     note: str = ""
     currency: str | None = None
+    first_name: str | None = None
+    last_name: str | None = None
 
     @property
     def label(self) -> str:

@@ -57,7 +57,7 @@ _ORDER_PLAIN = """
   totalPriceSet { shopMoney { amount } }
   totalTaxSet { shopMoney { amount } }
   totalRefundedSet { shopMoney { amount } }
-  customer { id displayName }
+  customer { id displayName firstName lastName }
   shippingAddress { name countryCodeV2 }
   billingAddress { name countryCodeV2 }
   risk { assessments { riskLevel facts { description sentiment } } }
@@ -77,7 +77,7 @@ _ORDER = (
 """
 )
 _CUSTOMER = """
-  id displayName note tags updatedAt numberOfOrders
+  id displayName firstName lastName note tags updatedAt numberOfOrders
   defaultEmailAddress { emailAddress }
   amountSpent { amount currencyCode }
 """

@@ -250,6 +250,8 @@ def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
         authorizations=_authorizations(row),
         billing_country=text(billing, "countryCodeV2") or None,
         returning=row.get("returnStatus") in ("IN_PROGRESS", "RETURN_REQUESTED"),
+        customer_first_name=text(customer, "firstName") or None,
+        customer_last_name=text(customer, "lastName") or None,
     )
 
 
@@ -303,6 +305,8 @@ def customer_of(row: Row, *, domain: str) -> Customer:
         url=f"https://{domain}/admin/customers/{number}",
         note=text(row, "note"),
         currency=text(sub(row, "amountSpent"), "currencyCode") or None,
+        first_name=text(row, "firstName") or None,
+        last_name=text(row, "lastName") or None,
     )
 
 

@@ -47,7 +47,7 @@ KNOWN_FIELDS: Final[Mapping[str, KnownFields]] = {
                 *("created_at", "updated_at", "cancelled_at"),
             )
         ),
-        "customer": frozenset(("id",)),
+        "customer": frozenset(("id", "first_name", "last_name")),
         "line_items": frozenset(("id", "product_id", "variant_id", "sku", "title", "quantity")),
     },
     "product": {
@@ -65,7 +65,10 @@ KNOWN_FIELDS: Final[Mapping[str, KnownFields]] = {
         ),
     },
     "customer": dict.fromkeys(
-        ("id", "email", "tags", "note", "orders_count", "total_spent", "currency", "updated_at")
+        (
+            *("id", "email", "first_name", "last_name", "tags", "note"),
+            *("orders_count", "total_spent", "currency", "updated_at"),
+        )
     ),
 }
 # Fields of the REST API and its events that are missing from KNOWN_FIELDS.
@@ -244,7 +247,13 @@ def order_fields(order: Order) -> dict[str, AnyJson]:
         "created_at": order.created_at and js_dates.utc_iso(order.created_at),
         "updated_at": order.modified_at and js_dates.utc_iso(order.modified_at),
         "cancelled_at": order.cancelled_at and js_dates.utc_iso(order.cancelled_at),
-        "customer": {"id": _number(order.customer_id)} if order.customer_id else None,
+        "customer": {
+            "id": _number(order.customer_id),
+            "first_name": order.customer_first_name,
+            "last_name": order.customer_last_name,
+        }
+        if order.customer_id
+        else None,
         "line_items": [
             {
                 "id": _number(line.id),
@@ -264,6 +273,8 @@ def customer_fields(customer: Customer) -> dict[str, AnyJson]:
     return {
         "id": _number(customer.id),
         "email": customer.email or None,
+        "first_name": customer.first_name,
+        "last_name": customer.last_name,
         "tags": ", ".join(customer.tags),
         "note": customer.note or None,
         "orders_count": customer.orders_count,
