@@ -260,7 +260,16 @@ class _WorkflowReader:
                 is_index = isinstance(input_index, int) and input_index >= 0
                 edges.append(PlanEdge(source, port, name, input_index if is_index else 0))
                 self._check_input(steps_[name], edges[-1].input)
+                self._check_output(edges[-1], steps_)
         return edges
+
+    def _check_output(self, edge: PlanEdge, steps_: dict[str, PlanStep]) -> None:
+        """Adds an error if a connection begins at an output that only n8n fills."""
+        step = steps_.get(edge.source)
+        message = steps.unfilled_output(self.nodes[edge.source], edge.port) if step is not None else None
+        if step is not None and step.origin is not None and message is not None:
+            self.find(edge.source, FindingLevel.ERROR, "parameter", message)
+            steps_[edge.source] = replace(step, origin=replace(step.origin, supported=False))
 
     def _check_input(self, step: PlanStep, input_index: int) -> None:
         """Adds a finding if a connection leads to an input that the step does not have."""

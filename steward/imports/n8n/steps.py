@@ -53,6 +53,15 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
         return _unsupported(node, ("parameter", message))
 
 
+def unfilled_output(node: Node, port: str) -> str | None:
+    """Returns the error of a connection that begins at an output which only n8n fills, or None."""
+    kind = BY_TYPE.get(node.type)
+    if kind is None or node.disabled:
+        return None
+    definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
+    return kind.unfilled_outputs(definition).get(port)
+
+
 def _unknown_major(kind: StepType, version: float) -> str:
     """Returns the message about a major version whose behavior is unknown."""
     if version < min(kind.versions):

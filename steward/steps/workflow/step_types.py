@@ -347,6 +347,10 @@ class StepType(ABC):
         """Returns the names of its outputs in order."""
         return ("out:0",)
 
+    def unfilled_outputs(self, node: NodeDefinition) -> Mapping[str, str]:
+        """Returns the outputs that are empty here but not in n8n: an error's message by port."""
+        return {}
+
     def inputs(self, node: NodeDefinition) -> int:
         """Returns the number of its inputs."""
         return 1

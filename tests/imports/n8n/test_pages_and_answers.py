@@ -9,6 +9,7 @@ import pytest
 
 from steward.imports.n8n.read import read_value
 from steward.model.finding import FindingLevel
+from tests.imports.exports import chain, node
 from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
 
 ITEMS = [{"a": 1, "o": {"p": 1}}, {"a": None}]
@@ -55,7 +56,6 @@ async def test_items_pass_with_all_settings_known(kind: str, version: float, par
 @pytest.mark.parametrize(
     ("kind", "parameters", "words"),
     [
-        ("respondToWebhook", {"options": {"enableResponseOutput": True}}, "Response"),
         ("respondToWebhook", {"respondWith": "fax"}, "Respond With"),
         ("form", {"formFields": {}}, "first page"),
         ("html", {"operation": "convertToHtmlTable"}, "table"),
@@ -72,6 +72,46 @@ def test_an_unsupported_step_makes_one_error_with_its_reason(kind: str, paramete
     """Reports one error that names what the step would need."""
     [error] = errors_of(kind, 1, parameters)
     assert words in error.message
+
+
+def _answering(version: float, output: int, parameters: Any, **settings: Any) -> dict[str, Any]:
+    """Returns a workflow whose step behind an answer to a webhook starts at one of its outputs."""
+    answer = node("Answer", "respondToWebhook", version, parameters, **settings)
+    workflow = chain(answer, node("Next", "noOp", 1, {}))
+    behind = [{"node": "Next", "type": "main", "index": 0}]
+    workflow["connections"]["Answer"] = {"main": [*[[] for _ in range(output)], behind]}
+    return workflow
+
+
+@pytest.mark.parametrize(
+    ("version", "output", "parameters", "settings", "port"),
+    [
+        (1.5, 0, {"enableResponseOutput": True}, {}, "out:0"),
+        (1.3, 0, {}, {}, "out:0"),
+        (1.4, 2, {"enableResponseOutput": True}, {"onError": "continueErrorOutput"}, "error"),
+        (1.3, 2, {}, {"onError": "continueErrorOutput"}, "error"),
+        (1.4, 1, {}, {"onError": "continueErrorOutput"}, "error"),
+        (1.5, 1, {"enableResponseOutput": True}, {}, None),
+        (1.4, 1, {"options": {"enableResponseOutput": True}}, {}, None),
+        (1.3, 1, {}, {}, None),
+    ],
+)
+def test_steps_may_follow_an_answer_but_not_start_with_it(
+    version: float, output: int, parameters: Any, settings: Any, port: str | None
+) -> None:
+    """Accepts an output “Response” that leads nowhere; None marks that it is used, which is an error."""
+    read = read_value(_answering(version, output, parameters, **settings))
+    errors = [finding.message for finding in read.findings if finding.level == "error"]
+    assert ["“Response”" in message for message in errors] == ([] if port else [True])
+    assert read.plan.step("Answer").origin.supported is (port is not None)
+    [edge] = [edge for edge in read.plan.edges if edge.target == "Next"]
+    assert port is None or edge.port == port
+
+
+async def test_items_pass_an_answer_whose_response_leads_nowhere() -> None:
+    """Passes the items on at the first output."""
+    parameters = {"respondWith": "noData", "enableResponseOutput": True}
+    assert (await outputs_of("respondToWebhook", 1.5, parameters, ITEMS))[0] == ITEMS
 
 
 async def test_a_failing_debug_step_fails_the_run() -> None:

@@ -1,6 +1,6 @@
 """The nodes noOp, respondToWebhook, wait and stopAndError."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
@@ -80,21 +80,34 @@ class RespondToWebhookNode(StepType):
         }
     )
 
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
+        """Returns the output of the items, and that of the response if the step has one."""
+        return ("out:0", _RESPONSE_PORT) if _has_response_output(node) else ("out:0",)
+
+    def unfilled_outputs(self, node: NodeDefinition) -> Mapping[str, str]:
+        """Returns the output of the response, which is not put together here."""
+        message = "Its output “Response” hands on what it answered, which is not done here."
+        return {_RESPONSE_PORT: f"{message} Connect what follows to its first output in n8n."}
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a warning that no response is sent, and a problem for steps on a response output."""
+        """Yields a warning that no response is sent."""
         message = (
             "It answers whoever called the webhook. No caller waits for a run here, so nobody receives it."
         )
         yield StepProblem("warning", "parameter", f"{message} Items pass; nothing to do.")
-        if node.get("enableResponseOutput") or node.get("options.enableResponseOutput"):
-            message = (
-                "It hands on what it answered, which is not done here. Switch off its output “Response”."
-            )
-            yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes the items on."""
         return NodeResult([passed(call.items)])
+
+
+_RESPONSE_PORT = "out:1"
+
+
+def _has_response_output(node: NodeDefinition) -> bool:
+    """Returns whether the step has a second output; version 1.3 always has it, later ones if it is set."""
+    is_set = node.get("enableResponseOutput") or node.get("options.enableResponseOutput")
+    return node.version == 1.3 or (node.version > 1.3 and bool(is_set))
 
 
 class StopAndErrorNode(StepType):
