@@ -266,12 +266,20 @@ class _StepFindings:
             self.add(FindingLevel(problem.level), problem.code, problem.message)
 
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Adds an error for each parameter or option that the type does not know."""
+        """Adds an error for each parameter or option that the type does not know.
+
+        A parameter that n8n does not know either, and so ignores, is a note.
+        """
+        is_complete = kind.knows_all_parameters and definition.version in kind.versions
         for name, value in definition.parameters.items():
-            if name not in kind.parameters and not _is_harmless(name) and value not in ({}, []):
-                message = (
-                    f"Its setting “{words_of(name)[:80]}” does not run here. Remove the setting or the step."
-                )
+            if name in kind.parameters or _is_harmless(name) or value in ({}, []):
+                continue
+            setting = f"Its setting “{words_of(name)[:80]}”"
+            if is_complete:
+                message = f"{setting} does not exist in n8n, and is ignored here as there. Nothing to do."
+                self.add(FindingLevel.NOTE, "parameter", message)
+            else:
+                message = f"{setting} does not run here. Remove the setting or the step."
                 self.add(FindingLevel.ERROR, "parameter", message)
         options = definition.get("options")
         for name in options if kind.options is not None and isinstance(options, Mapping) else ():

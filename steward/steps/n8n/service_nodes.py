@@ -150,9 +150,10 @@ class ServiceNode(StepType):
 
     `connector` is the kind of connection, `service` its name in sentences. `operations` are keyed by
     `resource.operation`. `default_resource` and `default_operations` are n8n's defaults. `collections` holds
-    the known names in collections of options, `answer_parameters` the parameters that affect how a response
-    becomes items. `file_parameters` identifies the operation that adds a fetched file to its item,
-    `sends_files` the operations that send the item's file if `binaryData` is set.
+    the known names in collections of options; `shown_for` names the only operations for which n8n shows
+    some of them, since others ignore what is left over in them. `answer_parameters` are the parameters that
+    affect how a response becomes items. `file_parameters` identifies the operation that adds a fetched file
+    to its item, `sends_files` the operations that send the item's file if `binaryData` is set.
     """
 
     connector: ClassVar[str]
@@ -161,6 +162,7 @@ class ServiceNode(StepType):
     default_resource: ClassVar[str]
     default_operations: ClassVar[Mapping[str, str]] = {}
     collections: ClassVar[Mapping[str, frozenset[str]]] = {}
+    shown_for: ClassVar[Mapping[str, Collection[str]]] = {}
     answer_parameters: ClassVar[tuple[str, ...]] = ()
     file_parameters: ClassVar[JsonObject] = {}
     sends_files: ClassVar[Collection[str]] = ()
@@ -224,8 +226,10 @@ class ServiceNode(StepType):
         return f"{message} Remove the step, or call the service by an HTTP Request step."
 
     def _unknown_options(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        key = self.operation_key(node)
         for path, names in self.collections.items():
-            collection = node.get(path)
+            is_shown = path not in self.shown_for or key in self.shown_for[path]
+            collection = node.get(path) if is_shown else None
             for name in collection if isinstance(collection, Mapping) else ():
                 if name not in names:
                     message = f"Its option “{str(name)[:80]}” is not known here. Remove it."

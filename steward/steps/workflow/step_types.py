@@ -324,6 +324,7 @@ class StepType(ABC):
     # the parameters that not every version reads, with the first that does and the first that no longer does
     version_parameters: Mapping[str, tuple[float, float]] = MappingProxyType({})
     options: frozenset[str] | None = None  # allowed names in `options`; None if it checks them itself
+    knows_all_parameters: bool = False  # whether n8n has no others in these versions
     choices: Mapping[str, frozenset[str]] = MappingProxyType({})  # allowed literal values, by parameter
     per_item: bool = True  # evaluates parameters for every item, not only for the first
     stateful: bool = False  # depends on its earlier executions, so it runs again instead of being replayed

@@ -151,6 +151,7 @@ class IfNode(_ConditionNode):
     """The node if: outputs true and false; if the step tolerates errors, a failure counts as false."""
 
     types = ("if",)
+    knows_all_parameters = True
     field_use = FieldUse.PASSES_ITEMS
     versions = (1, 2, 2.1, 2.2, 2.3)
     options = frozenset(("ignoreCase", "looseTypeValidation"))
@@ -198,6 +199,7 @@ class FilterNode(_ConditionNode):
     """
 
     types = ("filter",)
+    knows_all_parameters = True
     field_use = FieldUse.PASSES_ITEMS
     versions = (1, 2, 2.1, 2.2, 2.3)
     options = frozenset(("ignoreCase", "looseTypeValidation"))
@@ -259,8 +261,8 @@ class SwitchNode(_ConditionNode):
     version_parameters = MappingProxyType(dict.fromkeys(("dataType", "value1", "fallbackOutput"), (1, 3)))
 
     def conditions_of(self, node: NodeDefinition) -> Iterable[JsonValue]:
-        """Returns the condition sets of the rules."""
-        rows = node.get("rules.values", [])
+        """Returns the condition sets of the rules; n8n ignores rules if an expression chooses the output."""
+        rows = node.get("rules.values", []) if node.get("mode") != "expression" else []
         return (
             [row.get("conditions") for row in rows if isinstance(row, Mapping)]
             if isinstance(rows, list)

@@ -197,6 +197,13 @@ _DEFAULTS = {
 _HEADERS = {"accept": "application/vnd.github+json"}
 _FETCH = {"resource": "file", "operation": "get"}
 
+_SHOWN_FOR = {
+    "editFields": ("issue.edit",),
+    "getRepositoryIssuesFilters": ("repository.getIssues",),
+    "getRepositoryPullRequestsFilters": ("repository.getPullRequests",),
+    "getUserIssuesFilters": ("user.getUserIssues",),
+}
+
 
 class GithubNode(HttpServiceNode):
     """Supports issues, releases, repositories and their files."""
@@ -209,6 +216,7 @@ class GithubNode(HttpServiceNode):
     headers = _HEADERS
     parameters = frozenset(_NAMES.split(" "))
     collections = _COLLECTIONS
+    shown_for = _SHOWN_FOR
     default_resource = "issue"
     default_operations = _DEFAULTS
     operations = _OPERATIONS

@@ -158,6 +158,9 @@ _OPERATIONS = {
 _DEFAULTS = {"message": "send", "label": "create", "thread": "getAll", "draft": "create"}
 
 
+_SHOWN_FOR = {"filters": ("draft.getAll", "message.getAll", "thread.getAll")}
+
+
 class GmailNode(ServiceNode):
     """Supports messages, threads, drafts and labels, but not permanent deletion."""
 
@@ -176,6 +179,7 @@ class GmailNode(ServiceNode):
     )  # fmt: skip
     operations = _OPERATIONS
     collections = _FILTERS
+    shown_for = _SHOWN_FOR
 
     def operation(self, node: NodeDefinition) -> str:
         """Returns mail.send, or the connector's read or call."""

@@ -260,6 +260,8 @@ _OPERATIONS = {
 _DOWNLOAD = {"operation": "download"}
 _DEFAULTS = {"file": "upload", "folder": "create", "fileFolder": "search", "drive": "create"}
 
+_SHOWN_FOR = {"filter": ("drive.list", "file.list", "fileFolder.search")}
+
 
 class GoogleDriveNode(ServiceNode):
     """Supports files, folders and listing drives; does not create or change shared drives."""
@@ -272,6 +274,7 @@ class GoogleDriveNode(ServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
     collections = _COLLECTIONS
+    shown_for = _SHOWN_FOR
     answer_parameters = ("fileId", "folderNoRootId")
     file_parameters = _DOWNLOAD
     parameters = frozenset(

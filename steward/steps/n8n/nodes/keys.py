@@ -34,6 +34,7 @@ class RenameKeysNode(StepType):
     """The node renameKeys: renames fields by name, then replaces the first match of each pattern."""
 
     types = ("renameKeys",)
+    knows_all_parameters = True
     parameters = frozenset(("keys", "additionalOptions"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:

@@ -44,6 +44,7 @@ class SplitOutNode(StepType):
     """The node splitOut: outputs an item for each element of a list."""
 
     types = ("splitOut",)
+    knows_all_parameters = True
     options = frozenset(("destinationFieldName", "disableDotNotation", "includeBinary"))
     choices = MappingProxyType(
         {
@@ -135,6 +136,7 @@ class AggregateNode(StepType):
     """The node aggregate: one item, paired with all items; `.item` is therefore an error in later steps."""
 
     types = ("aggregate",)
+    knows_all_parameters = True
     per_item = False
     options = frozenset(
         ("disableDotNotation", "mergeLists", "keepMissing", "includeBinaries", "keepOnlyUnique")
@@ -251,6 +253,7 @@ class SortNode(StepType):
     """The node sort: sorts by fields, at random, or by a comparison script."""
 
     types = ("sort",)
+    knows_all_parameters = True
     per_item = False
     options = frozenset(("disableDotNotation",))
     choices = MappingProxyType(
@@ -339,6 +342,7 @@ class LimitNode(StepType):
     """The node limit: returns the first or last items."""
 
     types = ("limit",)
+    knows_all_parameters = True
     field_use = FieldUse.PASSES_ITEMS
     per_item = False
     options: frozenset[str] = frozenset()

@@ -25,6 +25,7 @@ class SplitInBatchesNode(StepType):
     """
 
     types = ("splitInBatches",)
+    knows_all_parameters = True
     field_use = FieldUse.PASSES_ITEMS
     versions = (1, 2, 3)
     parameters = frozenset(("batchSize", "options"))

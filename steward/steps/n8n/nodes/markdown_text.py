@@ -39,11 +39,10 @@ class MarkdownNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields unsupported options."""
-        to_html = node.literal("mode", "htmlToMarkdown") == "markdownToHtml"
+        """Yields unsupported options; n8n ignores those of the other direction, too."""
         options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
-            if name not in (_TO_HTML if to_html else html_to_markdown.OPTIONS):
+            if name not in _TO_HTML | html_to_markdown.OPTIONS:
                 message = (
                     f"Its option “{str(name)[:60]}” is not supported. Remove it, or do without this step."
                 )

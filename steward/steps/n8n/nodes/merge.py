@@ -54,7 +54,7 @@ class MergeNode(StepType):
     per_item = False
     options = frozenset(
         ("clashHandling", "fuzzyCompare", "disableDotNotation", "multipleMatches", "includeUnpaired")
-    )
+    ) | frozenset(("emptyQueryResult",))  # only of a merge by SQL, which is an error as a whole
     choices = MappingProxyType(
         {
             "combineBy": frozenset(("combineByFields", "combineByPosition", "combineAll")),

@@ -231,6 +231,8 @@ _COLLECTIONS = {
     "options": _OF_READ | {"fileName", "folderId", "getMimeContent", "saveAsDraft"},
 }
 
+_SHOWN_FOR = {"updateFields": ("draft.update", "folder.update", "message.update")}
+
 
 class MicrosoftOutlookNode(ServiceNode):
     """Supports messages, drafts, folders and attachments, but not calendars and contacts."""
@@ -245,6 +247,7 @@ class MicrosoftOutlookNode(ServiceNode):
     answer_parameters = ("output",)
     file_parameters = _DOWNLOAD
     collections = _COLLECTIONS
+    shown_for = _SHOWN_FOR
     parameters = frozenset(
         [
             "additionalFields", "attachmentId", "authentication", "binaryPropertyName", "bodyContent",

@@ -34,6 +34,7 @@ class NoOpNode(StepType):
     """The node noOp: passes items on."""
 
     types = ("noOp",)
+    knows_all_parameters = True
     field_use = FieldUse.PASSES_ITEMS
     per_item = False
 
@@ -46,6 +47,7 @@ class ExecutionDataNode(NoOpNode):
     """The node executionData: passes items on; does not store its notes for n8n's list of executions."""
 
     types = ("executionData",)
+    knows_all_parameters = False
     versions = (1, 1.1)
     parameters = frozenset(("operation", "dataToSave"))
 
@@ -114,6 +116,7 @@ class StopAndErrorNode(StepType):
     """The node stopAndError: fails with the configured message."""
 
     types = ("stopAndError",)
+    knows_all_parameters = True
     field_use = FieldUse.REPLACES_ITEMS
     per_item = False
     options = frozenset()
@@ -179,7 +182,7 @@ def _duration_problems(node: NodeDefinition, resume: object) -> Iterable[StepPro
     is_interval = resume == "timeInterval" and js.is_number(amount) and unit in _UNITS
     if is_interval and amount * _UNITS[unit] > _LONGEST_WAIT.total_seconds():
         yield StepProblem("error", "parameter", "It waits longer than 90 days. Wait for less.")
-    if not is_expression(unit) and unit not in _UNITS:
+    if resume == "timeInterval" and not is_expression(unit) and unit not in _UNITS:
         yield StepProblem("error", "parameter", "The unit of its time is not known. Choose another one.")
 
 

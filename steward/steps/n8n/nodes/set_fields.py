@@ -38,6 +38,7 @@ class SetNode(StepType):
     """Sets fields; versions 1 and 2 fail as a whole, later ones item by item."""
 
     types = ("set",)
+    knows_all_parameters = True
     versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4, 3.5)
     options = frozenset(("dotNotation", "ignoreConversionErrors", "includeBinary", "stripBinary"))
     choices = MappingProxyType(

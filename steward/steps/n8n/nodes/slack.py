@@ -270,6 +270,11 @@ _OPERATIONS = {
 }  # fmt: skip
 _DEFAULTS = {"message": "post", "channel": "create", "user": "info", "reaction": "add"}
 
+_SHOWN_FOR = {
+    "filters": ("channel.getAll", "channel.history", "channel.replies"),
+    "updateFields": ("message.update",),
+}
+
 
 class SlackNode(ServiceNode):
     """Supports messages, channels, reactions and users, but not files, stars and groups."""
@@ -280,6 +285,7 @@ class SlackNode(ServiceNode):
     service = "Slack"
     parameters = frozenset(_NAMES.split(" "))
     collections = _COLLECTIONS
+    shown_for = _SHOWN_FOR
     default_resource = "message"
     default_operations = _DEFAULTS
     operations = _OPERATIONS

@@ -38,6 +38,7 @@ class SummarizeNode(StepType):
     """Outputs an item per group, or one item with nested groups."""
 
     types = ("summarize",)
+    knows_all_parameters = True
     versions = (1, 1.1)
     per_item = False
     options = frozenset(

@@ -1,0 +1,77 @@
+"""Tests settings of an imported step that n8n ignores, and settings that only look like those.
+
+See docs/decisions/0319-settings-that-n8n-ignores-are-ignored.md.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.model.finding import FindingLevel
+from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
+
+ELSEWHERE = "={{ $('Nowhere').item.json.x }}"
+RULE = {"leftValue": 1, "rightValue": 1, "operator": {"type": "number", "operation": "equals"}}
+MAIL = {"resource": "message", "operation": "send", "sendTo": "a@b.example", "subject": "s", "message": "m"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
+        ("noOp", 1, {"mode": "manual"}),
+        ("limit", 1, {"maxItems": 1, "offset": 2}),
+        ("set", 3.4, {"assignments": {"assignments": []}, "keepSource": "input"}),
+        ("sort", 1, {"sortFieldsUi": {"sortField": [{"fieldName": "a"}]}, "resource": "itemList"}),
+        ("splitInBatches", 3, {"batchSize": 1, "pause": 5}),
+    ],
+)
+async def test_a_setting_that_n8n_does_not_have_is_a_note(
+    kind: str, version: float, parameters: Mapping[str, Any]
+) -> None:
+    """Ignores settings of a step whose every setting in n8n runs here, and says so in a note."""
+    findings = read_value(workflow_of(kind, version, parameters)).findings
+    assert [f for f in findings if f.level is FindingLevel.ERROR] == []
+    [note] = [f.message for f in findings if f.step == "Step" and f.level is FindingLevel.NOTE]
+    assert "does not exist in n8n" in note
+    assert isinstance(await outputs_of(kind, version, parameters, [{"a": 1}]), list)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
+        ("switch", 3, {"mode": "expression", "numberOutputs": 2, "rules": {"values": [{"conditions": {}}]}}),
+        ("wait", 1.1, {"resume": "specificTime", "dateTime": "2027-01-01", "unit": "moments"}),
+        ("markdown", 1, {"mode": "htmlToMarkdown", "html": "a", "options": {"tables": True}}),
+        ("markdown", 1, {"mode": "markdownToHtml", "markdown": "a", "options": {"bulletMarker": "-"}}),
+        ("merge", 3, {"mode": "append", "options": {"emptyQueryResult": "success"}}),
+        ("set", 3.4, {"mode": "raw", "jsonOutput": "{}", "includeFields": ELSEWHERE}),
+        ("gmail", 2.1, {**MAIL, "filters": {"hasNoUserLabels": True}}),
+    ],
+)
+def test_settings_left_over_from_another_mode_are_ignored(
+    kind: str, version: float, parameters: Mapping[str, Any]
+) -> None:
+    """Reads no setting that n8n shows for another mode or operation alone."""
+    assert errors_of(kind, version, parameters) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
+        ("limit", 1.9, {"maxItems": 1, "skip": 2}),
+        ("set", 3.4, {"assignments": {"assignments": []}, "options": {"deep": True}}),
+        ("switch", 3, {"mode": "rules", "rules": {"values": [{"conditions": {"conditions": [RULE]}}]}}),
+        ("wait", 1.1, {"amount": 1, "unit": "moments"}),
+        ("markdown", 1, {"mode": "htmlToMarkdown", "html": "a", "options": {"extensions": "x"}}),
+        ("gmail", 2.1, {"operation": "getAll", "filters": {"hasNoUserLabels": True}}),
+        ("gmail", 2.1, {**MAIL, "scheduledAt": "2027-01-01"}),
+        ("dateTime", 2, {"operation": "getCurrentDate", "options": {"locale": "de"}}),
+    ],
+)
+def test_a_setting_that_n8n_may_carry_out_is_refused(
+    kind: str, version: float, parameters: Mapping[str, Any]
+) -> None:
+    """Makes one error of a setting that n8n reads, or may read in a version that is not known."""
+    assert len(errors_of(kind, version, parameters)) == 1
