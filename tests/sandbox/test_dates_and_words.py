@@ -107,7 +107,9 @@ WRITTEN = {
     "new Date(0).toLocaleString()": "1/1/1970, 12:00:00 AM",
     "new Date(0).toLocaleDateString('en-US', { dateStyle: 'full' })": "Thursday, January 1, 1970",
     "new Date(0).toLocaleTimeString('en-US', { timeZone: 'Asia/Tokyo', timeStyle: 'short' })": "9:00 AM",
-    "DateTime.fromISO('2025-07-01').toLocaleString(DateTime.DATETIME_FULL)": "July 1, 2025 at 12:00 AM UTC",
+    "DateTime.fromISO('2025-07-01').toLocaleString(DateTime.DATETIME_FULL)": (
+        "July 1, 2025 at 12:00\u202fAM UTC"
+    ),
     "DateTime.fromISO('2025-07-01').setZone('America/New_York').toFormat('ZZZZZ')": "Eastern Daylight Time",
     "DateTime.fromISO('2025-07-01T12:00Z').setZone('Europe/Berlin').toFormat('cccc d LLLL HH:mm')": (
         "Tuesday 1 July 14:00"

@@ -75,6 +75,10 @@ class NumberFormatting {
     this.#options = { ...options };
     this.#region = regionOf(locale);
     refuseStyles(this.#options);
+    if (options.style === 'currency' && options.currency === undefined) throw new TypeError('Currency code is required with currency style.');
+    if (this.#region && options.style === 'currency' && (options.signDisplay ?? 'auto') !== 'auto') refuseRegion(this.#region, 'Money with signDisplay');
+    if (this.#region && options.currencyDisplay === 'narrowSymbol') refuseRegion(this.#region, 'The narrow sign of a currency');
+    if (options.trailingZeroDisplay && options.trailingZeroDisplay !== 'auto') fault('Numbers are not written with trailingZeroDisplay here. Leave it out.');
     if (this.#region && options.notation === 'compact') refuseRegion(this.#region, 'A compact number');
     if (this.#region && (options.style === 'unit' || options.currencySign === 'accounting')) refuseRegion(this.#region, 'A number of this style');
     this.format = (number) => this.#format(number);

@@ -2,15 +2,15 @@
 
 /** The conventions of each known region besides American English, by the tag of its locale. */
 const REGIONS = {
-  'en-GB': { sep: '/', padded: true, timed: ' ', weekday: ', ', at: ' at ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric' },
-  'de-DE': { sep: '.', timed: ', ', weekday: ', ', at: ' um ', signs: { USD: '$', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '\u00a0%', after: true, hour: ' Uhr' },
-  'fr-FR': { sep: '/', padded: true, timed: ' ', weekday: ' ', at: ' à ', numeric: ' ', signs: { USD: '$US', EUR: '€', GBP: '£GB' }, shortYear: 'numeric', group: '\u202f', point: ',', percent: '\u00a0%', after: true, hour: ' h' },
-  'es-ES': { sep: '/', bare: true, timed: ', ', weekday: ', ', at: ' a las ', full: ', ', of: ' de ', signs: { USD: 'US$', EUR: '€' }, shortYear: '2-digit', group: '.', point: ',', percent: '\u00a0%', after: true, grouped: 5 },
-  'it-IT': { sep: '/', padded: true, timed: ' ', weekday: ' ', at: ' alle ore ', signs: { USD: 'USD', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '%', after: true, grouped: 5 },
-  'nl-NL': { sep: '-', timed: ' ', weekday: ' ', at: ' om ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0', inner: true },
-  'pt-BR': { sep: '/', padded: true, timed: ', ', weekday: ', ', at: ' às ', of: ' de ', always: true, signs: { USD: 'US$', EUR: '€', GBP: '£', BRL: 'R$' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0' },
-  'en-CA': { iso: true, timed: ' ', at: ' at ', signs: { CAD: '$', USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric', twelve: true },
-  'sv-SE': { iso: true, slash: '/', timed: ' ', weekday: ' ', at: ' kl. ', short: ' ', numeric: ' ', signs: { SEK: 'kr', USD: 'US$', EUR: '€', NOK: 'Nkr', DKK: 'Dkr' }, shortYear: 'numeric', group: '\u00a0', point: ',', percent: '\u00a0%', after: true, minus: '\u2212' },
+  'en-GB': { sep: '/', padded: true, weekday: ', ', at: ' at ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric' },
+  'de-DE': { sep: '.', weekday: ', ', at: ' um ', signs: { USD: '$', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '\u00a0%', after: true, hour: ' Uhr' },
+  'fr-FR': { sep: '/', padded: true, weekday: ' ', at: ' à ', numeric: ' ', signs: { USD: '$US', EUR: '€', GBP: '£GB' }, shortYear: 'numeric', group: '\u202f', point: ',', percent: '\u00a0%', after: true, hour: ' h' },
+  'es-ES': { sep: '/', bare: true, weekday: ', ', at: ' a las ', full: ', ', of: ' de ', signs: { USD: 'US$', EUR: '€' }, shortYear: '2-digit', group: '.', point: ',', percent: '\u00a0%', after: true, grouped: 5 },
+  'it-IT': { sep: '/', padded: true, weekday: ' ', at: ' alle ore ', signs: { USD: 'USD', EUR: '€', GBP: '£' }, shortYear: '2-digit', group: '.', point: ',', percent: '%', after: true, grouped: 5 },
+  'nl-NL': { sep: '-', weekday: ' ', at: ' om ', signs: { USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0', inner: true },
+  'pt-BR': { sep: '/', padded: true, weekday: ', ', at: ' às ', of: ' de ', always: true, signs: { USD: 'US$', EUR: '€', GBP: '£', BRL: 'R$' }, shortYear: 'numeric', group: '.', point: ',', percent: '%', gap: '\u00a0' },
+  'en-CA': { iso: true, at: ' at ', signs: { CAD: '$', USD: 'US$', EUR: '€', GBP: '£' }, shortYear: 'numeric', twelve: true },
+  'sv-SE': { iso: true, slash: '/', weekday: ' ', at: ' kl. ', short: ' ', numeric: ' ', signs: { SEK: 'kr', USD: 'US$', EUR: '€', NOK: 'Nkr', DKK: 'Dkr' }, shortYear: 'numeric', group: '\u00a0', point: ',', percent: '\u00a0%', after: true, minus: '\u2212' },
 };
 const PERIODS = { 'en-GB': ['am', 'pm'], 'en-CA': ['a.m.', 'p.m.'], 'es-ES': ['a. m.', 'p. m.'], 'nl-NL': ['a.m.', 'p.m.'] };
 
@@ -50,7 +50,7 @@ const styleIn = (region, style) => {
 };
 
 /** Whether the region writes day and month without leading zeros whatever the options say. */
-const bareIn = (region, options) => region.tag === 'es-ES' && (!options.day || (!options.year && !options.weekday));
+const bareIn = (region, options) => region.tag === 'es-ES' && (options.day ? !options.year && !options.weekday : options.year || options.weekday);
 
 /** A date in digits as ISO 8601 writes it; without a year as the region does. */
 const isoPartsIn = (region, options, date, words) => {
@@ -68,7 +68,14 @@ const isoPartsIn = (region, options, date, words) => {
   return digits.length ? [weekday, literal(dashed ? ', ' : ' '), ...parts] : [weekday];
 };
 
-const datePartsIn = (region, options, date, words) => {
+/** Whether day and month have different widths, which the region then writes as the options say. */
+const isMixed = (region, options) => {
+  if (options.weekday || !options.day || !options.month || options.day === options.month) return false;
+  if (region.tag === 'it-IT') return options.year === '2-digit';
+  return region.tag !== 'fr-FR' || Boolean(options.year);
+};
+
+const datePartsIn = (region, options, date, words, twelve) => {
   if (options.era) refuseRegion(region, 'An era');
   const month = date.getUTCMonth();
   const worded = /^(?:long|short|narrow)$/.test(options.month ?? '');
@@ -76,37 +83,50 @@ const datePartsIn = (region, options, date, words) => {
   if (region.tag === 'en-CA') return dateParts(options, date, words);
   const alone = !options.day && !options.year && !options.weekday;
   const shortMonths = alone ? words.shortMonths : words.formMonths;
-  const shortDays = options.day || options.month || options.year ? words.formDays : words.shortDays;
-  const pad = region.padded && !worded && options.month && (options.day || options.year) ? '2-digit' : null;
+  const within = options.day || options.month || options.year || (options.hour && (options.minute || twelve));
+  const shortDays = within ? words.formDays : words.shortDays;
+  const german = region.tag === 'de-DE';
+  const padded = region.padded && !isMixed(region, options) || (german && !options.year && !options.weekday && options.month === '2-digit');
+  const pad = padded && !worded && options.month && (options.day || options.year) ? '2-digit' : null;
   const size = (style) => (!worded && options.month && bareIn(region, options) ? 'numeric' : (pad ?? style));
   const day = options.day && part('day', sized(size(options.day), date.getUTCDate()));
   const year = options.year && part('year', sized(options.year, date.getUTCFullYear()));
   const middle = options.month && part('month', worded ? wordOf(words.months, shortMonths, month, options.month) : sized(size(options.month), month + 1));
-  const of = region.of && (region.always || options.month === 'long') ? region.of : ' ';
-  const german = region.tag === 'de-DE';
+  const spanish = region.tag === 'es-ES' && options.weekday === 'long' && options.month === 'short' && options.day && options.year;
+  const of = region.of && (region.always || options.month === 'long' || spanish) ? region.of : ' ';
   const [first, second] = worded ? [german ? '. ' : of, of] : [region.sep, german && !options.day ? '/' : region.sep];
   const parts = [];
   if (options.weekday) parts.push(part('weekday', wordOf(words.days, shortDays, date.getUTCDay(), options.weekday)));
-  if (parts.length && (day || middle || year)) parts.push(literal(region.tag === 'en-GB' && !year ? ' ' : region.weekday));
+  if (parts.length && (day || middle || year)) parts.push(literal(region.tag === 'en-GB' && !year || region.tag === 'es-ES' && !middle ? ' ' : region.weekday));
   if (day) parts.push(day);
   if (day && middle) parts.push(literal(first));
   if (middle) parts.push(middle);
   if ((day || middle) && year) parts.push(literal(second));
   if (year) parts.push(year);
-  if (german && !worded && day && middle && !year) parts.push(literal('.'));
+  if (german && !worded && day && (middle ? !year : options.weekday)) parts.push(literal('.'));
   return parts;
 };
 
 /** Whether an hour below ten has a leading zero: where no width other than the region's is requested. */
 const hourPadded = (region, options) => {
-  if (region.slash && options.weekday && !options.day) return true;
+  if (region.twelve) return true;
+  if (options.weekday && !options.day && !options.month && options.minute) return !region.bare;
   if (region.bare || (region.tag === 'it-IT' && !options.minute)) return false;
   return options.minute !== '2-digit' && options.second !== '2-digit';
 };
 
+/** The text between a weekday alone and a time. */
+const behindWeekday = (tag, options, twelve) => {
+  const { hour, minute, second } = options;
+  if (tag === 'fr-FR' || tag === 'sv-SE') return ' ';
+  if (tag === 'pt-BR' || options.timeZoneName) return ', ';
+  if (tag === 'de-DE') return twelve && hour && minute && !second ? ' ' : ', ';
+  if (tag === 'es-ES') return twelve && hour && !minute ? ' ' : ', ';
+  return hour && (minute || twelve) ? ' ' : ', ';
+};
+
 /** The text between a date and a time. */
 const betweenIn = (region, options) => {
-  if (options.weekday && !options.day && !options.month) return region.timed;
   if (options.month === 'long') return options.weekday && region.full ? region.full : region.at;
   return /short|narrow/.test(options.month ?? '') ? (region.short ?? ', ') : (region.numeric ?? ', ');
 };

@@ -34,6 +34,8 @@ const wall = (zone, moment) => {
   return new RealDate(moment + offsetAt(zone, moment).seconds * 1000);
 };
 
+const NARROW = '\u202f'; // the space before AM or PM; V8 writes it as a plain one in texts, but not in parts
+
 const part = (type, value) => ({ type, value: String(value) });
 const literal = (value) => ({ type: 'literal', value });
 const sized = (style, number) => (style === '2-digit' ? two(number % 100) : String(number));
@@ -68,7 +70,7 @@ const timeParts = (options, date, twelve, region) => {
   const parts = [];
   const add = (part) => parts.push(...(parts.length ? [literal(':')] : []), part);
   if (options.hour) {
-    const displayedHour = twelve ? hour % 12 || 12 : options.hourCycle === 'h24' && hour === 0 ? 24 : hour;
+    const displayedHour = twelve ? hour % 12 || (options.hourCycle === 'h11' ? 0 : 12) : options.hourCycle === 'h24' && hour === 0 ? 24 : hour;
     add(part('hour', options.hour === '2-digit' || (!twelve && (!region || hourPadded(region, options))) ? two(displayedHour) : displayedHour));
     if (!twelve && region?.hour && !options.minute) parts.push(literal(region.hour));
   }
@@ -77,7 +79,7 @@ const timeParts = (options, date, twelve, region) => {
   if (options.fractionalSecondDigits) {
     parts.push(literal('.'), part('fractionalSecond', String(date.getUTCMilliseconds()).padStart(3, '0').slice(0, options.fractionalSecondDigits)));
   }
-  if (options.hour && twelve) parts.push(literal(' '), part('dayPeriod', (PERIODS[region?.tag] ?? ['AM', 'PM'])[hour < 12 ? 0 : 1]));
+  if (options.hour && twelve) parts.push(literal(NARROW), part('dayPeriod', (PERIODS[region?.tag] ?? ['AM', 'PM'])[hour < 12 ? 0 : 1]));
   return parts;
 };
 
@@ -95,15 +97,19 @@ class DateTimeFormatting {
     const zone = resolved.timeZone === undefined ? 'UTC' : /^[+-]\d\d?(?::?\d\d)?$/.test(resolved.timeZone) ? resolved.timeZone : canonicalZone(resolved.timeZone);
     if (zone === null) throw new RangeError(`Invalid time zone specified: ${resolved.timeZone}`);
     this.#zone = zone;
-    this.#twelve = resolved.hourCycle ? /^h1[12]$/.test(resolved.hourCycle) : (resolved.hour12 ?? (region === null || region.twelve === true));
+    if (resolved.hour12 !== undefined) delete resolved.hourCycle; // hour12 decides alone, midnight is 0 or 12
+    this.#twelve = resolved.hourCycle ? /^h1[12]$/.test(resolved.hourCycle) : Boolean(resolved.hour12 ?? (region === null || region.twelve === true));
     if (this.#twelve && region?.tag === 'sv-SE') refuseRegion(region, 'A time of twelve hours');
+    if (resolved.era && !resolved.year) fault('An era is not written without its year here. Add year.');
     if (resolved.dayPeriod) fault('Times are not written with a part of the day here. Leave dayPeriod out.');
     if (resolved.dateStyle) Object.assign(resolved, region ? styleIn(region, resolved.dateStyle) : STYLES[resolved.dateStyle]);
     if (resolved.timeStyle) Object.assign(resolved, TIMES[resolved.timeStyle]);
     if (![...ASKS_DATE, ...ASKS_TIME].some((key) => resolved[key])) Object.assign(resolved, { year: 'numeric', month: 'numeric', day: 'numeric' });
+    if (region?.point && resolved.fractionalSecondDigits) refuseRegion(region, 'A part of a second');
+    if (region && resolved.timeStyle && (resolved.hour12 !== undefined || resolved.hourCycle)) refuseRegion(region, 'timeStyle with another count of hours');
     mustFit(resolved);
     this.#options = resolved;
-    this.format = (date) => this.formatToParts(date).map((part) => part.value).join('');
+    this.format = (date) => this.formatToParts(date).map((part) => part.value).join('').replaceAll(NARROW, ' ');
   }
   formatToParts(value) {
     const moment = value === undefined ? run.now : Number(value);
@@ -111,10 +117,11 @@ class DateTimeFormatting {
     const options = this.#options;
     const date = wall(this.#zone, moment);
     const region = this.#region;
-    const dates = region ? datePartsIn(region, options, date, this.#words) : dateParts(options, date, this.#words);
+    const dates = region ? datePartsIn(region, options, date, this.#words, this.#twelve) : dateParts(options, date, this.#words);
     const times = timeParts(options, date, this.#twelve, region);
-    if (region && options.timeZoneName && this.#zone !== 'UTC') refuseRegion(region, 'The name of a zone');
-    const wordy = region ? betweenIn(region, options) : options.month === 'long' ? ' at ' : dates.length === 1 && options.weekday && options.hour && this.#twelve ? ' ' : ', ';
+    if (region && options.timeZoneName && (this.#zone !== 'UTC' || options.timeZoneName === 'long')) refuseRegion(region, 'The name of a zone');
+    const onlyWeekday = options.weekday && !options.day && !options.month && !options.year;
+    const wordy = onlyWeekday ? behindWeekday(region?.tag, options, this.#twelve) : region ? betweenIn(region, options) : options.month === 'long' ? ' at ' : ', ';
     const parts = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];
     if (options.timeZoneName) parts.push(literal(times.length ? ' ' : ', '), part('timeZoneName', /^[+-]/.test(this.#zone) ? `GMT${this.#zone}` : zoneTitle(this.#zone, moment, options.timeZoneName)));
     return parts;
@@ -158,7 +165,17 @@ class PluralRules {
   }
 }
 
-const bare = (text) => text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
+// Letters sorted like others, and in two languages behind others: ᴀ, ᴁ and ᴂ stand behind z, ᴢ behind every letter after n.
+const SORTED_AS = { ß: 'ss', ẞ: 'ss', æ: 'ae', œ: 'oe', ø: 'o', ð: 'd', đ: 'd', ħ: 'h', ł: 'l', ŀ: 'l', ĳ: 'ij', ſ: 's' };
+const SORTED_IN = { sv: { å: 'ᴀ', ä: 'ᴁ', æ: 'ᴁ', ö: 'ᴂ', ø: 'ᴂ', ü: 'y' }, es: { ñ: 'nᴢ' } };
+
+/** A text in small letters without marks, as `language` sorts it. */
+const bare = (text, language) => {
+  const own = SORTED_IN[language];
+  const small = text.normalize('NFC').toLowerCase();
+  const kept = own ? small.replace(/[^\0-\x7f]/gu, (letter) => own[letter] ?? letter) : small;
+  return kept.normalize('NFD').replace(/\p{M}/gu, '').replace(/[ßẞæœøðđħłŀĳſ]/gu, (letter) => SORTED_AS[letter]);
+};
 const MARKS_ORDER = '\t\n\v\f\r _-,;:!?.\'"()[]{}@*/\\&#%`^+<=>|~$';
 
 /** The rank of a sign among all: blanks, marks, digits, letters. */
@@ -169,9 +186,9 @@ const rankOf = (sign) => {
 };
 
 /** The order a dictionary has: letters first, then accents, then capitals after small letters. */
-const collate = (a, b, numeric = false, sensitivity = 'variant') => {
+const collate = (a, b, language, numeric = false, sensitivity = 'variant') => {
   const cut = (text) => text.match(numeric ? /\d+|[^]/gu : /[^]/gu) ?? [];
-  const [first, other] = [cut(bare(a)), cut(bare(b))];
+  const [first, other] = [cut(bare(a, language)), cut(bare(b, language))];
   for (let index = 0; index < Math.min(first.length, other.length); index += 1) {
     const [x, y] = [first[index], other[index]];
     if (x === y) continue;
@@ -193,7 +210,8 @@ const collate = (a, b, numeric = false, sensitivity = 'variant') => {
 class Collating {
   constructor(locale, options = {}) {
     if (options.ignorePunctuation) fault('Texts are not compared without their punctuation here. Take it out of them first.');
-    this.compare = (a, b) => collate(String(a), String(b), options.numeric === true, options.sensitivity);
+    const language = String(isList(locale) ? locale[0] : (locale ?? 'en')).slice(0, 2).toLowerCase();
+    this.compare = (a, b) => collate(String(a), String(b), language, options.numeric === true, options.sensitivity);
   }
 }
 const Collator = callable(Collating, 'Collator');

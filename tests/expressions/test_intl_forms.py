@@ -1,0 +1,90 @@
+"""Tests dates, times and the order of texts against what V8 of Node 22 writes.
+
+See docs/design/imports-n8n.md#names.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pytest
+
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.template import read
+from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionError
+
+World = Callable[[Sequence[Any]], ExpressionContext]
+NIGHT: Final = "new Date('2024-09-06T00:05:09Z')"
+DAY: Final = "day: 'numeric'"
+HM: Final = "hour: '2-digit', minute: '2-digit'"
+FORMS: Final = [
+    ("en-US", "hour: 'numeric', hour12: false", "00"),
+    ("en-US", f"{HM}, hour12: true, hourCycle: 'h23'", "12:05 AM"),
+    ("en-GB", f"{HM}, hour12: false, hourCycle: 'h24'", "00:05"),
+    ("en-US", f"{HM}, hourCycle: 'h24'", "24:05"),
+    ("en-US", f"{HM}, hourCycle: 'h11'", "00:05 AM"),
+    ("en-US", f"weekday: 'short', {HM}, hour12: false", "Fri 00:05"),
+    ("en-US", "weekday: 'short', hour: '2-digit', hour12: false", "Fri, 00"),
+    ("en-GB", f"weekday: 'long', {HM}", "Friday 00:05"),
+    ("en-GB", "day: 'numeric', month: '2-digit', year: 'numeric'", "6/09/2024"),
+    ("en-GB", "day: 'numeric', month: 'numeric', year: 'numeric'", "06/09/2024"),
+    ("fr-FR", "day: '2-digit', month: 'numeric', year: 'numeric'", "06/9/2024"),
+    ("fr-FR", "day: '2-digit', month: 'numeric'", "06/09"),
+    ("it-IT", "day: 'numeric', month: '2-digit', year: '2-digit'", "6/09/24"),
+    ("it-IT", "day: 'numeric', month: '2-digit', year: 'numeric'", "06/09/2024"),
+    ("pt-BR", "day: 'numeric', month: '2-digit', year: 'numeric'", "6/09/2024"),
+    ("de-DE", "weekday: 'long', day: 'numeric'", "Freitag, 6."),
+    ("de-DE", "day: 'numeric', month: '2-digit'", "06.09."),
+    ("de-DE", f"weekday: 'short', {HM}", "Fr., 00:05"),
+    ("es-ES", "weekday: 'long', day: 'numeric'", "viernes 6"),
+    ("es-ES", f"weekday: 'long', {DAY}, month: 'short', year: '2-digit'", "viernes, 6 de sept de 24"),
+    ("es-ES", "month: '2-digit'", "09"),
+    ("nl-NL", "weekday: 'long', hour: 'numeric', minute: '2-digit'", "vrijdag 00:05"),
+    ("en-CA", f"month: 'short', {DAY}, hour: 'numeric', minute: '2-digit', hour12: false", "Sep 6, 00:05"),
+    ("en-US", "day: 'numeric', era: 'short'", None),
+    ("de-DE", f"{HM}, second: '2-digit', fractionalSecondDigits: 1", None),
+    ("fr-FR", f"{HM}, timeZoneName: 'long'", None),
+]  # fmt: skip
+SORTED: Final = [
+    (["st", "strasse", "straße", "stra", "Stratos"], "en", ["st", "stra", "strasse", "straße", "Stratos"]),
+    (
+        ["zoo", "ærlig", "adam", "af", "øl", "p", "łuk"],
+        "en",
+        ["adam", "ærlig", "af", "łuk", "øl", "p", "zoo"],
+    ),
+    (["zoo", "öl", "ål", "ärta", "ur", "über"], "sv", ["ur", "über", "zoo", "ål", "ärta", "öl"]),
+    (["nz", "ña", "na", "oa"], "es", ["na", "nz", "ña", "oa"]),
+    (["nz", "ña", "na", "oa"], "en", ["na", "ña", "nz", "oa"]),
+]
+
+
+@pytest.mark.parametrize(("locale", "options", "expected"), FORMS)
+async def test_a_date_has_the_form_of_its_locale(
+    evaluator: Evaluator, world: World, locale: str, options: str, expected: str | None
+) -> None:
+    """Writes the form that V8 writes; None marks a form that is refused."""
+    code = f"{NIGHT}.toLocaleString('{locale}', {{ timeZone: 'UTC', {options} }} )"
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    assert isinstance(value, ExpressionError) if expected is None else value == expected
+
+
+@pytest.mark.parametrize(("texts", "locale", "expected"), SORTED)
+async def test_texts_are_ordered_by_their_language(
+    evaluator: Evaluator, world: World, texts: list[str], locale: str, expected: list[str]
+) -> None:
+    """Sorts ß, æ, ø and ł as their letters; Swedish has å, ä, ö behind z, and Spanish ñ behind n."""
+    code = f"{texts}.sort((a, b) => a.localeCompare(b, '{locale}'))"
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    assert value == expected
+
+
+async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: World) -> None:
+    """Joins a time by a plain space, hands the narrow one on among the parts, and demands a currency."""
+    made = "new Intl.DateTimeFormat('en-US', { hour: 'numeric', timeZone: 'UTC' } )"
+    codes = [
+        f"{made}.format({NIGHT})",
+        f"{made}.formatToParts({NIGHT})[1].value",
+        "(5).toLocaleString('en-US', { style: 'currency' } )",
+    ]
+    values = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in codes], world([{}]))
+    assert [value for (value,) in values] == ["12 AM", "\u202f", UNDEFINED]
