@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from selectolax.lexbor import LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 _WIDTH = 80
 _DEEPEST = 100  # deeper elements are left out; real pages do not nest this far
@@ -133,7 +133,8 @@ class _Writer:
         """Writes the children of an element."""
         if depth > _DEEPEST:
             return
-        for child in _children(node):
+        within = LexborHTMLParser(node.text()).body if node.tag == "noframes" else node
+        for child in _children(within or node):
             self._write(child, block, depth + 1)
 
     def _write(self, node: LexborNode, block: _Block, depth: int) -> None:

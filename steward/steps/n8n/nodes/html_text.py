@@ -157,13 +157,33 @@ def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: b
             raise ItemFailed("The page is larger than 5 MiB.")
         if not is_readable(page):
             raise ItemFailed("The page has too many elements, or elements too deep in one another.")
-        tree = LexborHTMLParser(page)
+        text = _with_scripting(page)
+        tree = LexborHTMLParser(text)
         json: dict[str, JsonValue] = {}
         for row in params.rows("extractionValues.values"):
             value = _value(tree, row, params, first_only=call.version >= 1.2, tidy=tidy)
-            js.set_path(json, row.text("key"), value)
+            js.set_path(json, row.text("key"), value if text is page else _renamed_back(value))
         extracted.append(Item(js.to_json(json), paired_with(index)))
     return extracted
+
+
+_NOSCRIPT = re.compile(r"(</?)noscript(?=[\s/>])", re.IGNORECASE)
+_NOFRAMES = re.compile(r"(</?)noframes(?=[\s/>])")
+_NOSCRIPT_SELECTOR = re.compile(r"(?<![\w.#\[\"'=:-])noscript(?![\w-])", re.IGNORECASE)
+
+
+def _with_scripting(page: str) -> str:
+    """Returns the page with `noscript` called `noframes`, whose content is text, too.
+
+    Where scripts run, as in n8n's parser, the content of `noscript` is text and not elements.
+    """
+    return page if "noframes" in page.lower() else _NOSCRIPT.sub(r"\1noframes", page)
+
+
+def _renamed_back(value: AnyJson) -> AnyJson:
+    if isinstance(value, list):
+        return [_renamed_back(element) for element in value]
+    return _NOFRAMES.sub(r"\1noscript", value) if isinstance(value, str) else value
 
 
 def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool, tidy: bool) -> AnyJson:
@@ -193,9 +213,21 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, has
     return value.strip() if isinstance(value, str) and trim else value
 
 
+_IS_SET = frozenset(("autofocus", "autoplay", "async", "checked", "controls", "defer", "disabled", "hidden"))
+_IS_SET |= {"loop", "multiple", "open", "readonly", "required", "scoped", "selected"}
+
+
 def _attribute(node: LexborNode, name: str) -> AnyJson:
-    """Returns an attribute's text, or UNDEFINED if it is absent."""
-    return (node.attributes[name] or "") if name in node.attributes else js.UNDEFINED
+    """Returns an attribute's text as cheerio does, or UNDEFINED if it is absent.
+
+    An attribute that is only set has its name as text; options and boxes have a value without one.
+    """
+    if name in node.attributes:
+        return name if name.lower() in _IS_SET else (node.attributes[name] or "")
+    if name == "value" and node.tag == "option":
+        return node.text()
+    is_box = node.tag == "input" and node.attributes.get("type") in ("checkbox", "radio")
+    return "on" if name == "value" and is_box else js.UNDEFINED
 
 
 def _value_of(node: LexborNode) -> AnyJson:
@@ -203,7 +235,7 @@ def _value_of(node: LexborNode) -> AnyJson:
     if node.tag == "textarea":
         return node.text()
     if node.tag != "select":
-        return _attribute(node, "value")
+        return _attribute(node, "value") if node.tag in ("input", "option") else js.UNDEFINED
     options = node.css("option")
     chosen = [option for option in options if "selected" in option.attributes]
     if "multiple" in node.attributes:
@@ -233,7 +265,7 @@ def _text_with_lines(node: LexborNode, row: Params) -> str:
 
 def _selected(tree: LexborHTMLParser | LexborNode, selector: str) -> list[LexborNode]:
     try:
-        return tree.css(selector)
+        return tree.css(_NOSCRIPT_SELECTOR.sub("noframes", selector))
     except (SelectolaxError, ValueError):
         raise ItemFailed(f"The selector “{selector[:80]}” cannot be read.") from None
 
