@@ -6,7 +6,6 @@ See docs/design/files.md#formats.
 import base64
 import binascii
 import importlib.util
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -14,6 +13,7 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.base import FileRefused, RunFiles
 from steward.steps.workflow.expressions.views import FileFailed
 from steward.steps.workflow.items import BinaryReference, Item
+from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     ItemFailed,
     Params,
@@ -140,7 +140,7 @@ def text_options(params: Params) -> JsonObject:
 def flat(fields: JsonObject) -> JsonObject:
     """Returns the fields of an item as columns; a nested field is named by its path, `customer.city`."""
     columns: dict[str, JsonValue] = {}
-    for name, value in fields.items():
+    for name, value in js.members(fields):
         members = value
         if isinstance(value, list):
             members = {str(index): member for index, member in enumerate(value)}
@@ -161,9 +161,7 @@ def table_of(items: Sequence[Item], *, header: bool) -> list[list[JsonValue]]:
 
 def json_text(value: JsonValue, *, indented: bool) -> str:
     """Returns JSON text as JavaScript writes it, optionally indented by two spaces."""
-    if indented:
-        return json.dumps(value, ensure_ascii=False, indent=2)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return js.json_text(value, indent=2 if indented else 0)
 
 
 def from_base64(text: str) -> bytes:

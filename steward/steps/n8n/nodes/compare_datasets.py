@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n.nodes.lists import names_of
-from steward.steps.n8n.nodes.merge import check_fields_present, fields_to_match, matched
+from steward.steps.n8n.nodes.merge import check_fields_present, check_pair_count, fields_to_match, matched
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -80,6 +80,7 @@ class CompareDatasetsNode(StepType):
             dots=dots,
             only_first=params.text("options.multipleMatches", "first") == "first",
         )
+        check_pair_count(matches)
         only_a: Items = []
         same: Items = []
         different: Items = []

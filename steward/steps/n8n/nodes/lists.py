@@ -107,7 +107,7 @@ def _elements(value: AnyJson) -> Sequence[JsonValue]:
     if value is js.UNDEFINED:
         return []
     if js.is_object(value):
-        return list(value.values())
+        return [member for _, member in js.members(value)]
     return list(value) if js.is_list(value) else [value]
 
 
@@ -326,7 +326,7 @@ def ordered(items: Items, params: Params) -> list[int]:
 def _is_less(first: JsonValue, second: JsonValue) -> bool:
     """Returns JavaScript's `first < second`, ignoring the case of texts."""
     if isinstance(first, str) and isinstance(second, str):
-        return first.lower() < second.lower()
+        return js.text_order(first.lower()) < js.text_order(second.lower())
     a, b = js.number(first), js.number(second)
     return a < b
 
@@ -364,9 +364,8 @@ def limited(items: Items, params: Params) -> Items:
     if max_items != max_items:
         raise ItemFailed("The number of items to keep is not a number.")
     paired = [Item(item.json, paired_with(index)) for index, item in enumerate(items)]
-    count = int(max_items)
-    if count >= len(paired):
+    if max_items >= len(paired):
         return paired
     if params.text("keep", "firstItems") == "firstItems":
-        return paired[:count]
-    return paired[len(paired) - count :]
+        return paired[: int(max_items)]
+    return paired[int(len(paired) - max_items) :]

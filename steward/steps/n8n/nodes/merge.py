@@ -387,7 +387,14 @@ def _by_fields(call: StepCall, params: Params) -> Items:
     return _JOINS.get(join, _keep_matches)(call, params, matches, clash)
 
 
+def check_pair_count(matches: Matches) -> None:
+    """Raises WorkflowStepFailed if more items match than the service's memory can hold in pairs."""
+    if sum(map(len, matches.of_first)) > _MAX_PAIRS:
+        raise WorkflowStepFailed("It would join too many items that have the same values. Join fewer.")
+
+
 def _pairs(call: StepCall, matches: Matches, clash: Clash) -> Items:
+    check_pair_count(matches)
     out: Items = []
     for index, of_second in enumerate(matches.of_first):
         for other in of_second:

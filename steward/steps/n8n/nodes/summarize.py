@@ -171,13 +171,13 @@ def _total(values: Sequence[JsonValue]) -> float:
     return total
 
 
-def _extreme(values: Sequence[JsonValue], pick: Callable[[list[AnyJson]], AnyJson]) -> AnyJson:
+def _extreme(values: Sequence[JsonValue], pick: Callable[..., AnyJson]) -> AnyJson:
     present = [value for value in values if not js.is_missing(value) and value != ""]
     numbers = _numbers(present)
     if numbers:
-        return pick(list(numbers))
-    texts = [value for value in present if isinstance(value, str)]
-    return pick(texts) if texts else None
+        return pick(numbers)
+    texts = {js.text_order(value): value for value in present if isinstance(value, str)}
+    return texts[pick(texts)] if texts else None
 
 
 def _average(values: Sequence[JsonValue]) -> JsonValue:

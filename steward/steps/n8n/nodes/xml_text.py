@@ -137,6 +137,8 @@ def _listed(elements: Sequence[JsonValue]) -> list[tuple[str | None, JsonValue]]
 
 
 def _attributes(member: JsonValue) -> str:
+    if js.is_list(member) and member:
+        raise ItemFailed("The attributes of an element are a list. Give an object.")
     fields = member if js.is_object(member) else {}
     return "".join(f' {_named(name)}="{_attribute(value)}"' for name, value in fields.items())
 

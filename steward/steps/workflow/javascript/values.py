@@ -3,14 +3,16 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, TypeVar
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.expressions.paths import UNDEFINED as UNDEFINED
 from steward.steps.workflow.expressions.paths import JsDate as JsDate
 from steward.steps.workflow.expressions.paths import Value as Value
+
+V = TypeVar("V")
 
 # Exact types are checked first: most values are scalars, and isinstance with abstract classes is slow.
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
@@ -80,8 +82,8 @@ def _joined_text(elements: Sequence[object]) -> str:
     return ",".join("" if is_missing(element) else text(element) for element in elements)
 
 
-def json_text(value: object) -> str:
-    """Returns `JSON.stringify(value)`: no blanks, numbers as JavaScript formats them, NaN as null."""
+def json_text(value: object, *, indent: int = 0, depth: int = 0) -> str:
+    """Returns `JSON.stringify(value, null, indent)`: numbers as JavaScript formats them, NaN as null."""
     if isinstance(value, str):
         return _quoted(value)
     if is_missing(value):
@@ -91,16 +93,43 @@ def json_text(value: object) -> str:
     if isinstance(value, int | float):
         return number_text(value) if math.isfinite(value) else "null"
     if isinstance(value, Mapping):
-        return "{" + ",".join(_member_texts(value)) + "}"
+        colon = ": " if indent else ":"
+        texts = [
+            f"{_quoted(name)}{colon}{json_text(member, indent=indent, depth=depth + 1)}"
+            for name, member in members(value)
+            if member is not UNDEFINED
+        ]
+        return _enclosed("{}", texts, indent, depth)
     if isinstance(value, Sequence):
-        return "[" + ",".join(json_text(member) for member in value) + "]"
+        texts = [json_text(member, indent=indent, depth=depth + 1) for member in value]
+        return _enclosed("[]", texts, indent, depth)
     return _quoted(str(value))
 
 
-def _member_texts(fields: Mapping[object, object]) -> Iterator[str]:
-    for name, member in fields.items():
-        if member is not UNDEFINED:
-            yield f"{_quoted(str(name))}:{json_text(member)}"
+def _enclosed(brackets: str, texts: Sequence[str], indent: int, depth: int) -> str:
+    """Returns the texts within brackets, each in a line of its own if there is an indent."""
+    if not indent or not texts:
+        return f"{brackets[0]}{','.join(texts)}{brackets[1]}"
+    line = "\n" + " " * indent * (depth + 1)
+    return f"{brackets[0]}{line}{f',{line}'.join(texts)}\n{' ' * indent * depth}{brackets[1]}"
+
+
+_ARRAY_INDEX = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
+_MAX_ARRAY_INDEX = 2**32 - 2
+
+
+def members(fields: Mapping[str, V]) -> list[tuple[str, V]]:
+    """Returns the members of an object in JavaScript's order: indexes by number first, then the others."""
+    indexes = [name for name in fields if _ARRAY_INDEX.match(name) and int(name) <= _MAX_ARRAY_INDEX]
+    if not indexes:
+        return list(fields.items())
+    ordered = dict.fromkeys(sorted(indexes, key=int)) | dict.fromkeys(fields)
+    return [(name, fields[name]) for name in ordered]
+
+
+def text_order(value: str) -> bytes:
+    """Returns a key that orders texts as JavaScript does: by the units of UTF-16."""
+    return value.encode("utf-16-be", "surrogatepass")
 
 
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')
@@ -237,7 +266,8 @@ def member(value: object, name: str) -> AnyJson:
 
 def _index(name: str) -> int | None:
     """Returns a path part as an index, or None for any other name."""
-    return int(name) if name.isascii() and name.isdigit() and len(name) < 16 else None
+    is_index = name.isascii() and name.isdigit() and len(name) < 16 and (name[0] != "0" or name == "0")
+    return int(name) if is_index else None
 
 
 def set_path(target: JsonObject, path: str | Sequence[str], value: object) -> None:

@@ -1,0 +1,127 @@
+"""Tests what follows from how JavaScript orders names and texts, and from how n8n's HTML parser reads pages.
+
+See docs/design/imports-n8n.md#node-types.
+"""
+
+from typing import Any
+
+import pytest
+
+from steward.steps.n8n import item_files
+from steward.steps.workflow.items import trigger_items
+from steward.steps.workflow.javascript import values as js
+from tests.imports.n8n.one_step import outputs_in, outputs_of, workflow_of
+
+BY_ID = {"b": 1, "10": 2, "9": 3, "01": 4, "-1": 5, "a": 6}
+
+
+async def test_names_that_are_indexes_come_first() -> None:
+    """Splits, writes and lists the members of an object with indexes first, by number."""
+    split = await outputs_of("splitOut", 1, {"fieldToSplitOut": "o"}, [{"o": BY_ID}])
+    assert split == [[{"o": value} for value in (3, 2, 1, 4, 5, 6)]]
+    assert js.json_text(BY_ID) == '{"9":3,"10":2,"b":1,"01":4,"-1":5,"a":6}'
+    table = item_files.table_of(trigger_items([BY_ID]), header=True)
+    assert table[0] == ["9", "10", "b", "01", "-1", "a"]
+    text = {"assignments": {"assignments": [{"name": "t", "type": "string", "value": "={{ $json.o }}"}]}}
+    assert await outputs_of("set", 3.4, text, [{"o": {"b": 1, "2": 1}}]) == [[{"t": '{"2":1,"b":1}'}]]
+
+
+def test_a_file_of_json_has_the_numbers_of_javascript() -> None:
+    """Writes 5.0 as 5, with and without an indent."""
+    value = [{"n": 5.0, "e": 1e-7, "l": [], "o": {}}, 1e21]
+    assert item_files.json_text(value, indented=False) == '[{"n":5,"e":1e-7,"l":[],"o":{}},1e+21]'
+    lines = [
+        "[",
+        "  {",
+        '    "n": 5,',
+        '    "e": 1e-7,',
+        '    "l": [],',
+        '    "o": {}',
+        "  },",
+        "  1e+21",
+        "]",
+    ]
+    assert item_files.json_text(value, indented=True) == "\n".join(lines)
+
+
+async def test_texts_are_ordered_by_their_utf_16_units() -> None:
+    """Sorts an emoji before a full-width sign, as JavaScript does, and takes the greatest text so."""
+    items = [{"t": "\uff01"}, {"t": "😀"}, {"t": "a"}]
+    by_text = {"sortFieldsUi": {"sortField": [{"fieldName": "t"}]}}
+    assert await outputs_of("sort", 1, by_text, items) == [[{"t": "a"}, {"t": "😀"}, {"t": "\uff01"}]]
+    fields = {"fieldsToSummarize": {"values": [{"aggregation": "max", "field": "t"}]}}
+    assert await outputs_of("summarize", 1.1, fields, items) == [[{"max_t": "\uff01"}]]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fields"),
+    [
+        ("a.01", 1, {"a": {"01": 1}}),
+        ("a.1", 1, {"a": [None, 1]}),
+        ("a[0].b", 1, {"a": [{"b": 1}]}),
+    ],
+)
+def test_only_plain_numbers_of_a_path_make_lists(path: str, value: Any, fields: dict[str, Any]) -> None:
+    """Takes a number with a leading zero for a name."""
+    target: dict[str, Any] = {}
+    js.set_path(target, path, value)
+    assert target == fields
+
+
+@pytest.mark.parametrize(("count", "kept"), [(1.5, [2, 3]), (2, [2, 3]), (-1, []), (0, [])])
+async def test_the_last_items_are_counted_as_slice_does(count: float, kept: list[int]) -> None:
+    """Keeps the items behind a limit that is rounded only once it is subtracted."""
+    parameters = {"maxItems": f"={{{{ {count} }}}}", "keep": "lastItems"}
+    assert await outputs_of("limit", 1, parameters, [{"n": n} for n in (1, 2, 3)]) == [
+        [{"n": n} for n in kept]
+    ]
+
+
+PAGE = """<head><noscript><img src="/pixel.png"></noscript><title>T</title></head><body>
+<img src="/a.png"><noscript>No <b>script</b></noscript><input type="checkbox" checked>
+<select><option>One</option></select><button value="b">B</button></body>"""
+
+
+async def _extracted(version: float, **rows: dict[str, Any]) -> Any:
+    values = [{"key": key, **row} for key, row in rows.items()]
+    parameters = {"operation": "extractHtmlContent", "dataPropertyName": "page"}
+    parameters |= {"extractionValues": {"values": values}, "options": {}}
+    return await outputs_of("html", version, parameters, [{"page": PAGE}])
+
+
+async def test_the_content_of_noscript_is_text() -> None:
+    """Finds no elements within noscript, hands its markup on as text, and reads it where lines are made."""
+    images = {"cssSelector": "img", "returnValue": "attribute", "attribute": "src", "returnArray": True}
+    scripts = {"cssSelector": "noscript", "returnArray": True}
+    html = {"cssSelector": "body > noscript", "returnValue": "html"}
+    [[older]] = await _extracted(1, images=images, scripts=scripts, html=html)
+    assert older == {
+        "images": ["/a.png"],
+        "scripts": ['<img src="/pixel.png">', "No <b>script</b>"],
+        "html": "No <b>script</b>",
+    }
+    [[newer]] = await _extracted(1.2, text={"cssSelector": "body > noscript"})
+    assert newer == {"text": "No script"}
+
+
+async def test_attributes_and_values_are_those_of_the_parser() -> None:
+    """Names attributes that are only set, and has values only of form elements."""
+    checked = {"cssSelector": "input", "returnValue": "attribute", "attribute": "checked"}
+    box, option, button = (
+        {"cssSelector": name, "returnValue": "value"} for name in ("input", "option", "button")
+    )
+    [[fields]] = await _extracted(1.2, checked=checked, box=box, option=option, button=button)
+    assert fields == {"checked": "checked", "box": "on", "option": "One"}
+
+
+async def test_a_join_of_too_many_equal_items_fails() -> None:
+    """Fails a join whose pairs would not fit into memory, before it makes them."""
+    workflow = workflow_of("merge", 3, {"mode": "combine", "fieldsToMatchString": "k"})
+    script = "return Array.from({ length: 800 }, () => ({ json: { k: 1 } }));"
+    code = {"name": "Many", "type": "n8n-nodes-base.code", "typeVersion": 2, "position": [0, 9]}
+    workflow["nodes"].append(code | {"parameters": {"jsCode": script}})
+    workflow["connections"] = {
+        "Start": {"main": [[{"node": "Many", "type": "main", "index": 0}]]},
+        "Many": {"main": [[{"node": "Step", "type": "main", "index": number} for number in (0, 1)]]},
+    }
+    assert "too many items" in await outputs_in(workflow, [{}])
