@@ -125,3 +125,18 @@ async def test_a_join_of_too_many_equal_items_fails() -> None:
         "Many": {"main": [[{"node": "Step", "type": "main", "index": number} for number in (0, 1)]]},
     }
     assert "too many items" in await outputs_in(workflow, [{}])
+
+
+async def test_markup_is_measured_by_utf_16_units() -> None:
+    """Pads cells and wraps lines by JavaScript's length, keeps the first blanks of a part of a page."""
+    table = "<table><tr><th>a</th></tr><tr><td>😀 x</td></tr></table>"
+    to_markdown = {"html": "={{ $json.h }}", "destinationKey": "m"}
+    outputs = await outputs_of("markdown", 1, to_markdown, [{"h": table}, {"h": " a <b>b</b>"}])
+    assert [item["m"] for item in outputs[0]] == ["| a    |\n| ---- |\n| 😀 x |", " a **b**"]
+    word = "😀" * 13
+    values = {"values": [{"key": "t", "cssSelector": "p"}, {"key": "pre", "cssSelector": "div"}]}
+    extracted = {"operation": "extractHtmlContent", "dataPropertyName": "h", "extractionValues": values}
+    page = f"<p>{' '.join([word] * 4)}</p><div><h1>a<pre>b</pre></h1></div>"
+    [[fields]] = await outputs_of("html", 1.2, extracted, [{"h": page}])
+    assert fields["t"] == f"{word} {word} {word}\n{word}"
+    assert fields["pre"].split() == ["A", "b"]

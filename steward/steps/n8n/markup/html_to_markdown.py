@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from steward.steps.n8n.markup.html_to_text import is_readable
+from steward.steps.workflow.javascript import values as js
 
 _DEEPEST = 100
 OPTIONS = frozenset(("bulletMarker", "codeFence", "emDelimiter", "strongDelimiter", "keepDataImages"))
@@ -75,11 +76,15 @@ class _Around:
     within: str = ""
 
 
+_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|title|meta|link|base)[\s/>]", re.IGNORECASE)
+
+
 def to_markdown(page: str, style: Style | None = None) -> str:
     """Converts a page to Markdown. Raises TooDeep."""
     if not is_readable(page):
         raise TooDeep
-    body = LexborHTMLParser(page).body
+    is_part = _DOCUMENT.search(page) is None
+    body = LexborHTMLParser(f"<body>{page}" if is_part else page).body  # a part keeps its first blanks
     writer = _Writer(style or Style(), _with_content(body) if body is not None else set())
     if body is not None:
         for child in body.iter(include_text=True):
@@ -342,13 +347,13 @@ def _table_cells(line: str) -> list[str]:
 def _table_lines(rows: list[list[str]]) -> list[str]:
     """Returns the lines of a table with aligned columns and a rule below the first row."""
     count = max(len(row) for row in rows)
-    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(count)]
+    lengths = [[js.text_length(cell) for cell in [*row, *[""] * (count - len(row))]] for row in rows]
+    widths = [max(column) for column in zip(*lengths, strict=True)]
     lines = []
-    for row in rows:
+    for row, row_lengths in zip(rows, lengths, strict=True):
         cells = [*row, *[""] * (count - len(row))]
-        lines.append(
-            "| " + " ".join(f"{cell.ljust(width)} |" for cell, width in zip(cells, widths, strict=True))
-        )
+        blanks = [" " * (width - length) for width, length in zip(widths, row_lengths, strict=True)]
+        lines.append("| " + " ".join(f"{cell}{blank} |" for cell, blank in zip(cells, blanks, strict=True)))
     lines.insert(1, "|" + "".join(f" {'-' * width} |" for width in widths))
     return lines
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from steward.steps.workflow.javascript import values as js
+
 _WIDTH = 80
 _DEEPEST = 100  # deeper elements are left out; real pages do not nest this far
 _WORDS = re.compile("[^ \t\r\n\f\u200b]+")
@@ -89,16 +91,16 @@ class _Block:
         self.due_breaks = 0
         if self.lines[-1] and not self.is_apart and text[0] not in _BLANKS:
             last = self.lines[-1].pop()
-            self.length -= len(last) + bool(self.lines[-1])
+            self.length -= js.text_length(last) + bool(self.lines[-1])
             words[0] = last + words[0]
         for word in words:
             self._add(word)
         self.is_apart = text[-1] in _BLANKS
 
     def _add(self, word: str) -> None:
-        if self.lines[-1] and self.length + 1 + len(word) > self.width:
+        if self.lines[-1] and self.length + 1 + js.text_length(word) > self.width:
             self.new_line()
-        self.length += len(word) + bool(self.lines[-1])
+        self.length += js.text_length(word) + bool(self.lines[-1])
         self.lines[-1].append(word)
 
     def new_line(self) -> None:
@@ -170,7 +172,8 @@ class _Writer:
 
     def _words(self, text: str, block: _Block) -> None:
         self.words += bool(text.strip(_BLANKS))
-        block.add_words(text.upper() if self.capitals else text)
+        is_upper = self.capitals and not block.keeps_blanks  # within pre nothing is changed
+        block.add_words(text.upper() if is_upper else text)
 
     def _block(
         self,

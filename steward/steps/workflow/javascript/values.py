@@ -241,6 +241,11 @@ def _parts_in(value: object, path: str | Sequence[str]) -> Sequence[str]:
     return [path] if isinstance(value, Mapping) and path in value else _path_parts(path)
 
 
+def text_length(value: str) -> int:
+    """Returns a text's `length`: the number of its UTF-16 units."""
+    return len(value) if value.isascii() else len(value.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def get_path(value: object, path: str | Sequence[str]) -> AnyJson:
     """Returns the value at a path, or UNDEFINED."""
     parts = _parts_in(value, path)
@@ -257,7 +262,7 @@ def member(value: object, name: str) -> AnyJson:
         return value.get(name, UNDEFINED)
     if isinstance(value, str | list | tuple):
         if name == "length":
-            return len(value) if not isinstance(value, str) else len(value.encode("utf-16-le")) // 2
+            return text_length(value) if isinstance(value, str) else len(value)
         index = _index(name)
         if index is not None and index < len(value):
             return value[index]
