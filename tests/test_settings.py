@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from steward.cli.command import read_env_file
+from steward.cli.command import read_settings
+from steward.cli.env_file import read_env_file
 from steward.cli.settings_page import settings_page
 from steward.config import (
     Environment,
@@ -402,9 +403,22 @@ def test_a_bad_line_is_named(tmp_path: Path, bad: str) -> None:
     file = tmp_path / "steward.env"
     file.write_text(bad)
     with pytest.raises(SettingsError, match="line 2"):
-        read_env_file(file)
+        read_settings({}, file)
     with pytest.raises(SettingsError, match="readable"):
-        read_env_file(tmp_path / "absent")
+        read_settings({}, tmp_path / "absent")
+
+
+def test_the_environment_precedes_the_file_in_either_form(tmp_path: Path) -> None:
+    """A variable and its `_FILE` form are one setting. See docs/design/command-line.md#settings."""
+    secret, file = tmp_path / "secret", tmp_path / "steward.env"
+    secret.write_text("sqlite:////of/the/secret.db\n")
+    file.write_text(f"STEWARD_ENV=test\nSTEWARD_DATABASE_URL_FILE={secret}\n")
+    assert read_settings({}, file).database_url == "sqlite:////of/the/secret.db"
+    given = {"STEWARD_DATABASE_URL": "sqlite:////given.db"}
+    assert read_settings(given, file).database_url == "sqlite:////given.db"
+    file.write_text("STEWARD_ENV=test\nSTEWARD_DATABASE_URL=sqlite:////of/the/file.db\n")
+    given = {"STEWARD_DATABASE_URL_FILE": str(secret)}
+    assert read_settings(given, file).database_url == "sqlite:////of/the/secret.db"
 
 
 def test_the_page_lists_every_setting_once() -> None:

@@ -2,7 +2,6 @@
 
 import argparse
 import getpass
-import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from steward.accounts.keys import KeyRing, open_ring
+from steward.cli.env_file import UnreadableEnvFile, merged
 from steward.clock import SystemClock
-from steward.config import Settings, SettingsError
+from steward.config import Settings, SettingsError, read
 from steward.database.engine.base import Act, Engine, T
 from steward.database.engine.migrate import migrate
 from steward.model.ids import OrgId
@@ -55,6 +55,7 @@ class CliArgs:
     read_settings: Callable[[], Settings]
     ready: Callable[[Facts], None]
     environ: Mapping[str, str] = field(default_factory=dict)
+    env_file: str | None = None
     clock: SystemClock = field(default_factory=SystemClock)
 
     @property
@@ -137,6 +138,25 @@ async def open_context(args: CliArgs) -> AsyncIterator[CommandContext]:
         await engine.close()
 
 
+def read_settings(environ: Mapping[str, str], env_file: str | Path | None) -> Settings:
+    """Returns the settings of the environment and the file. Raises SettingsError."""
+    try:
+        return read(merged(environ, env_file))
+    except UnreadableEnvFile as error:
+        raise SettingsError([str(error)]) from error
+
+
+def whole(lowest: int, highest: int) -> Callable[[str], int]:
+    """Returns argparse's type of a whole number in a range."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or not lowest <= int(text) <= highest:
+            raise argparse.ArgumentTypeError(f"must be a whole number from {lowest} to {highest}")
+        return int(text)
+
+    return parse
+
+
 def password(args: CliArgs) -> str:
     """Returns the password, read from standard input or a terminal prompt, never from an argument."""
     if args.options.password_stdin:
@@ -147,26 +167,3 @@ def password(args: CliArgs) -> str:
     if getpass.getpass("Once more: ") != first:
         raise CommandFailed("passwords_differ", "The two passwords differ.")
     return first
-
-
-def read_env_file(path: Path) -> dict[str, str]:
-    """Returns the variables in a file of NAME=value lines; ignores `#` lines and strips quotes.
-
-    Raises SettingsError with the file and line.
-    """
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"{path} must be a readable text file."]) from error
-    variables: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        match = re.fullmatch(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*", line)
-        if match is None or match[1] in variables:
-            raise SettingsError([f"{path}, line {number}: must be NAME=value, each name once."])
-        value = match[2]
-        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-            value = value[1:-1]
-        variables[match[1]] = value
-    return variables

@@ -29,7 +29,7 @@ _UNTOUCHED = frozenset({KEY_FILE})
 async def backup(args: CliArgs) -> Facts:
     """Writes a consistent copy of the database while the service runs."""
     settings = args.settings
-    source = _file(settings, "Take copies of PostgreSQL with its own tools, pg_dump or pg_basebackup.")
+    source = _file(settings, "Keep base backups of PostgreSQL (pg_basebackup) and archive its WAL.")
     target = Path(args.options.to)
     _must_be_there(source, f"There is no database at {source}: nothing to copy.")
     try:
@@ -50,7 +50,9 @@ async def backup(args: CliArgs) -> Facts:
 async def restore(args: CliArgs) -> Facts:
     """Replaces the database with a copy; its open writes are looked up before the service continues."""
     settings, source = args.settings, Path(args.options.source)
-    target = _file(settings, "Restore PostgreSQL with its own tools, pg_restore or its archive.")
+    target = _file(
+        settings, "Restore PostgreSQL's base backup and WAL, then run: steward restored --at INSTANT."
+    )
     _must_be_there(source, f"There is no file {source}.")
     with contextlib.closing(_locked(target)):
         if not args.options.force:

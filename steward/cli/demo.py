@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from steward import app
 from steward.cli import serve
 from steward.cli.demo_data import make_demo_data
+from steward.cli.maintain import stopped
 from steward.cli.serve import CannotServe, Ready
 from steward.cli.supervision import stop_on_signals
 from steward.clock import SystemClock
@@ -29,8 +31,11 @@ from steward.model.ids import OrgId
 from steward.model.run import Mode, RunStatus
 from steward.runs import start
 from steward.runs.start import RunNow
+from steward.startup import KEY_FILE
 
 _FACTS_FILE = "demo.json"
+_DATABASE_FILE = "steward.db"
+_OWN_FILES = rf"{re.escape(_DATABASE_FILE)}|{re.escape(KEY_FILE)}"
 _WAIT_SECONDS = 4.0
 
 
@@ -46,10 +51,11 @@ class DemoOptions:
 
 async def demo(options: DemoOptions, *, ready: Ready) -> None:
     """Serves the demo until a signal. Raises CannotServe, AlreadyServed."""
-    if options.reset:
-        shutil.rmtree(options.folder, ignore_errors=True)
-    make_folder(options.folder)
+    # Before anything is deleted: the data may be those of a demo that is being served there.
     listening = serve.listen(options.host, options.port)
+    if options.reset:
+        _delete(options.folder)
+    make_folder(options.folder)
     async with _sandbox(options) as sandbox:
         settings = _settings(options, sandbox)
         await migrate(settings.database_url, SystemClock().now())
@@ -66,6 +72,21 @@ async def demo(options: DemoOptions, *, ready: Ready) -> None:
             )
         finally:
             await service.close()
+
+
+def _delete(folder: Path) -> None:
+    """Deletes a demo's data. Raises CannotServe for a folder that holds something else."""
+    if not folder.exists():
+        return
+    # A first start that was broken off has a database and keys alone.
+    other_files = any(not re.match(_OWN_FILES, path.name) for path in folder.iterdir())
+    if other_files and not (folder / _FACTS_FILE).exists():
+        raise CannotServe(
+            f"{folder} holds no demo, so --reset does not delete it. Name another folder with --dir."
+        )
+    file = folder / _DATABASE_FILE
+    with stopped(f"sqlite:///{file}") if file.exists() else contextlib.nullcontext():
+        shutil.rmtree(folder)
 
 
 @contextlib.asynccontextmanager
@@ -95,7 +116,7 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
     return read(
         {
             "STEWARD_ENV": "demo",
-            "STEWARD_DATABASE_URL": f"sqlite:///{options.folder / 'steward.db'}",
+            "STEWARD_DATABASE_URL": f"sqlite:///{options.folder / _DATABASE_FILE}",
             "STEWARD_DATA_DIR": str(options.folder),
             "STEWARD_BASE_URL": address,
             "STEWARD_LISTEN": f"{options.host}:{options.port}",

@@ -20,7 +20,7 @@ from steward.cli.command import (
     WrongUsage,
     open_context,
     option,
-    read_env_file,
+    read_settings,
 )
 from steward.cli.maintain import stopped
 from steward.config import PREFIX, Settings, read
@@ -68,16 +68,35 @@ async def _initialize(args: CliArgs) -> Facts:
         raise WrongUsage("Run this on a terminal, or give --yes with --org, --timezone and --email.")
     if options.yes and None in (options.org, options.timezone, options.email):
         raise WrongUsage("With --yes, give --org, --timezone and --email.")
-    folder = Path(options.data_dir or args.environ.get(f"{PREFIX}DATA_DIR") or _FOLDER)
-    if not (folder / _SETTINGS_FILE).exists():
-        folder = Path(questions.text(options.data_dir, "data folder", str(folder)))
-    file = await _write_settings(args, questions, folder.resolve())
+    file = await _settings_file(args, questions)
     known_args = _with_settings(args, file)
     await _migrated(known_args)
     async with open_context(known_args) as context:
         await context.ring()
         offer = await (_again if options.again else _first)(context, known_args, questions)
     return _facts(known_args.settings, file, offer)
+
+
+async def _settings_file(args: CliArgs, questions: _Questions) -> Path:
+    """Returns the file of `--env-file`, or that of the data folder, which is written if it is missing.
+
+    Raises CommandFailed for `--again` where nothing was set up.
+    """
+    options = args.options
+    if args.env_file is not None:
+        return _absolute(args.env_file)
+    folder = Path(options.data_dir or args.environ.get(f"{PREFIX}DATA_DIR") or _FOLDER)
+    if not (folder / _SETTINGS_FILE).exists():
+        if options.again and not _is_set(args, "DATABASE_URL"):
+            raise CommandFailed(
+                "not_found", f"{folder} has no {_SETTINGS_FILE}. Name the file of settings with --env-file."
+            )
+        folder = Path(questions.text(options.data_dir, "data folder", str(folder)))
+    return await _write_settings(args, questions, folder.resolve())
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).resolve()
 
 
 async def _first(context: CommandContext, args: CliArgs, questions: _Questions) -> SetUpOffer:
@@ -160,7 +179,7 @@ def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _with_settings(args: CliArgs, file: Path) -> CliArgs:
     """Returns the arguments with the settings of the file; the environment takes precedence."""
-    settings = read({**read_env_file(file), **_own_variables(args.environ)})
+    settings = read_settings(_own_variables(args.environ), file)
     return replace(args, read_settings=lambda: settings)
 
 
@@ -174,9 +193,10 @@ async def _migrated(args: CliArgs) -> None:
 
 
 def _facts(settings: Settings, file: Path, offer: SetUpOffer) -> Facts:
+    keys = file.parent / KEY_FILE
     return {
         "settings_file": str(file),
-        "master_keys": str(file.parent / KEY_FILE),
+        "master_keys": str(keys) if keys.exists() else None,
         "organization": {"id": offer.organization.id, "name": offer.organization.name},
         "email": offer.email,
         "setup_url": invitations.link(settings.web_origin, offer.token),
@@ -193,7 +213,7 @@ def _in_words(facts: Facts) -> str:
             f"“{name}” is set up.",
             "",
             f"  Settings       {facts['settings_file']}",
-            f"  Master key     {facts['master_keys']}",
+            f"  Master key     {facts['master_keys'] or 'as STEWARD_MASTER_KEYS names it'}",
             "                 Keep a copy of it apart from your backups: without it no secret can be read.",
             "",
             f"Start Steward:   {facts['start']}",

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 
+from steward.cli.env_file import MissingPath, UnreadableEnvFile, merged, without_shared
 from steward.version import __version__
 
 TIMEOUT_SECONDS = 5.0
@@ -18,7 +19,10 @@ _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 
 def is_quick(argv: Sequence[str]) -> bool:
     """Returns whether a command line requests the version or the quick check."""
-    words = [word for word in argv if word != "--json"]
+    try:
+        words, _ = without_shared(argv)
+    except MissingPath:
+        return False
     return words[:1] == ["--version"] or (words[:1] == ["doctor"] and "--quick" in words)
 
 
@@ -27,7 +31,10 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     if "--version" in argv:
         print(json.dumps({"version": __version__}) if "--json" in argv else f"steward {__version__}")
         return 0
-    problem = check(environ)
+    try:
+        problem = check(merged(environ, without_shared(argv)[1]))
+    except UnreadableEnvFile as error:
+        problem = str(error)
     facts = {"ok": problem is None, "message": problem or "The process answers."}
     out = sys.stdout if problem is None or "--json" in argv else sys.stderr
     print(json.dumps(facts) if "--json" in argv else facts["message"], file=out)

@@ -6,14 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NoReturn, TextIO
 
 import uvloop
 
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, read_env_file
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, read_settings
+from steward.cli.env_file import MissingPath, without_shared
 from steward.cli.table import commands
-from steward.config import Settings, SettingsError, read
+from steward.config import SettingsError
 from steward.database.engine.migrate import SchemaDiffers
 from steward.database.engine.sqlite import AlreadyServed
 from steward.model.refusals import Refusal
@@ -36,20 +36,21 @@ def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: Te
     """Runs the command line with its environment and output streams, and returns the exit code."""
     as_json = "--json" in argv
     try:
-        rest, env_file = _shared(argv)
+        rest, env_file = without_shared(argv)
         command, options = _parse(rest)
         args = CliArgs(
             options,
-            lambda: _settings(environ, env_file),
+            lambda: read_settings(environ, env_file),
             lambda facts: _say(facts, as_json, out, command),
             environ,
+            env_file,
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             facts = runner.run(_call(command, args))
         if facts is not None:
             _say(facts, as_json, out, command)
         return DONE
-    except WrongUsage as error:
+    except (WrongUsage, MissingPath) as error:
         return _fail("usage", str(error), USAGE, as_json=as_json, out=out, err=err)
     except SettingsError as error:
         return _fail("settings", " ".join(error.problems), USAGE, as_json=as_json, out=out, err=err)
@@ -72,26 +73,8 @@ async def _call(command: Command, args: CliArgs) -> Facts | None:
     except AlreadyServed as error:
         raise CommandFailed("already_served", str(error)) from error
     except OSError as error:
-        raise CommandFailed("unavailable", f"{error.strerror or error}.") from error
-
-
-def _shared(argv: Sequence[str]) -> tuple[list[str], str | None]:
-    """Removes `--json` and `--env-file PATH` from anywhere in the arguments; returns the path too."""
-    rest: list[str] = []
-    env_file = None
-    words = iter(argv)
-    for word in words:
-        if word == "--json":
-            continue
-        if word == "--env-file":
-            env_file = next(words, None)
-            if env_file is None:
-                raise WrongUsage("--env-file needs a path.")
-        elif word.startswith("--env-file="):
-            env_file = word.partition("=")[2]
-        else:
-            rest.append(word)
-    return rest, env_file
+        name = f"{error.filename}: " if error.filename else ""
+        raise CommandFailed("unavailable", f"{name}{error.strerror or error}.") from error
 
 
 def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
@@ -123,11 +106,6 @@ def _group(
         parser = parent.add_parser(words[-1], help=f"{words[-1]} commands")
         groups[path] = parser.add_subparsers(metavar="COMMAND", required=True)
     return groups[path]
-
-
-def _settings(environ: Mapping[str, str], env_file: str | None) -> Settings:
-    """Returns the settings from the environment and the file; the environment takes precedence."""
-    return read({**(read_env_file(Path(env_file)) if env_file is not None else {}), **environ})
 
 
 def _say(facts: Facts, as_json: bool, out: TextIO, command: Command) -> None:

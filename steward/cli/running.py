@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from steward.cli import demo, serve
-from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option, whole
 from steward.cli.demo import DemoOptions
 from steward.cli.serve import CannotServe, ServeOptions
 from steward.security.envelope import CannotOpen
@@ -15,7 +15,7 @@ async def _run_serve(args: CliArgs) -> None:
     """Runs the API, the web app and one worker until a signal."""
     options = args.options
     chosen = ServeOptions(
-        options.host, options.port, options.processes, not options.no_worker, options.handle
+        options.host, options.port, options.processes, not options.no_worker, options.handle, args.env_file
     )
     try:
         await serve.serve(args.settings, chosen, ready=args.ready)
@@ -62,8 +62,8 @@ COMMANDS = [
         _run_serve,
         (
             option("--host", help="where to listen"),
-            option("--port", type=int, help="the port; 0 takes a free one"),
-            option("--processes", type=int, help="API processes; more than 1 needs PostgreSQL"),
+            option("--port", type=whole(0, 65_535), help="the port; 0 takes a free one"),
+            option("--processes", type=whole(1, 64), help="API processes; more than 1 needs PostgreSQL"),
             option("--no-worker", action="store_true", help="serve without a worker (PostgreSQL)"),
             option("--handle", type=int, help="an open listening socket, from a parent process"),
         ),
@@ -72,7 +72,7 @@ COMMANDS = [
         "worker",
         "run automations and the scheduler (PostgreSQL)",
         _run_worker,
-        (option("--concurrency", type=int, help="how many runs to execute concurrently"),),
+        (option("--concurrency", type=whole(1, 1000), help="how many runs to execute concurrently"),),
     ),
     Command(
         "demo",
@@ -81,7 +81,10 @@ COMMANDS = [
         (
             option("--host", default=_LOOPBACK, help="where to listen"),
             option(
-                "--port", type=int, default=8400, help="the port; the fake platforms listen on the next one"
+                "--port",
+                type=whole(1, 65_534),
+                default=8400,
+                help="the port; the fake platforms listen on the next one",
             ),
             option("--dir", default="./steward-demo", help="where the data is kept"),
             option("--reset", action="store_true", help="delete the data first"),

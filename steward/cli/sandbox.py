@@ -5,7 +5,7 @@ import socket
 
 import uvicorn
 
-from steward.cli.command import CliArgs, Command, CommandFailed, option
+from steward.cli.command import CliArgs, Command, CommandFailed, option, whole
 from steward.cli.supervision import stop_on_signals
 from steward.fake_platforms import serve
 from steward.fake_platforms.application import create
@@ -52,7 +52,7 @@ COMMANDS = [
         _run_sandbox,
         (
             option("--host", default="127.0.0.1", help="where to listen"),
-            option("--port", type=int, required=True, help="the port; 0 takes a free one"),
+            option("--port", type=whole(0, 65_535), required=True, help="the port; 0 takes a free one"),
             option("--seed", type=int, default=1, help="the same seed gives the same data"),
             option("--slow", help="seconds the fake shop takes for an object and a full page, such as 2-20"),
         ),

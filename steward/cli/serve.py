@@ -41,13 +41,17 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """The address, and whether to run a worker; `handle` is the listening socket of a parent process."""
+    """The address, and whether to run a worker; `handle` is the listening socket of a parent process.
+
+    Further API processes read their settings from `env_file` as well.
+    """
 
     host: str | None = None
     port: int | None = None
     processes: int | None = None
     with_worker: bool = True
     handle: int | None = None
+    env_file: str | None = None
 
 
 class _Server(uvicorn.Server):
@@ -123,32 +127,25 @@ async def run_service(
         proxies=service.settings.trusted_proxies,
         metrics=service.metrics,
     )
-    servers = [
-        bounded(service.request_handler, edge, queue=descriptors.queue),
-        *_metrics_servers(service, descriptors.queue),
-    ]
+    server = bounded(service.request_handler, edge, queue=descriptors.queue)
     service.share_hints(listens=with_worker)
     own_worker = await _registered(service) if with_worker else None
-    sockets: list[list[socket.socket] | None] = [[listening], None]
-    running = [
-        asyncio.create_task(server.serve(sockets=server_sockets))
-        for server, server_sockets in zip(servers, sockets, strict=False)
-    ]
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
     working = asyncio.create_task(_work(service, own_worker, stop)) if own_worker is not None else None
-    while not servers[0].started and not running[0].done():
+    while not server.started and not serving.done():
         await service.clock.sleep(0.01)
     if beside is not None:
         await beside()
     spare_collector()
-    started()
-    ended = [*running, *([working] if working else [])]
-    waiting = asyncio.create_task(stop.wait())
-    await asyncio.wait([waiting, *ended], return_when=asyncio.FIRST_COMPLETED)
-    stop.set()
-    for server in servers:
+    async with _metrics_served(service, queue=descriptors.queue):
+        started()
+        ended = [serving, *([working] if working else [])]
+        waiting = asyncio.create_task(stop.wait())
+        await asyncio.wait([waiting, *ended], return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
         server.should_exit = True
-    results = await asyncio.gather(*ended, return_exceptions=True)
-    waiting.cancel()
+        results = await asyncio.gather(*ended, return_exceptions=True)
+        waiting.cancel()
     _raise_first_error(results)
 
 
@@ -196,7 +193,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     try:
         tick = timedelta(seconds=settings.tick_seconds)
         async with (
-            _metrics_beside(service, log),
+            _metrics_served(service),
             supervised(os.environ, stop, is_well=holds_lease) as manager,
         ):
             manager.ready()
@@ -300,30 +297,20 @@ def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
     return bounded(answer, ConnectionLimits(max_connections=queue), queue=queue)
 
 
-def _metrics_servers(service: app.WiredProcess, queue: int) -> list[uvicorn.Server]:
-    """Returns the server of /metrics on its own address, or none if it is switched off."""
-    address = service.settings.metrics_listen
-    if address is None:
-        return []
-    server = _metrics_server(service, queue)
-    server.config.host, server.config.port = address.host, address.port
-    return [server]
-
-
 @contextlib.asynccontextmanager
-async def _metrics_beside(service: app.WiredProcess, log: Log) -> AsyncIterator[None]:
-    """Serves /metrics beside a worker; an address in use is only logged, since runs matter more."""
+async def _metrics_served(service: app.WiredProcess, *, queue: int = LONGEST_QUEUE) -> AsyncIterator[None]:
+    """Serves /metrics meanwhile; an address in use is only logged, since calls and runs matter more."""
     address = service.settings.metrics_listen
     if address is None:
         yield
         return
     try:
-        bound = listen(address.host, address.port)
+        bound = listen(address.host, address.port, queue=queue)
     except CannotServe as error:
-        log.warning("metrics_not_served", why=str(error))
+        service.worker_context.log.warning("metrics_not_served", why=str(error))
         yield
         return
-    server = _metrics_server(service, LONGEST_QUEUE)
+    server = _metrics_server(service, queue)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     try:
         yield
@@ -340,6 +327,8 @@ def _more_processes(settings: Settings, options: ServeOptions, listening: socket
         raise CannotServe("More than one process needs PostgreSQL.")
     handle = listening.fileno()
     command = [sys.executable, "-m", "steward", "serve", "--no-worker", "--handle", str(handle)]
+    if options.env_file is not None:
+        command += ["--env-file", options.env_file]
     # The service manager supervises only this process and would take a child's notices for its own.
     variables = {name: text for name, text in os.environ.items() if name != SOCKET}
     children = [

@@ -56,7 +56,7 @@ ACTIONS: Mapping[str, LogAction] = {
     "message_deferred": LogAction("info", "A message could not be delivered; it will be retried."),
     "message_refused": LogAction("warning", "A message was refused permanently."),
     "message_sent": LogAction("info", "A message was accepted by its channel."),
-    "metrics_not_served": LogAction("warning", "A worker could not listen on its metrics address."),
+    "metrics_not_served": LogAction("warning", "A process could not listen on its metrics address."),
     "notice_deferred": LogAction(
         "error", "A notice could not be fanned out to its receivers; it will be retried."
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.cli.command import read_env_file
+from steward.cli.env_file import read_env_file
 from steward.cli.run import run
 from tests.cli.test_operator import CommandOutput, Steward, steward
 from tests.processes.ports import free_port
@@ -66,6 +66,10 @@ def test_a_second_init_changes_nothing_and_again_gives_a_new_link(tmp_path: Path
     assert {name: (folder / name).read_bytes() for name in before} == before
     other = init_in(folder, "--again", "--org", "My Shop", "--email", "other@example.com")
     assert other.facts["email"] == "other@example.com"
+    named = init_in(tmp_path / "absent", "--again", "--org", "My Shop", "--env-file", f"{folder}/steward.env")
+    assert named.facts["settings_file"] == f"{folder}/steward.env"
+    assert init_in(tmp_path / "absent", "--again", "--org", "My Shop").refused == (1, "not_found")
+    assert not (tmp_path / "absent").exists()
 
 
 @pytest.mark.parametrize(
@@ -117,6 +121,7 @@ def test_init_leaves_what_the_environment_sets_to_it(steward: Steward) -> None:
     done = steward("init", "--yes", *OWNER)
     assert done.status == 0, done.out
     assert "STEWARD_DATABASE_URL" not in Path(done.facts["settings_file"]).read_text()
+    assert Path(done.facts["master_keys"]).is_file()
     assert [organization["name"] for organization in steward("org", "list").facts["organizations"]] == [
         "My Shop"
     ]

@@ -265,6 +265,10 @@ def test_migrations_are_listed_and_applied(steward: Steward, database_url: str, 
         ["user", "create", "--email", "a@b.c", "--first-name", "A", "--last-name", "B", "--org", "1"],
         ["org", "list", "--surplus"],
         ["org", "list", "--env-file"],
+        ["serve", "--port", "65536"],
+        ["serve", "--processes", "0"],
+        ["worker", "--concurrency", "-1"],
+        ["demo", "--port", "65535"],
     ],
 )
 def test_wrong_usage_ends_with_two(steward: Steward, words: list[str]) -> None:
@@ -286,6 +290,8 @@ def test_an_unreachable_database_is_reported_in_plain_words(steward: Steward, ur
     """Reports an unreachable database as `unavailable`."""
     output = steward("migrate", STEWARD_DATABASE_URL=url)
     assert output.refused == (1, "unavailable")
+    name = "127.0.0.1:1" if "127.0.0.1" in url else "/proc/none"
+    assert name in output.facts["error"]["message"]
 
 
 def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path, sqlite_url: str) -> None:

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -25,12 +26,22 @@ def test_nothing_of_the_service_is_imported() -> None:
         "steward",
         "steward.__main__",
         "steward.cli",
+        "steward.cli.env_file",
         "steward.cli.quick",
         "steward.version",
     }
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--version", "--json"], ["--json", "--version"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--version"],
+        ["--version", "--json"],
+        ["--json", "--version"],
+        ["--env-file", "absent.env", "--version", "--json"],
+        ["--env-file=absent.env", "--version"],
+    ],
+)
 def test_the_version_is_printed(words: list[str]) -> None:
     """Prints the version, as JSON if asked, and exits with 0."""
     done = subprocess.run(
@@ -77,6 +88,21 @@ def test_an_absent_process_is_reported(capsys: pytest.CaptureFixture[str]) -> No
         environ = {"STEWARD_LISTEN": ABSENT, "STEWARD_METRICS_LISTEN": metrics}
         assert quick.main(["doctor", "--quick", "--json"], environ) == 1
         assert words in capsys.readouterr().out
+
+
+def test_the_addresses_of_the_settings_file_are_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reads `--env-file` like every command, and reports a file that cannot be read."""
+    file = tmp_path / "steward.env"
+    file.write_text(f"STEWARD_LISTEN={ABSENT}\nSTEWARD_METRICS_LISTEN=off\n")
+    words = ["--env-file", str(file), "doctor", "--quick"]
+    assert quick.is_quick(words)
+    assert quick.main(words, {}) == 1
+    assert f"Nothing listens on {ABSENT} (STEWARD_LISTEN)" in capsys.readouterr().err
+    file.unlink()
+    assert quick.main(words, {}) == 1
+    assert f"{file} must be a readable text file" in capsys.readouterr().err
 
 
 def test_every_address_means_this_machine() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.cli.command import read_env_file
+from steward.cli.env_file import read_env_file
 from steward.cli.table import commands
 from steward.config import read
 

@@ -34,6 +34,8 @@ from tests.processes.running import (
     steward,
 )
 
+OWNER = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
+
 
 async def refused(*words: str, env: Mapping[str, str]) -> tuple[int, str]:
     """Returns the exit code and the refusal's code of a command that does not start."""
@@ -70,6 +72,15 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
         # A worker answers only at its metrics address.
         as_worker = {"STEWARD_LISTEN": f"127.0.0.1:{free_port()}", "STEWARD_METRICS_LISTEN": figures}
         assert (await steward("doctor", "--quick", env=as_worker))["ok"]
+        # Another installation of the machine that finds the metrics' address in use serves without them.
+        await run_forked("init", "--yes", "--data-dir", str(tmp_path / "other"), *OWNER, env={})
+        settings = ("--env-file", str(tmp_path / "other" / "steward.env"))
+        other = await start_forked("serve", "--port", "0", *settings, env={"STEWARD_METRICS_LISTEN": figures})
+        try:
+            async with httpx.AsyncClient() as client:
+                assert (await client.get(f"http://{other.facts['listen']}/readyz")).status_code == 200
+        finally:
+            assert await other.stop() == 0
     finally:
         assert await serving.stop() == 0
 
@@ -110,7 +121,12 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
         asyncpg.create_pool(postgresql_url, min_size=1, max_size=1) as database,
     ):
         await site.service.stop()
-        site.service = await start_forked("serve", "--no-worker", "--processes", "2", env=site.env)
+        # The second process reads its settings from the same file.
+        file = tmp_path / "steward.env"
+        file.write_text("".join(f"{name}={text}\n" for name, text in site.env.items()))
+        site.service = await start_forked(
+            "serve", "--no-worker", "--processes", "2", "--env-file", str(file), env={}
+        )
         body = {
             "template_id": "hide-out-of-stock-products",
             "name": "Hide",
@@ -182,6 +198,11 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
     finally:
         assert await first.stop() == 0
     stored_facts = (tmp_path / "demo" / "demo.json").read_bytes()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    other_folder = ("demo", "--dir", str(tmp_path / "mine"), "--port", words[-1], "--reset")
+    assert await refused(*other_folder, env={}) == (1, "cannot_serve")
+    assert (tmp_path / "mine" / "letter.txt").exists()
     assert await _printed_by_demo(*words) == f"{in_words(first.facts)}\n"
     assert (tmp_path / "demo" / "demo.json").read_bytes() == stored_facts
     third = await start_forked(*words, "--reset", env={})
@@ -235,11 +256,10 @@ async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> No
 
     See docs/guides/operators.md#first-run.
     """
-    words = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
     port = free_port()
     options = ("--data-dir", str(tmp_path / "data"), "--base-url", f"http://127.0.0.1:{port}")
-    done = await run_forked("init", "--yes", *options, *words, env={})
-    code, refusal = await execute("init", "--yes", *options, *words, env={})
+    done = await run_forked("init", "--yes", *options, *OWNER, env={})
+    code, refusal = await execute("init", "--yes", *options, *OWNER, env={})
     assert (code, refusal["error"]["code"]) == (1, "wrong_state")
     serving = await start_forked(
         *("serve", "--env-file", done["settings_file"]),

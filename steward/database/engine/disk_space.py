@@ -50,7 +50,8 @@ class DiskSpace:
     def measure(self) -> None:
         """Measures the free share of the disk, without the reserve, and the size of the database."""
         usage = shutil.disk_usage(self._file.parent)
-        self.free_share = usage.free / usage.total
+        # Some network file systems tell no size.
+        self.free_share = usage.free / usage.total if usage.total else 1.0
         self.database_bytes = self._file.stat().st_size + log_size(self._file)
 
     def make_reserve(self) -> bool:

@@ -371,5 +371,5 @@ def take_lock(path: Path) -> IO[str]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         handle.close()
-        raise AlreadyServed(f"Another process already serves {path.name}.") from None
+        raise AlreadyServed(f"Another process already serves {path.name}. Stop it first.") from None
     return handle
