@@ -18,6 +18,7 @@ from steward.outbound.errors import (
     CallError,
     CallRefused,
     PlatformUnavailable,
+    UnknownHost,
     WrongAddress,
 )
 
@@ -101,7 +102,7 @@ def bad_settings(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:
 def _refused(health: Health, settings: ConnectionSettings) -> Exception:
     error = health.error or CallError("The check failed.")
     if isinstance(error, _SILENT):
-        silent = "" if isinstance(error, BadCertificate) else "The account did not answer. "
+        silent = "" if isinstance(error, BadCertificate | UnknownHost) else "The account did not answer. "
         return NotConnected(f"{silent}{error.message}", errors={})
     field = health.error_field or next(iter(settings.sealed or settings.plain))
     return bad_settings({field: [error.message]})

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from steward.outbound.errors import CallRefused, PlatformUnavailable
+from steward.outbound.errors import CallRefused, PlatformUnavailable, UnknownHost
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -36,6 +36,8 @@ _SPECIAL_IPV6 = tuple(
 )
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+# Definite answers; EAI_AGAIN, of a resolver that does not answer, is none.
+_NO_SUCH_NAME = frozenset((socket.EAI_NONAME, socket.EAI_NODATA))
 _PORTS = {"https": 443, "http": 80}
 _LOCAL = tuple(f".{name}" for name in ("localhost", "local", "internal", "lan", "home.arpa"))
 
@@ -154,12 +156,14 @@ async def resolve_allowed(
 ) -> list[Address]:
     """Resolves `host` once and returns its addresses if every one of them may be called.
 
-    Raises CallRefused if any may not, PlatformUnavailable if the name does not resolve.
+    Raises CallRefused if any may not, UnknownHost, and PlatformUnavailable if the resolver does not answer.
     """
     origin = UrlOrigin("", host, port)
     try:
         addresses = [ipaddress.ip_address(text) for text in await resolver.resolve(host, port)]
-    except OSError:
+    except OSError as error:
+        if error.errno in _NO_SUCH_NAME:
+            raise UnknownHost(host) from None
         raise PlatformUnavailable("The host name of the account does not resolve.") from None
     except ValueError:
         raise CallRefused("the resolver gave something that is no address") from None

@@ -23,6 +23,7 @@ from steward.outbound.errors import (
     OutcomeUnknown,
     PlatformUnavailable,
     Throttled,
+    UnknownHost,
     WrongAddress,
     WrongResponder,
 )
@@ -350,7 +351,9 @@ class ReadClient:
         try:
             response = await self._transport.send(self._target, request)
         except RequestFailed as failure:
-            if not _is_retried(original, failure.cause):
+            # A person waits for a check, and a mistyped name is none a second later.
+            is_unknown = self._urgency is Urgency.MANAGEMENT and isinstance(failure.cause, UnknownHost)
+            if is_unknown or not _is_retried(original, failure.cause):
                 raise failure.cause from None
             return None, failure.cause
         if response.status in _GATEWAY_TIMEOUTS and not original.retry_timeouts:

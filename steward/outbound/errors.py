@@ -144,6 +144,13 @@ class WrongResponder(WrongAddress):
     """A web page or a redirect was received instead of the account's response; often temporary."""
 
 
+class UnknownHost(PlatformUnavailable):
+    """The resolver knows no host of this name."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"There is no host named {host}. Check the address.")
+
+
 class BadCertificate(PlatformUnavailable):
     """The certificate of the account's host is not valid, so nothing was sent."""
 

@@ -148,6 +148,34 @@ def test_an_update_names_no_default() -> None:
     assert [name for name, shape in fields.items() if "default" in shape] == []
 
 
+def test_a_default_is_what_an_absent_field_means() -> None:
+    """Names no stand-in for an absent field: a client that sent it would mean something else."""
+    schemas = DOCUMENTS["public"]["components"]["schemas"]
+    named = {
+        f"{body}.{name}": shape["default"]
+        for body, schema in schemas.items()
+        for name, shape in schema.get("properties", {}).items()
+        if "default" in shape
+    }
+    assert named == {"ApproveBody.write_now": False, "RunAsBody.send_mode": "ask"}
+
+
+def test_numbers_have_the_bounds_that_the_service_keeps() -> None:
+    """Says that versions and ids begin at 1; a client refuses others by itself."""
+    schemas = DOCUMENTS["public"]["components"]["schemas"]
+    versions = [
+        (f"{body}.{name}", shape["minimum"])
+        for body, schema in schemas.items()
+        if body.endswith("Body")
+        for name, shape in schema.get("properties", {}).items()
+        if name.endswith(("version", "integration_id"))
+    ]
+    assert dict(versions).pop("MoveBody.occurrence_version") == 0
+    assert {name for name, minimum in versions if minimum != 1} == {
+        "MoveBody.occurrence_version", "SlotBody.occurrence_version",
+    }  # fmt: skip
+
+
 def test_the_document_takes_nothing_away_from_that_of_the_release() -> None:
     """Keeps callers of the released document working while the contract's version is 1."""
     assert CONTRACT_VERSION == 1

@@ -254,6 +254,7 @@ async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
         assert response.headers["www-authenticate"] == (
             'Bearer realm="steward", error="insufficient_scope", scope="automations:approve"'
         )
+        assert "in the web app" in response.body["message"]
 
 
 async def test_the_body_is_read_before_the_path_and_the_path_before_the_shape(

@@ -246,6 +246,14 @@ async def test_a_query_is_read_strictly(caller: Caller) -> None:
     }
 
 
+async def test_an_offset_whose_plus_was_not_escaped_is_explained(caller: Caller) -> None:
+    """Says how + is written in an address, where an offset arrives with a blank in its place."""
+    response = await caller.call("GET", f"{SMALL}?at=2026-11-20T07:00:00+02:00")
+    assert "%2B" in response.errors["at"][0]
+    right = await caller.call("GET", f"{SMALL}?at=2026-11-20T07:00:00%2B02:00")
+    assert right.data["echo"]["query"]["at"] == "2026-11-20T05:00:00Z"
+
+
 WRONG_QUERIES = [
     ("unknown=1", ["unknown"]),
     ("number=1&number=1", ["number"]),

@@ -4,11 +4,12 @@ See docs/design/connectors.md#addresses.
 """
 
 import ipaddress
+import socket
 
 import pytest
 
 from steward.outbound.address import UrlOrigin, is_allowed, looks_like_address, origin_of, resolve_allowed
-from steward.outbound.errors import CallRefused, PlatformUnavailable
+from steward.outbound.errors import CallRefused, PlatformUnavailable, UnknownHost
 
 REFUSED = [
     "0.0.0.0", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254",
@@ -50,13 +51,16 @@ SPELLINGS = [
 class Names:
     """A resolver that knows what a test says."""
 
-    def __init__(self, *addresses: str) -> None:
+    def __init__(self, *addresses: str, reason: int | None = None) -> None:
+        self.reason = reason
         self.addresses = list(addresses)
         self.asked = 0
 
     async def resolve(self, host: str, port: int) -> list[str]:
         """What was given; nothing is a name that does not resolve."""
         self.asked += 1
+        if self.reason is not None:
+            raise socket.gaierror(self.reason, "no such name")
         if not self.addresses:
             raise OSError("no such name")
         return self.addresses
@@ -180,5 +184,9 @@ async def test_a_name_that_does_not_resolve_is_unavailable_and_a_strange_answer_
     """See docs/design/connectors.md#errors."""
     with pytest.raises(PlatformUnavailable):
         await resolve_allowed("shop.example", 443, Names(), ())
+    for reason, error in ((socket.EAI_NONAME, UnknownHost), (socket.EAI_AGAIN, PlatformUnavailable)):
+        with pytest.raises(PlatformUnavailable) as raised:
+            await resolve_allowed("shop.example", 443, Names(reason=reason), ())
+        assert type(raised.value) is error
     with pytest.raises(CallRefused):
         await resolve_allowed("shop.example", 443, Names("not an address"), ())

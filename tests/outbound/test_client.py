@@ -22,6 +22,7 @@ from steward.outbound.errors import (
     OutcomeUnknown,
     PlatformUnavailable,
     Throttled,
+    UnknownHost,
     UnusableResponse,
     WrongAddress,
 )
@@ -133,6 +134,15 @@ async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key
     assert get.headers["accept-encoding"] == "gzip, deflate"
     assert "cookie" not in get.headers
     assert "idempotency-key" not in get.headers
+
+
+async def test_a_check_does_not_try_an_unknown_host_again(clock: FakeClock) -> None:
+    """Ends a check at once for a mistyped name, for which a person waits; a run's read is tried again."""
+    for kind, tries in ((ShopClient.upkeep, 1), (ShopClient.reading, 3)):
+        bench = ShopClient(clock, UnknownHost("shop.example"))
+        with pytest.raises(UnknownHost, match="There is no host named shop"):
+            await bench.waited(kind(bench).get("/"))
+        assert len(bench.shop.requests) == tries
 
 
 @pytest.mark.parametrize("path", ["x", "//evil.example/x", "/a/../b", "/a?x=1", "/a#b", "/a\\b", "", "/./a"])

@@ -27,6 +27,8 @@ from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 
 _SWITCHED_OFF = "Automations are switched off for this organisation"
 _NOT_FOR_TOKENS = "This operation is not part of the Automations API."
+_NOT_IN_SCOPE = "A token cannot do this. An approver or owner does it in the web app."
+_NOT_IN_ROLE = "Your role does not allow this. Ask an owner of the organization."
 _NO_ORGANIZATION = "Choose an organization first."
 
 _RANKS = {Role.MEMBER: 0, Role.APPROVER: 1, Role.OWNER: 2}
@@ -168,7 +170,7 @@ def _authorize_token(match: RouteMatch) -> None:
     if match.refusal is not None:
         raise match.refusal
     if not _is_scoped(match.operation):
-        raise Forbidden(needed_scope=match.operation.scope if match.operation else None)
+        raise Forbidden(_NOT_IN_SCOPE, needed_scope=match.operation.scope if match.operation else None)
 
 
 def _count_token_call(
@@ -261,9 +263,9 @@ def _within_organization(session: Session) -> None:
 def _in_role(session: Session, operation: Operation) -> None:
     role = session.chosen.role if session.chosen else None
     if operation.scope is not None and (role is None or operation.scope not in ROLE_SCOPES[role]):
-        raise Forbidden(needed_scope=operation.scope)
+        raise Forbidden(_NOT_IN_ROLE, needed_scope=operation.scope)
     if operation.role is not None and (role is None or _RANKS[role] < _RANKS[operation.role]):
-        raise Forbidden
+        raise Forbidden(_NOT_IN_ROLE)
 
 
 def _roles(operation: Operation) -> tuple[Role, ...] | None:

@@ -25,6 +25,7 @@ _MIME_TYPE_PATTERN = "^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,127}$"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTROL_BUT_LINES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_BLANK_OFFSET = re.compile(r"[0-9] [0-9]{2}:[0-9]{2}\Z")
 _QUERY_INTEGER = re.compile(r"-?[0-9]{1,16}")
 _TEMPLATE_ID = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
 _PLATFORM = re.compile(r"[a-z][a-z0-9_]{1,63}")
@@ -120,7 +121,9 @@ def _id(value: Any) -> Any:
 def _timestamp(value: Any) -> datetime:
     instant = read_time(value) if type(value) is str else None
     if instant is None:
-        raise wrong("Give a time such as 2026-11-20T07:00:00Z, with Z or an offset.")
+        # What comes of an unescaped + in an address.
+        escape = " In an address, + is written as %2B." if _BLANK_OFFSET.search(str(value)) else ""
+        raise wrong(f"Give a time such as 2026-11-20T07:00:00Z, with Z or an offset.{escape}")
     return instant
 
 
@@ -192,20 +195,23 @@ def check_open_json(value: Any) -> Any:
 
 
 def _limit(value: int) -> int:
-    if value < 1:
-        raise wrong("Give at least 1.")
     return min(value, _MAX_LIMIT)
+
+
+def _from(lowest: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "integer", "minimum": lowest, "maximum": MAX_INTEGER})
+
+
+def absent(value: Any, *, alias: str | None = None) -> Any:
+    """Returns a field that may be left out; `value` stands for that, and no client is told to send it."""
+    return Field(default_factory=lambda: value, alias=alias)
 
 
 # Of bodies -------------------------------------------------------------------------------------------------
 
-Int64 = Annotated[
-    int,
-    BeforeValidator(_int64),
-    WithJsonSchema({"type": "integer", "minimum": -MAX_INTEGER, "maximum": MAX_INTEGER}),
-]
-Positive = Annotated[Int64, Field(ge=1, le=MAX_INTEGER)]
-NotNegative = Annotated[Int64, Field(ge=0, le=MAX_INTEGER)]
+Int64 = Annotated[int, BeforeValidator(_int64), _from(-MAX_INTEGER)]
+Positive = Annotated[int, BeforeValidator(_int64), Field(ge=1), _from(1)]
+NotNegative = Annotated[int, BeforeValidator(_int64), Field(ge=0), _from(0)]
 Number = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_boolean)]
 Text = Annotated[str, BeforeValidator(_text), Field(max_length=_LONGEST_TEXT)]
@@ -249,15 +255,13 @@ FromJson = Field(strict=False)
 
 # Of queries ------------------------------------------------------------------------------------------------
 
-QueryInt = Annotated[
-    int,
-    BeforeValidator(_query_integer),
-    WithJsonSchema({"type": "integer", "minimum": -MAX_INTEGER, "maximum": MAX_INTEGER}),
-]
+QueryInt = Annotated[int, BeforeValidator(_query_integer), _from(-MAX_INTEGER)]
+QueryPositive = Annotated[int, BeforeValidator(_query_integer), Field(ge=1), _from(1)]
+QueryNotNegative = Annotated[int, BeforeValidator(_query_integer), Field(ge=0), _from(0)]
 QueryFlag = Annotated[bool, BeforeValidator(_query_boolean), WithJsonSchema({"type": "boolean"})]
 CommaList = BeforeValidator(_query_list)  # Annotated[list[AutomationState], CommaList]
 SearchText = Annotated[str, BeforeValidator(_name), Field(min_length=1, max_length=120)]
-Limit = Annotated[QueryInt, AfterValidator(_limit)]
+Limit = Annotated[QueryPositive, AfterValidator(_limit)]
 CursorText = Annotated[str, BeforeValidator(_text), Field(max_length=512)]
 
 

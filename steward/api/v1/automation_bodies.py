@@ -20,6 +20,7 @@ from steward.api.schema.fields import (
     TemplateIdText,
     Text,
     ZoneText,
+    absent,
     check_open_json,
     wrong,
 )
@@ -120,7 +121,7 @@ class UpdateBody(RequestBody):
     connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MAX_CONNECTIONS})
     timezone: ZoneText = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
-    template_version: Positive = Field(default=1)
+    template_version: Positive = absent(1)
     bindings: Bindings = Field(default={})
     accounts: Accounts = Field(default={})
     calls: Calls = Field(default={})

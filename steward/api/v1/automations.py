@@ -17,6 +17,7 @@ from steward.api.schema.fields import (
     SearchText,
     TemplateIdText,
     Timestamp,
+    absent,
 )
 from steward.api.v1.automation_bodies import (
     CreateBody,
@@ -53,7 +54,7 @@ from steward.model.trigger import TriggerKind
 class StateBody(RequestBody):
     """Resume, archive or restore."""
 
-    version: Positive = Field(default=1)
+    version: Positive = absent(1)
 
 
 class PauseBody(StateBody):

@@ -28,6 +28,7 @@ from steward.api.schema.fields import (
     Positive,
     QueryInt,
     QueryParameters,
+    QueryPositive,
     RequestBody,
     Timestamp,
     wrong,
@@ -100,7 +101,7 @@ class CalendarQuery(QueryParameters):
     since: Timestamp | None = Field(default=None, alias="from")
     until: Timestamp | None = Field(default=None, alias="to")
     automation_id: IdText | None = None
-    integration_id: Annotated[QueryInt, Field(ge=1)] | None = None
+    integration_id: QueryPositive | None = None
     state: Annotated[list[OccurrenceState], CommaList] = Field(default=[])
     limit: Annotated[QueryInt, AfterValidator(_limit)] = 200
     cursor: CursorText | None = None

@@ -122,7 +122,10 @@ def _content(value: Any) -> Any:
     if not isinstance(value, str | dict):
         raise wrong("Give the export's text, or the export as an object.")
     if isinstance(value, str) and "\x00" in value:
-        raise wrong("The text contains an invalid character.")
+        raise wrong(
+            "This is not an exported workflow: it contains characters that no text has. Choose the .json file"
+            " of n8n or the .flow file of Shopify Flow."
+        )
     return value
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
-from pydantic import Field
 
 from steward.api.http.operation import MIB, Answer, ApiCall, Operation, replayed
 from steward.api.schema.answers import (
@@ -13,8 +12,9 @@ from steward.api.schema.answers import (
 from steward.api.schema.fields import (
     CommaList,
     PageQuery,
-    QueryInt,
+    QueryNotNegative,
     QueryParameters,
+    QueryPositive,
 )
 from steward.api.schema.json_passthrough import Change
 from steward.api.v1.run_list import RunsQuery, find
@@ -47,13 +47,13 @@ class ChangesAnswer(msgspec.Struct):
 class RunQuery(QueryParameters):
     """Query parameters: which steps of a run to answer."""
 
-    after_seq: Annotated[QueryInt, Field(ge=0)] = 0
+    after_seq: QueryNotNegative = 0
 
 
 class ChangesQuery(PageQuery):
     """Query parameters: which changes of a run to list."""
 
-    seq: Annotated[QueryInt, Field(ge=1)] | None = None
+    seq: QueryPositive | None = None
     outcome: Annotated[list[Outcome], CommaList] | None = None
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import Count, Instant, SlotNoteStr
-from steward.api.schema.fields import IdText, Positive, RequestBody, Timestamp, ZoneText
+from steward.api.schema.fields import IdText, Positive, RequestBody, Timestamp, ZoneText, absent
 from steward.api.v1.automation_bodies import ScheduleJson
 from steward.closed_periods import applicable
 from steward.database.accounts import connections, organizations
@@ -62,9 +62,9 @@ class PreviewBody(RequestBody):
 
     schedule: ScheduleJson
     timezone: ZoneText = Field(default="")
-    integration_id: Positive = Field(default=1)
+    integration_id: Positive = absent(1)
     automation_id: IdText = Field(default="")
-    since: Timestamp = Field(default=FIRST, alias="from")
+    since: Timestamp = absent(FIRST, alias="from")
 
 
 async def show(tx: Tx, call: ApiCall) -> Answer:

@@ -76,7 +76,7 @@ def root_of(value: JsonValue) -> Mapping[str, Any]:
     """Returns the `root` of an export. Raises Unreadable if it has no list of steps."""
     root = value.get("root") if isinstance(value, Mapping) else None
     if not isinstance(root, Mapping) or not isinstance(root.get("steps"), list):
-        raise Unreadable("This is not an export of the store's automation product: it has no list of steps.")
+        raise Unreadable("This is not an export of Shopify Flow: it has no list of steps.")
     return root
 
 

@@ -239,7 +239,7 @@ def test_an_empty_schedule_is_none(kind: str, parameters: dict[str, Any]) -> Non
 
 
 def test_an_ai_step_has_one_finding() -> None:
-    """Reports one `ai_node` finding for each AI step and tool, and no other."""
+    """Reports one `ai_node` finding for each AI step and tool, and otherwise only removed secrets."""
     agent = {**node("Agent", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.agent"}
     model = {**node("Model", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.lmChatOpenAi"}
     export = connected([BEGIN, agent, model, node("Tool", "code", 99, {})], {"Begin": ["Agent"]})
@@ -247,6 +247,9 @@ def test_an_ai_step_has_one_finding() -> None:
         export["connections"][name] = {kind: [[{"node": "Agent", "type": kind, "index": 0}]]}
     finding_codes = [(finding.step, finding.code) for finding in read_value(export).findings if finding.step]
     assert sorted(finding_codes) == [("Agent", "ai_node"), ("Model", "ai_node"), ("Tool", "ai_node")]
+    model["parameters"] = {"apiKey": "sk-proj-Kq9x7Lm2Zt5Vb8Nc3Hd6Jf1Gs4Wp0Ry"}
+    findings = [(finding.step, finding.code, finding.level) for finding in read_value(export).findings]
+    assert ("Model", "secret_removed", "note") in findings
 
 
 def test_reads_that_send_data_are_said_once_a_workflow() -> None:
