@@ -212,7 +212,9 @@ def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
 async def _read_slot(tx: Tx, locked: LockedAutomation, slot_at: datetime) -> LockedSlot | None:
     automation = locked.automation
     row = await occurrences.at_slot(tx, automation.org, automation.id, slot_at=slot_at)
-    closed = (await applicable.read(tx, automation.org, since=tx.now)).on_runs(automation)
+    # The version of a period that closed an overdue, undecided slot may have ended since.
+    since = min(tx.now, slot_at if row is None else row.run_at)
+    closed = (await applicable.read(tx, automation.org, since=since)).on_runs(automation)
     if row is not None:
         return LockedSlot(locked, row, is_stored=True, is_projected=False, closed=closed)
     slot = undecided_slot(locked, slot_at, tx.now)

@@ -266,6 +266,21 @@ async def test_a_closed_run_is_not_moved(world: World, diary: CalendarClient, cl
     assert moved.occurrence.state is PENDING
 
 
+async def test_an_overdue_run_of_an_ended_period_is_not_moved(
+    world: World, diary: CalendarClient, closer: PeriodEditor
+) -> None:
+    """Judges a slot that nobody decided in time by the version that was valid then (R16)."""
+    automation = await daily(world)
+    period = await closer.close("05-01T00:00", "05-02T00:00")
+    await world.clock.advance_to(FIRST + timedelta(hours=1))
+    await closer.end(period)
+    with pytest.raises(WrongState, match="closed period Christmas"):
+        await diary.move(automation, FIRST, utc("05-02 09:00"))
+    await world.dispatch()
+    [row] = await world.rows(automation)
+    assert (row.state, row.closed_name) == (SKIPPED, "Christmas")
+
+
 async def test_a_run_that_was_let_through_is_moved_within_its_closing_alone(
     world: World, diary: CalendarClient, closer: PeriodEditor
 ) -> None:
