@@ -56,7 +56,7 @@ class RunTotals:
     def run_summary(self) -> RunSummary:
         """Returns the text and result of a run that waits or has completed its plan."""
         if self.template is None:
-            return self._general()
+            return self._generic_summary()
         ended = EndedRun(
             mode=self.mode,
             inputs=self.inputs,
@@ -72,17 +72,17 @@ class RunTotals:
 
     def _text(self, status: RunStatus, code: str | None, message: str | None) -> str:
         lead = message if status is RunStatus.FAILED and code not in _VERDICTS else None
-        if self._is_judged():
+        if self._has_decided():
             return sentences(lead, self.run_summary().text)
-        word = "Cancelled" if status is RunStatus.CANCELLED else "Stopped"
-        return sentences(lead, f"{word} {self._position()}; {self._undone()}.")
+        verb = "Cancelled" if status is RunStatus.CANCELLED else "Stopped"
+        return sentences(lead, f"{verb} {self._position()}; {self._nothing_done_phrase()}.")
 
-    def _is_judged(self) -> bool:
+    def _has_decided(self) -> bool:
         """Returns whether the template's reading and deciding steps, which its text needs, have run."""
         if self.template is None:
             return True
-        judging = (StepKind.READ, StepKind.DECIDE)
-        return all(self._has_ended(step) for step in self.template.plan.steps if step.kind in judging)
+        needed_kinds = (StepKind.READ, StepKind.DECIDE)
+        return all(self._has_ended(step) for step in self.template.plan.steps if step.kind in needed_kinds)
 
     def _has_ended(self, step: PlanStep) -> bool:
         value = self.journal.get(step.name)
@@ -95,7 +95,7 @@ class RunTotals:
         verb, _, what = step.title.partition(" ")
         return f"while reading {what}" if verb == "Read" and what else f"at the step “{step.title}”"
 
-    def _undone(self) -> str:
+    def _nothing_done_phrase(self) -> str:
         assert self.template is not None
         kinds = {step.kind for step in self.template.plan.steps}
         verbs = ["compared" if StepKind.CHANGE in kinds else "worked out"]
@@ -104,15 +104,17 @@ class RunTotals:
         first, *more = [f"nothing was {verb}" for verb in verbs]
         return " and ".join([", ".join([first, *more[:-1]]), *more[-1:]])
 
-    def _general(self) -> RunSummary:
+    def _generic_summary(self) -> RunSummary:
         """Returns a generic summary: one sentence about the run and which steps ran."""
-        phrases = self._phrases()
-        ran = len(self.executions)
-        text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {phrases}." if phrases else ".")
+        phrases = self._counts_phrase()
+        step_count = len(self.executions)
+        text = f"{step_count} {'step' if step_count == 1 else 'steps'} ran" + (
+            f": {phrases}." if phrases else "."
+        )
         names = sorted({execution.partition("\x00")[0] for execution in self.executions})
-        return RunSummary(text, {"steps_run": ran, "steps": names[:200]})
+        return RunSummary(text, {"steps_run": step_count, "steps": names[:200]})
 
-    def _phrases(self) -> str:
+    def _counts_phrase(self) -> str:
         """Returns the run's results in numbers, such as `12 read, 3 changed`."""
         counts = self.counts()
         tally = Counter(outcome for outcomes in self.outcomes.values() for outcome in outcomes)
@@ -155,8 +157,8 @@ def change_counts(tally: Mapping[Outcome, int], *, sends: bool) -> Counts:
 
 def step_counts(row: Counts, *, status: str, has_changes: bool) -> Counts:
     """Returns the counts in a step's row, without those of its changes, which have their own records."""
-    tells_outcomes = has_changes and status not in ("held", "refused")
-    return Counts(read=row.read, matched=row.matched, unchanged=0 if tells_outcomes else row.unchanged)
+    has_outcomes = has_changes and status not in ("held", "refused")
+    return Counts(read=row.read, matched=row.matched, unchanged=0 if has_outcomes else row.unchanged)
 
 
 async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, without_template: bool = False) -> RunTotals:

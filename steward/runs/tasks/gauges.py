@@ -2,12 +2,25 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from steward.database.automations import schedules
 from steward.database.engine.base import Tx
 from steward.database.operator import gauges, health
 from steward.runs.run_context import TaskContext
 from steward.telemetry.metrics import Metrics
+
+
+class _PendingWork(NamedTuple):
+    """What one transaction reads for the gauges of all organizations."""
+
+    now: datetime
+    queues: list[gauges.WaitingRuns]
+    open_effects: dict[str, int]
+    runs_held: int
+    frozen_organizations: int
+    next_due_at: datetime | None
+    leases: health.Leases
 
 
 async def export_gauges(
@@ -20,35 +33,33 @@ async def export_gauges(
     """
     metrics = ctx.metrics
 
-    async def load(
-        tx: Tx,
-    ) -> tuple[
-        datetime, list[gauges.WaitingRuns], dict[str, int], tuple[int, int], datetime | None, health.Leases
-    ]:
+    async def load(tx: Tx) -> _PendingWork:
         followers = await health.followers(tx)
         await _export_open_transactions(tx, ctx, holds.update(followers, tx.now))
         await _export_standbys(tx, ctx, followers, are_expected=expects_standbys)
         await _export_tables(tx, metrics)
-        return (
-            tx.now,
-            await gauges.queues(tx),
-            await gauges.open_effects(tx),
-            await gauges.closed(tx),
-            await schedules.next_due(tx),
-            await health.leases(tx),
+        held, frozen = await gauges.closed(tx)
+        return _PendingWork(
+            now=tx.now,
+            queues=await gauges.queues(tx),
+            open_effects=await gauges.open_effects(tx),
+            runs_held=held,
+            frozen_organizations=frozen,
+            next_due_at=await schedules.next_due(tx),
+            leases=await health.leases(tx),
         )
 
-    now, queues, effects, (held, frozen), due, leases = await ctx.engine.read(ctx.clock.now(), load)
-    for waiting in queues:
+    work = await ctx.engine.read(ctx.clock.now(), load)
+    for waiting in work.queues:
         metrics.set("steward_queue_runs", waiting.count, state=waiting.queue)
-        metrics.set("steward_queue_oldest_seconds", _age(now, waiting.oldest_at), state=waiting.queue)
-    for state, count in effects.items():
+        metrics.set("steward_queue_oldest_seconds", _age(work.now, waiting.oldest_at), state=waiting.queue)
+    for state, count in work.open_effects.items():
         metrics.set("steward_effects_open", count, state=state)
-    metrics.set("steward_runs_held", held)
-    metrics.set("steward_frozen_organizations", frozen)
-    metrics.set("steward_schedule_behind_seconds", _age(now, due))
-    metrics.set("steward_workers", leases.alive, lease="held")
-    metrics.set("steward_workers", leases.expired, lease="expired")
+    metrics.set("steward_runs_held", work.runs_held)
+    metrics.set("steward_frozen_organizations", work.frozen_organizations)
+    metrics.set("steward_schedule_behind_seconds", _age(work.now, work.next_due_at))
+    metrics.set("steward_workers", work.leases.alive, lease="held")
+    metrics.set("steward_workers", work.leases.expired, lease="expired")
     lease_left = lease_until - ctx.clock.monotonic()
     metrics.set("steward_lease_left_seconds", round(max(lease_left, 0.0), 3))
     return False

@@ -21,16 +21,16 @@ from steward.runs.writes.ledger import PeriodsUnreadable, WritesClosed
 from steward.runs.writes.open_ledger import OpenLedger, open_ledger
 from steward.runs.writes.verdicts import Verdict, store_late_verdict, store_verdicts
 
-_GIVE_UP = timedelta(hours=24)
+_GIVE_UP_AFTER = timedelta(hours=24)
 _READ_BACK_PAGE = 100
 _SECOND_SEARCH_AFTER = timedelta(seconds=60)
 # An account remembers a key for 24 h. Nothing is repeated under it in the last four of these hours.
-_KEY_TRUSTED = timedelta(hours=20)
+_TRUST_KEY_FOR = timedelta(hours=20)
 # An account that denies access now gives no information about earlier writes.
-_SAYS_NOTHING = frozenset(
+_INCONCLUSIVE_ERRORS = frozenset(
     {ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN, ErrorKind.WRONG_ADDRESS, ErrorKind.UNAVAILABLE}
 )
-_LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
+_RETRY_DELAYS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
 
 
 async def settle_run(ctx: WriteContext, lease: Lease) -> datetime | None:
@@ -66,12 +66,12 @@ async def _settle_due(
         verdicts = (
             await _repeat_batch(ctx, lease, ledger, effect)
             or await _read_back_page(ctx, lease.org, ledger, remaining)
-            or [await _find_out(ctx, lease.org, ledger, effect)]
+            or [await _look_up(ctx, lease.org, ledger, effect)]
         )
         looked_up |= {verdict.effect.key for verdict in verdicts}
-        keep = partial(store_verdicts, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
+        store = partial(store_verdicts, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
         failpoint("before_settle")
-        await ctx.engine.write(ctx.clock.now(), keep, org=lease.org)
+        await ctx.engine.write(ctx.clock.now(), store, org=lease.org)
         failpoint("after_settle")
         retry_at = _first_retry(verdicts)
         if retry_at is not None:
@@ -97,7 +97,7 @@ async def _repeat_batch(ctx: WriteContext, lease: Lease, ledger: OpenLedger, eff
     """
     now = ledger.now
     connection = ledger.connected(effect)
-    if effect.recovery is not Recovery.IDEMPOTENT or now - effect.intent_at >= _KEY_TRUSTED:
+    if effect.recovery is not Recovery.IDEMPOTENT or now - effect.intent_at >= _TRUST_KEY_FOR:
         return []
     if connection is None:
         return []
@@ -110,8 +110,8 @@ async def _repeat_batch(ctx: WriteContext, lease: Lease, ledger: OpenLedger, eff
     except (WritesClosed, PeriodsUnreadable) as closed:  # open until it may be repeated, or is too old
         if isinstance(closed, PeriodsUnreadable):
             ctx.log.error("closed_periods_unreadable", closed, run=lease.run, org=lease.org)
-        again = now + timedelta(seconds=closed.seconds)
-        return [Verdict(member, None, retry_at=again) for member in batch if _is_unsettled(member)]
+        retry_at = now + timedelta(seconds=closed.seconds)
+        return [Verdict(member, None, retry_at=retry_at) for member in batch if _is_unsettled(member)]
     return [] if outcomes is None else _verdicts_of_batch(batch, outcomes, now)
 
 
@@ -120,8 +120,8 @@ def _verdicts_of_batch(
 ) -> list[Verdict]:
     """Returns the verdicts of a repeated batch; a retry of all of it when nothing was sent."""
     if all(outcome.state is WriteState.NOT_SENT for outcome in outcomes):
-        again = now + timedelta(seconds=max(max(outcome.wait_s or 0 for outcome in outcomes), 5))
-        return [Verdict(member, None, retry_at=again) for member in batch if _is_unsettled(member)]
+        retry_at = now + timedelta(seconds=max(max(outcome.wait_s or 0 for outcome in outcomes), 5))
+        return [Verdict(member, None, retry_at=retry_at) for member in batch if _is_unsettled(member)]
     pairs = zip(batch, outcomes, strict=True)
     return [_verdict_of_call(member, outcome, now) for member, outcome in pairs if _is_unsettled(member)]
 
@@ -134,10 +134,10 @@ def _verdict_of_call(effect: Effect, outcome: WriteOutcome, now: datetime) -> Ve
         WriteState.NOT_SENT: EffectState.NOT_SENT,
     }
     state = states.get(outcome.state)
-    if state is None or outcome.error in _SAYS_NOTHING:
+    if state is None or outcome.error in _INCONCLUSIVE_ERRORS:
         return _retry_later(effect, now)
-    words = None if state is EffectState.DONE else outcome.reason
-    return Verdict(effect, state, by="call", message=words)
+    message = None if state is EffectState.DONE else outcome.reason
+    return Verdict(effect, state, by="call", message=message)
 
 
 async def _read_back_page(
@@ -177,7 +177,7 @@ def _effects_like(first: Effect, ledger: OpenLedger, effects: Sequence[Effect]) 
     ]
 
 
-async def _find_out(ctx: WriteContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:
+async def _look_up(ctx: WriteContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:
     """Determines whether a write took effect: by its marker or by reading the object back."""
     now = ledger.now
     if effect.recovery is Recovery.AT_MOST_ONCE:
@@ -217,9 +217,9 @@ async def _search(effect: Effect, is_found: bool, now: datetime) -> Verdict:
 
 def _retry_later(effect: Effect, now: datetime) -> Verdict:
     age = now - effect.intent_at
-    if age > _GIVE_UP:
+    if age > _GIVE_UP_AFTER:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
-    wait = next((step for step in _LATER if age < step * 4), _LATER[-1])
+    wait = next((step for step in _RETRY_DELAYS if age < step * 4), _RETRY_DELAYS[-1])
     return Verdict(effect, None, retry_at=now + wait)
 
 
@@ -230,8 +230,8 @@ async def settle_finished(ctx: WriteContext, org: OrgId, run: RunId) -> None:
     for effect in ledger.effects:
         if effect.state not in OPEN or effect.settle_after > ledger.now:
             continue
-        verdict = await _find_out(ctx, org, ledger, effect)
-        if not _is_unsettled(effect) or ledger.now - effect.intent_at > _GIVE_UP:
+        verdict = await _look_up(ctx, org, ledger, effect)
+        if not _is_unsettled(effect) or ledger.now - effect.intent_at > _GIVE_UP_AFTER:
             verdict = Verdict(effect, None, retry_at=ledger.now + timedelta(days=36_500))
         elif verdict.state is EffectState.NOT_SENT:  # no worker will send it any more
             message = "It did not take effect. Run the automation again to repeat it."

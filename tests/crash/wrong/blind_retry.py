@@ -9,7 +9,7 @@ from steward.model.change import Recovery
 from steward.runs.writes import reconcile
 from steward.runs.writes.verdicts import Verdict
 
-_right = reconcile._find_out
+_right = reconcile._look_up
 
 
 async def _find_out(ctx: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
@@ -20,4 +20,4 @@ async def _find_out(ctx: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Installs the fault."""
-    patch.setattr(reconcile, "_find_out", _find_out)
+    patch.setattr(reconcile, "_look_up", _find_out)
