@@ -1,4 +1,8 @@
-"""Fairness stamps between organizations (docs/design/runs.md#fairness)."""
+"""Fairness between organizations: start-time fair queueing (docs/design/runs.md#fairness).
+
+A run is stamped with a virtual time (`vt`) when it becomes ready; workers claim runs in that order. The clock
+is the largest claimed stamp.
+"""
 
 from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
@@ -16,21 +20,21 @@ RETURNING last_vt - :n AS vt
 
 
 async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
-    """Returns the first of `runs` consecutive stamps: the organization's turn, but never in the past."""
+    """Returns the first of `runs` consecutive stamps, after the organization's last one and the clock."""
     row = await tx.first(_STAMP, {"org": org, "n": runs})
     return int(row["vt"]) if row else 0
 
 
 async def current_stamp(tx: Tx) -> int:
-    """Returns the stamp of recovered and approved runs: now, at no cost to their organization."""
+    """Returns the clock: the stamp of recovered and approved runs, which cost their organization no turn."""
     row = await tx.first("SELECT vt FROM fairness_clock WHERE singleton = 1")
     return int(row["vt"]) if row else 0
 
 
 async def advance(tx: Tx, vt: int) -> None:
-    """Advances the current stamp to the largest claimed one.
+    """Advances the clock to the largest claimed stamp.
 
-    It does not wait for another claimer that is doing the same: either stamp will do.
+    Does not wait for another worker that advances it at the same time: either stamp will do.
     """
     await tx.execute(
         "UPDATE fairness_clock SET vt = :vt WHERE singleton IN"
