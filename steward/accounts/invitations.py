@@ -292,7 +292,7 @@ def _check_new(command: AcceptInvitation, offer: _InvitationOffer) -> None:
         if not name:
             faults[field] = ["This field is required for a new account."]
         elif not name.isprintable():
-            faults[field] = ["Leave out characters that cannot be seen."]
+            faults[field] = ["Remove the invisible characters."]
     fault = new_password_fault(command.password, offer.email, [offer.organization.name])
     if fault is not None:
         faults["password"] = [fault]

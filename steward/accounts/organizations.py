@@ -112,7 +112,7 @@ async def _check_settings(tx: Tx, before: Organization, after: Organization) -> 
     if zones.zone(after.zone) is None and after.zone != before.zone:
         faults["timezone"] = [zones.NO_SUCH_ZONE]
     if not after.name.isprintable():
-        faults["name"] = ["Leave out characters that cannot be seen."]
+        faults["name"] = ["Remove the invisible characters."]
     elif after.name != before.name and not await organizations.rename(
         tx, before.id, after.name, folded_name(after.name)
     ):

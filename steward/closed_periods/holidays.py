@@ -165,7 +165,7 @@ def _calendar(region: HolidayRegion, year: int) -> holiday_library.HolidayCalend
         if region.country in holiday_library.countries():
             message = "There is no such region. Take a code of the country's list."
             raise ValidationFailed(errors={"subdivision": [message]})
-        raise ValidationFailed(errors={"country": ["There is no such country. Take a code of the list."]})
+        raise ValidationFailed(errors={"country": ["There is no such country. Use a code from the list."]})
     return calendar
 
 

@@ -28,7 +28,7 @@ async def zone_of(
     elif scope.kind is ClosedScopeKind.AUTOMATION:
         automation = await _automation_of(tx, actor, scope)
         if automation is None:
-            message = "There is no such automation. Take an id of the list of automations."
+            message = "There is no such automation. Use an id from the list of automations."
             errors["scope.automation_id"] = [message]
         default = None if automation is None else automation.timezone
     name = timezone or default

@@ -36,7 +36,7 @@ _SWITCHED_OFF = (
     "The store switched this off again and again: it could not reach Steward at {address}. Check that the"
     " store reaches this address, then pause and resume."
 )
-_BROKEN = "Its subscriptions could not be made because of a defect of the service. Tell its operator."
+_BROKEN = "Its subscriptions could not be created because of a defect of the service. Tell the operator."
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _FORMER_KEY = f"{EVENT_KEY}{BEFORE}"
 # By topic prefix: the object type to read again.

@@ -31,7 +31,7 @@ async def send_invitation(tx: Tx, vault: Vault, actor: Actor, invited: IssuedInv
         paragraphs=(
             f"{who} invites you to {name} in Steward, as {_ROLES[invited.member.role]}.",
             f"Open this page to accept. The link works once, until {_time(invited.expires_at)}.",
-            "If you do not know who this is, ignore this mail: without you nothing happens.",
+            "If you do not know who this is, ignore this mail: nothing happens unless you accept.",
         ),
         link=url,
     )

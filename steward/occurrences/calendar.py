@@ -279,9 +279,9 @@ async def _checked(tx: Tx, org: OrgId, query: CalendarPageQuery) -> tuple[dateti
         until = since + _USUAL_RANGE if since <= tx.now + _FARTHEST else since
     errors = {} if query.after is not None else _range_faults(since, until, tx.now)
     if query.automation is not None and not await automations.among(tx, org, [query.automation]):
-        errors["automation_id"] = ["There is no such automation. Take an id of the list of automations."]
+        errors["automation_id"] = ["There is no such automation. Use an id from the list of automations."]
     if query.integration is not None and await connections.get(tx, org, query.integration) is None:
-        errors["integration_id"] = ["There is no such store or account. Take an id of the list of stores."]
+        errors["integration_id"] = ["There is no such store or account. Use an id from the list of stores."]
     if errors:
         raise ValidationFailed(errors=errors)
     return since, until

@@ -87,7 +87,7 @@ async def lock_slot(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlo
             }
         )
     if current_slot is None:
-        message = "This automation has no run planned then. Read the calendar again."
+        message = "This automation has no run planned then. Reload the calendar."
         raise ValidationFailed(errors={"slot_at": [message]})
     return current_slot
 
@@ -127,7 +127,7 @@ async def write_row(tx: Tx, current_slot: LockedSlot, row: StoredSlot) -> None:
     if not current_slot.is_stored:
         await occurrences.insert_many(tx, org, automation, [row])
     elif await occurrences.update(tx, org, automation, row=row, was=current_slot.row) == 0:
-        raise WrongState("This run was changed at the same moment. Read it again.")
+        raise WrongState("This run was changed at the same moment. Reload it.")
 
 
 def edited_occurrence(

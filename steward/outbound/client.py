@@ -201,7 +201,7 @@ class ReadClient:
             if response.status not in REDIRECT_STATUSES or location is None or content:
                 return response
             url = urljoin(url, location)
-        raise WrongResponder("The address leads on and on. Check it.")
+        raise WrongResponder("The address redirects too many times. Check it.")
 
     async def _fetch_once(self, request: OutboundRequest) -> PlatformResponse:
         target = target_at(self._transport, self._target, request.url)

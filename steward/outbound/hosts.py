@@ -29,7 +29,7 @@ def target_at(transport: HttpTransport, account: Target, url: str) -> Target:
     """Returns the account's target at the host of an address. Raises CallRefused for any other host."""
     origin: UrlOrigin = origin_of(url, account.private_hosts)
     if not is_among(origin.host, account.endpoint.hosts) and origin.entry not in account.endpoint.hosts:
-        message = f"The account is not used at {origin.host[:100]}: its key goes to its own hosts alone."
+        message = f"The account is not used at {origin.host[:100]}: its key is sent only to its own hosts."
         raise CallRefused("a key goes to the hosts of its account", message)
     parts = urlsplit(url)
     base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))

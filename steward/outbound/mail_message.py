@@ -245,7 +245,7 @@ def _recipients(content: MailContent) -> tuple[str, ...]:
 def _checked(address: str) -> str:
     if mail_address(address) != address:
         raise InvalidMail(
-            "address", "An address has spaces around it, or letters in its domain as they are read."
+            "address", "An address has spaces around it, or a domain that is not in its ASCII form."
         )
     return address
 
@@ -306,7 +306,7 @@ def _further_header(name: str) -> str:
 
 def _further_value(name: str, value: str) -> str:
     if not value.isascii() or not value.isprintable() or len(value) > _MAX_SUBJECT:
-        raise InvalidMail("headers", f"The header {name} has characters that cannot stand in it.")
+        raise InvalidMail("headers", f"The header {name} has characters that it may not contain.")
     return value
 
 

@@ -337,13 +337,13 @@ class HttpTransport:
                         for line in line_reader.feed(chunk):
                             yield line
                         if self.clock.monotonic() > deadline:
-                            raise CallTimedOut("The result did not come in time.")
+                            raise CallTimedOut("The result did not arrive in time.")
                 finally:
                     await http_response.aclose()
         except CallError as error:
             raise RequestFailed(error, not_sent=False) from None
         except (*FAILURES, TimeoutError, OSError) as error:
-            raise RequestFailed(CallTimedOut("The result did not come in time."), not_sent=False) from error
+            raise RequestFailed(CallTimedOut("The result did not arrive in time."), not_sent=False) from error
         for line in line_reader.rest():
             yield line
 

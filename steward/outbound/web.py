@@ -101,7 +101,7 @@ class WebReadClient:
             if response.status not in REDIRECT_STATUSES or target is None:
                 return response
             url = _redirect_target(url, target)
-        raise WrongAddress("The address leads on and on. Check it.")
+        raise WrongAddress("The address redirects too many times. Check it.")
 
     async def query(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
         """Sends a GraphQL query that the caller has checked to change nothing. Raises CallError."""

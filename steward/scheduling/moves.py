@@ -64,7 +64,7 @@ def move_this_and_later(
     this order.
     """
     if schedule.cadence is Cadence.MANUAL:
-        raise _refused("slot_at", "This automation has no planned runs. Read the calendar again.")
+        raise _refused("slot_at", "This automation has no planned runs. Reload the calendar.")
     if schedule.cadence in SEVERAL_A_DAY:
         raise _refused(
             "scope", "Runs of an hourly or six-hourly schedule are moved one by one: send scope this."

@@ -113,7 +113,7 @@ async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple
     if automation is not None:
         stored_automation = (await automations.among(tx, call.actor.org, [automation])).get(automation)
         if stored_automation is None:
-            message = "There is no such automation. Take an id of the list of automations."
+            message = "There is no such automation. Use an id from the list of automations."
             errors["automation_id"] = [message]
         elif integration is None:
             integration = stored_automation.integration_id
@@ -130,7 +130,7 @@ async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str
         connection = await connections.get(tx, call.actor.org, integration)
         if connection is None:
             errors["integration_id"] = [
-                "There is no such store or account. Take an id of the list of stores."
+                "There is no such store or account. Use an id from the list of stores."
             ]
         elif name is None and connection.zone is not None and zone(connection.zone) is not None:
             name = connection.zone

@@ -22,7 +22,7 @@ T = TypeVar("T")
 RESERVE_BYTES = 32 * 1024 * 1024
 _MIN_FREE_SHARE = 0.10
 RETRY_SECONDS = 5
-_MESSAGE = "The disk is full or failing. Nothing was done. Try again when its operator has made room."
+_MESSAGE = "The disk is full or failing. Nothing was done. Try again after the operator has freed space."
 
 
 class DiskFull(Unavailable):

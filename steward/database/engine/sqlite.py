@@ -47,7 +47,7 @@ class AlreadyServed(Exception):
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Opens a durable connection in autocommit mode."""
     if sqlite3.sqlite_version_info < (3, 38):
-        raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
+        raise RuntimeError(f"SQLite 3.38 or later is needed; this Python has {sqlite3.sqlite_version}.")
     with contextlib.suppress(OSError):  # SQLite's own error states the reason
         make_file(path)  # its log files inherit its permissions
     connection = sqlite3.connect(

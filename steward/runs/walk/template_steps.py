@@ -109,7 +109,7 @@ async def _skip(walk: Walk, step: PlanStep, started_at: datetime) -> None:
         counts=Counts(),
         attempt=walk.lease.attempt,
         code="nothing_applied",
-        message="Nothing of the step before was done, so there was nothing to do here.",
+        message="The step before changed nothing, so there was nothing to do here.",
     )
     await walk.checkpoint(ended, None, state=ValueState.SKIPPED)
 

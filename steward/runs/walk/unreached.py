@@ -9,9 +9,9 @@ from steward.steps.workflow.walk import WalkResult
 
 # Codes of executions without output, and the message of the steps that follow them.
 _LEFT_OUT: Mapping[str, str] = {
-    UNKNOWN_IN_TEST: "What comes before it was left out of this test run: it is not known whether it runs.",
-    "not_approved": "Nothing of what comes before it was approved, so it did not run.",
-    "nothing_applied": "Nothing of what comes before it was done, so it did not run.",
+    UNKNOWN_IN_TEST: "A step before it was skipped in this test run, so it is unknown whether it would run.",
+    "not_approved": "None of the changes before it was approved, so it did not run.",
+    "nothing_applied": "None of the changes before it was made, so it did not run.",
 }
 
 
@@ -21,7 +21,7 @@ async def skip_unreached(journal: WorkflowJournal, walked: WalkResult) -> None:
         for step in _not_reached(journal.walk.plan, journal.walk.step_messages, code):
             await journal.skip(step, code, words)
     for step in walked.starved:
-        await journal.skip(step, "input_missing", "One of its inputs never came, so it did not run.")
+        await journal.skip(step, "input_missing", "One of its inputs never arrived, so it did not run.")
 
 
 def _not_reached(

@@ -49,7 +49,7 @@ async def advance(walk_: Walk) -> EndedStep | None:
 async def _failed_execution(journal: WorkflowJournal, walked: WalkResult, failed: Execution) -> EndedStep:
     """Returns the row of the execution that ended the walk."""
     if walked.limit_exceeded:
-        words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
+        words = "The workflow ran more than 10,000 steps and was stopped. Check how its loops end."
         return await journal.fail(failed, "step_failed", words)
     failure = walked.failure
     words = (failure.error if failure is not None else None) or "This step failed."

@@ -257,7 +257,7 @@ class WorkflowJournal:
     async def fail_too_much_data(self) -> None:
         """Writes the row of an execution that exceeded the data limit; none for a replayed one."""
         if self.current is not None and self.key(self.current) not in self.walk.journal:
-            words = "It gives more data than a run may keep. Narrow down what it reads or makes."
+            words = "Its output is larger than a run may store. Narrow down what it reads or creates."
             await self.fail(self.current, "too_much_data", words)
 
     async def skip(self, step: PlanStep, code: str, words: str) -> None:
