@@ -35,30 +35,30 @@ _DAYS_WORDS = "Give a list of 1 to 7 whole numbers from 1 (Monday) to 7 (Sunday)
 
 
 @dataclass(slots=True)
-class _Reading:
-    """The state of parsing: the schedule's path, its fields as sent, and the errors so far."""
+class _ScheduleFields:
+    """A schedule's fields as sent, with the path of the schedule and the errors found so far."""
 
     path: str
-    raw: Mapping[str, object]
+    sent: Mapping[str, object]
     errors: FieldErrors = field(default_factory=dict)
 
     def refuse(self, name: str, words: str) -> None:
         self.errors.setdefault(f"{self.path}.{name}", []).append(words)
 
     def refuse_unknown(self) -> None:
-        for name in self.raw:
+        for name in self.sent:
             if name not in FIELDS:
                 self.refuse(str(name), f"A schedule has no such field. It has {', '.join(FIELDS)}.")
 
-    def is_given(self, name: str) -> bool:
-        return self.raw.get(name) is not None
+    def is_sent(self, name: str) -> bool:
+        return self.sent.get(name) is not None
 
-    def is_right(self, name: str) -> bool:
-        return self.is_given(name) and f"{self.path}.{name}" not in self.errors
+    def is_valid(self, name: str) -> bool:
+        return self.is_sent(name) and f"{self.path}.{name}" not in self.errors
 
-    def take(self, name: str, read: Callable[[object], _T | None], words: str) -> _T | None:
+    def parse(self, name: str, read: Callable[[object], _T | None], words: str) -> _T | None:
         """Returns the field's value; None if it is absent, null or refused."""
-        value = self.raw.get(name)
+        value = self.sent.get(name)
         if value is None:
             return None
         parsed = read(value)
@@ -66,47 +66,47 @@ class _Reading:
             self.refuse(name, words)
         return parsed
 
-    def need(self, name: str, words: str) -> None:
-        if not self.is_given(name):
+    def require(self, name: str, words: str) -> None:
+        if not self.is_sent(name):
             self.refuse(name, words)
 
 
 def read_schedule(
-    raw: object,
+    sent: object,
     *,
     zone: ZoneInfo | None,
     now: datetime,
     is_event_started: bool = False,
     path: str = "schedule",
 ) -> Schedule | FieldErrors:
-    """Parses the schedule in `raw`; returns all errors by dotted path if it is invalid.
+    """Parses the schedule in `sent`; returns all errors by dotted path if it is invalid.
 
     Fields that the cadence does not use are dropped if they are well-formed. `zone` is None if the zone sent
     with it is refused; checks that depend on the zone are then skipped. With `is_event_started` the cadence
     must be `manual` (R12).
     """
-    if not isinstance(raw, Mapping):
+    if not isinstance(sent, Mapping):
         return {path: [f"Give the schedule as an object with these fields: {', '.join(FIELDS)}."]}
-    reading = _Reading(path, raw)
-    reading.refuse_unknown()
-    cadence = reading.take("cadence", _cadence, _CADENCE_WORDS)
-    reading.need("cadence", _CADENCE_WORDS)
+    schedule_fields = _ScheduleFields(path, sent)
+    schedule_fields.refuse_unknown()
+    cadence = schedule_fields.parse("cadence", _cadence, _CADENCE_WORDS)
+    schedule_fields.require("cadence", _CADENCE_WORDS)
     whole = Schedule(
         cadence=cadence or Cadence.MANUAL,
-        time_of_day=reading.take("run_at", _time_of_day, _TIME_WORDS),
-        day_of_week=reading.take("day_of_week", _weekday, _WEEKDAY_WORDS),
-        day_of_month=reading.take("day_of_month", _monthday, _MONTHDAY_WORDS),
-        date=reading.take("date", _date, _DATE_WORDS),
-        days=reading.take("days", _days, _DAYS_WORDS),
-        week_of_month=reading.take("week_of_month", _week_of_month, _WEEK_WORDS),
+        time_of_day=schedule_fields.parse("run_at", _time_of_day, _TIME_WORDS),
+        day_of_week=schedule_fields.parse("day_of_week", _weekday, _WEEKDAY_WORDS),
+        day_of_month=schedule_fields.parse("day_of_month", _monthday, _MONTHDAY_WORDS),
+        date=schedule_fields.parse("date", _date, _DATE_WORDS),
+        days=schedule_fields.parse("days", _days, _DAYS_WORDS),
+        week_of_month=schedule_fields.parse("week_of_month", _week_of_month, _WEEK_WORDS),
     )
     if cadence is not None:
-        _check_needs(reading, cadence)
+        _check_required(schedule_fields, cadence)
         if cadence is Cadence.ONCE and zone is not None:
-            _check_once(reading, whole, zone, now)
+            _check_once(schedule_fields, whole, zone, now)
         if is_event_started and cadence is not Cadence.MANUAL:  # R12
-            reading.refuse("cadence", NOT_BY_EVENTS)
-    return reading.errors or _used(whole)
+            schedule_fields.refuse("cadence", NOT_BY_EVENTS)
+    return schedule_fields.errors or _used(whole)
 
 
 def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:
@@ -119,35 +119,39 @@ def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:
     return instant_of(day, clock_time(schedule.time_of_day), zone)[0] <= now
 
 
-def _check_needs(reading: _Reading, cadence: Cadence) -> None:
+def _check_required(schedule_fields: _ScheduleFields, cadence: Cadence) -> None:
     """Adds an error for each missing field that the cadence requires."""
     if cadence in _TIMED:
-        reading.need("run_at", _TIME_WORDS)
+        schedule_fields.require("run_at", _TIME_WORDS)
     if cadence is Cadence.ONCE:
-        reading.need("date", _DATE_WORDS)
+        schedule_fields.require("date", _DATE_WORDS)
     if cadence is Cadence.WEEKLY:
-        reading.need("day_of_week", _WEEKDAY_WORDS)
+        schedule_fields.require("day_of_week", _WEEKDAY_WORDS)
     if cadence is not Cadence.MONTHLY:
         return
-    if not reading.is_given("week_of_month"):
-        reading.need("day_of_month", f"{_MONTHDAY_WORDS} Or give week_of_month and day_of_week instead.")
+    if not schedule_fields.is_sent("week_of_month"):
+        schedule_fields.require(
+            "day_of_month", f"{_MONTHDAY_WORDS} Or give week_of_month and day_of_week instead."
+        )
         return
-    reading.need("day_of_week", _WEEKDAY_WORDS)
-    if reading.is_given("day_of_month"):
-        reading.refuse("day_of_month", "Give either day_of_month or week_of_month, not both.")
+    schedule_fields.require("day_of_week", _WEEKDAY_WORDS)
+    if schedule_fields.is_sent("day_of_month"):
+        schedule_fields.refuse("day_of_month", "Give either day_of_month or week_of_month, not both.")
 
 
-def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: datetime) -> None:
+def _check_once(schedule_fields: _ScheduleFields, schedule: Schedule, zone: ZoneInfo, now: datetime) -> None:
     """Adds an error if the date of `once` is past or too far ahead."""
-    if not reading.is_right("date") or schedule.date is None:
+    if not schedule_fields.is_valid("date") or schedule.date is None:
         return
     today = min(now, LAST).astimezone(zone).date()
     day = date.fromisoformat(schedule.date)
     if (day - today).days > _DAYS_AHEAD or day > LAST_DAY:
         latest = min(LAST_DAY - today, timedelta(days=_DAYS_AHEAD)) + today
-        reading.refuse("date", f"This is too far ahead. Give a day up to {day_words(latest)}.")
-    elif reading.is_right("run_at") and has_passed(schedule, zone, now):
-        reading.refuse("date", "This day and time have already passed. Give a later day or time of day.")
+        schedule_fields.refuse("date", f"This is too far ahead. Give a day up to {day_words(latest)}.")
+    elif schedule_fields.is_valid("run_at") and has_passed(schedule, zone, now):
+        schedule_fields.refuse(
+            "date", "This day and time have already passed. Give a later day or time of day."
+        )
 
 
 def _used(schedule: Schedule) -> Schedule:
@@ -214,5 +218,5 @@ def _days(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= 7:
         return None
     numbers = [number for number in map(_weekday, value) if number is not None]
-    is_right = len(numbers) == len(value) == len(set(numbers))
-    return tuple(numbers) if is_right else None
+    is_valid = len(numbers) == len(value) == len(set(numbers))
+    return tuple(numbers) if is_valid else None
