@@ -118,8 +118,8 @@ class Worker:
     running: dict[RunId, "asyncio.Task[bool]"] = field(default_factory=dict)
     abandoned: set[RunId] = field(default_factory=set)  # still leased: the database's disk is full
     full_organizations: list[OrgId] = field(default_factory=list)
-    delays: list[timedelta] = field(default_factory=list)
-    claiming: bool = False
+    delays: list[timedelta] = field(default_factory=list)  # of dispatched slots, not recorded yet
+    claiming: bool = False  # claimed runs may not be in `running` yet
     retention_cursor: int = 0  # the id of the last organization that retention has processed
     notifications: NotificationContext | None = None
     row_holds: RowHolds = field(default_factory=RowHolds)

@@ -14,6 +14,8 @@ _MAX_ADDRESSES = 10_000
 
 @dataclass(slots=True)
 class _Window:
+    """The deliveries of one address in the last ten seconds, with their events and bytes."""
+
     deliveries: deque[tuple[float, int, int]] = field(default_factory=deque)
     events: int = 0
     size: int = 0
@@ -23,7 +25,7 @@ class _Window:
         self.events += events
         self.size += size
 
-    def leave(self, now: float) -> None:
+    def drop_expired(self, now: float) -> None:
         while self.deliveries and self.deliveries[0][0] <= now - _SECONDS:
             _, events, size = self.deliveries.popleft()
             self.events -= events
@@ -42,7 +44,7 @@ class Floods:
         self.windows.move_to_end(address)
         if len(self.windows) > _MAX_ADDRESSES:
             self.windows.popitem(last=False)
-        window.leave(now)
+        window.drop_expired(now)
         if window.events >= _MAX_EVENTS or window.size >= _MAX_BYTES:
             wait = window.deliveries[0][0] + _SECONDS - now
             message = "Too many events at the same time. Nothing was stored; send them again later."

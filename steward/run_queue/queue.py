@@ -87,7 +87,7 @@ async def enqueue_slots(tx: Tx, org: OrgId, requests: Sequence[RunRequest]) -> N
 
     Call it with the queues locked by `lock_many`; per automation at most one request may be ready.
     """
-    ready = [offer for offer in requests if not offer.refused]
+    ready = [request for request in requests if not request.refused]
     vt = await fairness.stamp(tx, org, len(ready)) if ready else 0
     new = []
     for request in requests:
@@ -129,19 +129,19 @@ async def enqueue_events(
     Call it with the queue locked, so that the limit is never exceeded and every dropped event is counted.
     """
     org = automation.org
-    room = max_waiting - await active_run.waiting(tx, org, automation.id, max_waiting)
+    free_places = max_waiting - await active_run.waiting(tx, org, automation.id, max_waiting)
     new: list[runs.NewRun] = []
     is_free = queue_before.active_run is None
     dropped: list[RunId] = []
     ids = RisingIds()  # waiting runs start in the order of their events
     for request in events:
         refused = request.refused
-        if refused is None and room <= 0:
+        if refused is None and free_places <= 0:
             refused = _TOO_MANY_WAITING
         queue, vt = Queue.DONE, 0
         run = RunId(ids.next(tx.now))
         if refused is None:
-            room -= 1
+            free_places -= 1
             queue = Queue.BLOCKED
             if is_free:
                 queue, vt, is_free = Queue.READY, await fairness.stamp(tx, org), False

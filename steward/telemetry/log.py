@@ -25,7 +25,7 @@ _LONGEST_FOREIGN = 20_000  # characters read of a library's text; a line holds a
 
 
 class LogLevel(IntEnum):
-    """The severity of a line: `error` is a bug or a lost promise."""
+    """The severity of a line: `error` is a bug or a broken promise."""
 
     DEBUG = 10
     INFO = 20
@@ -88,7 +88,7 @@ class Log:
         self.line(LogLevel.WARNING, action, fields)
 
     def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:
-        """Logs a bug or a lost promise; `error` adds its traceback, without locals."""
+        """Logs a bug or a broken promise; `error` adds its traceback, without locals."""
         if error is not None:
             fields = {**fields, "traceback": self.traceback_of(error)}
         self.line(LogLevel.ERROR, action, fields)
@@ -120,10 +120,11 @@ class Log:
         if self._origin is not None:
             entry |= self._origin.fields(fields.get("run"))
         for name, value in fields.items():
-            entry[name] = REDACTED if _DENIED.search(name) else self._plain(name, value)
+            entry[name] = REDACTED if _DENIED.search(name) else self._loggable(name, value)
         self._write(self._text(entry) + "\n")
 
-    def _plain(self, name: str, value: object) -> object:
+    def _loggable(self, name: str, value: object) -> object:
+        """Returns a field's value without secrets, cut to `_LONGEST` characters."""
         if value is None or isinstance(value, bool | int | float):
             return value
         words = self.register.clean(str(value))
