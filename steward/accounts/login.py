@@ -90,9 +90,9 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, request: LoginRequ
 
 async def _count_failure(engine: Engine, now: datetime, candidates: Sequence[_Candidate]) -> None:
     """Counts a failure for the credential that one of the readings names, or for the first reading."""
-    known = next((candidate.client_id for candidate in candidates if candidate.org is not None), None)
-    key = known or candidates[0].client_id
-    await failed_sign_ins.count(engine, now, "credential", key, object_id=known)
+    known_client = next((candidate.client_id for candidate in candidates if candidate.org is not None), None)
+    key = known_client or candidates[0].client_id
+    await failed_sign_ins.count(engine, now, "credential", key, object_id=known_client)
 
 
 async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candidate:

@@ -26,18 +26,18 @@ class ApplicablePeriods:
 
     periods: tuple[ClosedPeriod, ...] = ()
     since: datetime = FIRST
-    _own: frozenset[AutomationId | None] = field(init=False)
+    _automations_with_periods: frozenset[AutomationId | None] = field(init=False)
     _times: dict[_TimesKey, ClosedTimes | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._own = frozenset(period.scope.automation for period in self.periods)
+        self._automations_with_periods = frozenset(period.scope.automation for period in self.periods)
 
     def times(self, automation: AutomationId, integration: IntegrationId | None) -> ClosedTimes | None:
         """Returns when no run of an automation on a store begins; None if no period applies to it.
 
         Automations without periods of their own share one result.
         """
-        key = automation if automation in self._own else None, integration
+        key = automation if automation in self._automations_with_periods else None, integration
         if key not in self._times:
             periods = self.on_runs_of(automation, integration)
             self._times[key] = ClosedTimes(periods, self.since) if periods else None

@@ -62,12 +62,12 @@ def body_with(credentials: Credentials, body: bytes, headers: Mapping[str, str])
 
 def refuse_markers_in(url: str, headers: Mapping[str, str]) -> None:
     """Raises CallRefused if an address or a header contains the marker of a removed secret."""
-    place = (
+    part = (
         "address" if MARKER.search(url) else "header" if any(map(MARKER.search, headers.values())) else None
     )
-    if place is not None:
+    if part is not None:
         message = (
-            f"The {place} of the request holds the mark of a key that was removed at import, and the account "
+            f"The {part} of the request holds the mark of a key that was removed at import, and the account "
             "does not put that key back. Choose an account that has it."
         )
         raise CallRefused("a mark of a removed key is not sent", message)

@@ -12,7 +12,7 @@ from steward.templates import base
 from steward.templates.base import Category, EndedRun, RunSummary, Template
 
 _ANY: JsonObject = {"type": "object"}
-_LEFT = (
+_NOT_PUT_BACK = (
     (Outcome.UNCHANGED, "back already"),
     (Outcome.CONFLICT, "changed since and left"),
     (Outcome.DECLINED, "left out"),
@@ -37,7 +37,7 @@ def _finish(ended: EndedRun) -> RunSummary:
     }
     if not ended.ran(PUT_BACK):
         return RunSummary("Nothing was put back.", result)
-    rest = [f"{tally[outcome]} {words}" for outcome, words in _LEFT if tally[outcome]]
+    rest = [f"{tally[outcome]} {words}" for outcome, words in _NOT_PUT_BACK if tally[outcome]]
     rest += [f"{cannot} cannot be undone"] if cannot else []
     reasons = f": {', '.join(rest)}" if rest else ""
     return RunSummary(f"{_lead(ended, tally, len(outcomes) + cannot)}{reasons}.", result)

@@ -66,7 +66,7 @@ async def prepare(
 
     Returns how many runs have to check first. Raises WrongState if another call advances it meanwhile.
     """
-    preparation = await engine.write(clock.now(), partial(_begin, taken_at=taken_at))
+    preparation = await engine.write(clock.now(), partial(_start_preparation, taken_at=taken_at))
     for org in await engine.read(clock.now(), organizations.every):
         while not preparation.is_done(org):
             check = partial(_check_next, org=org, operations=operations, before=preparation, batch=batch)
@@ -88,11 +88,11 @@ async def accept(engine: Engine, now: datetime) -> None:
 
 
 def _unfinished(preparation: RestoreProgress) -> str:
-    at = wire_time(preparation.taken_at)
-    return f"`steward restored --at {at}` has not ended. Run it again: it continues where it stopped."
+    instant = wire_time(preparation.taken_at)
+    return f"`steward restored --at {instant}` has not ended. Run it again: it continues where it stopped."
 
 
-async def _begin(tx: Tx, *, taken_at: datetime) -> RestoreProgress:
+async def _start_preparation(tx: Tx, *, taken_at: datetime) -> RestoreProgress:
     await restored.end_workers(tx)
     await sessions.end_all(tx)
     return await restored.begin(tx, taken_at)

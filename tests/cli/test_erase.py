@@ -19,7 +19,7 @@ from steward.accounts.people import CreatePerson
 from steward.cli.run import run
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.sqlite import take_lock
-from steward.database.operator.erasure import KEPT, TABLES
+from steward.database.operator.erasure import RETAINED, TABLES
 from steward.fake_platforms.application import FakePlatforms
 from steward.model.account import Role
 from steward.model.run import RunStatus
@@ -228,7 +228,7 @@ async def test_an_organization_is_erased_beside_a_running_worker(
     ]
     assert remaining == []
     owned = {table: [row for row in rows if row.get("org_id") == org] for table, rows in after.items()}
-    assert {table for table, rows in owned.items() if rows} == set(KEPT)
+    assert {table for table, rows in owned.items() if rows} == set(RETAINED)
     [done] = [row for row in owned["audit_log"] if row["action"] == "organization_erased"]
     assert json.loads(done["detail"])["runs"] == facts["removed"]["runs"]
     assert len(owned["audit_log"]) > len([row for row in before["audit_log"] if row["org_id"] == org])
@@ -288,7 +288,7 @@ async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
     after = await tables_of(database_url)
     assert {
         table for table, rows in after.items() if any(str(row.get("org_id")) == org for row in rows)
-    } == KEPT
+    } == RETAINED
 
 
 async def test_every_table_of_an_organization_is_erased_or_kept_on_purpose(database_url: str) -> None:
@@ -308,7 +308,7 @@ async def test_every_table_of_an_organization_is_erased_or_kept_on_purpose(datab
         )
         await connection.close()
         owned = {row["relname"] for row in rows} - {"rate_windows"}
-    assert owned == TABLES.keys() | KEPT
+    assert owned == TABLES.keys() | RETAINED
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -7,7 +7,7 @@ from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
 
 _PERSON = "person_id, email, username, first_name, last_name, active"
-_KNOWN = f"{_PERSON}, password_hash, unclaimed"
+_PERSON_WITH_PASSWORD = f"{_PERSON}, password_hash, unclaimed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ async def get(tx: Tx, person: PersonId) -> Person | None:
 async def by_email(tx: Tx, email_norm: str) -> PersonWithPassword | None:
     """Returns the person with this normalized e-mail address."""
     row = await tx.first(
-        f"SELECT {_KNOWN} FROM people WHERE email_norm = :email_norm",
+        f"SELECT {_PERSON_WITH_PASSWORD} FROM people WHERE email_norm = :email_norm",
         {"email_norm": email_norm},
     )
     return None if row is None else _with_password(row)
@@ -108,7 +108,9 @@ async def by_email(tx: Tx, email_norm: str) -> PersonWithPassword | None:
 
 async def with_password(tx: Tx, person: PersonId) -> PersonWithPassword | None:
     """Returns the person with the hash of their password, or None."""
-    row = await tx.first(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
+    row = await tx.first(
+        f"SELECT {_PERSON_WITH_PASSWORD} FROM people WHERE person_id = :person", {"person": person}
+    )
     return None if row is None else _with_password(row)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
 
-_FOUND: Mapping[str, str] = {
+_EXISTS: Mapping[str, str] = {
     "automation_id": "SELECT 1 AS found FROM automations WHERE org_id = :org AND id = :value",
     "run_id": "SELECT 1 AS found FROM runs WHERE org_id = :org AND id = :value",
     "approval_id": "SELECT 1 AS found FROM approvals WHERE org_id = :org AND id = :value",
@@ -20,7 +20,7 @@ _FOUND: Mapping[str, str] = {
 
 async def exists(tx: Tx, org: OrgId, name: str, value: str) -> bool:
     """Returns whether the record that the path parameter `name` identifies exists; True for other names."""
-    sql = _FOUND.get(name)
+    sql = _EXISTS.get(name)
     if sql is None:
         return True
     record_id = int(value) if name in ("integration_id", "user_id") else value

@@ -112,8 +112,8 @@ async def find(
     while len(matches) <= limit and scanned < MAX_SCANNED:
         keys = await _keys(tx, org, chosen_facets, sort=sort, limit=size, after=after)
         if keys:
-            wanted = {"org": org, "ids": [key[1] for key in keys], "limit": limit + 1 - len(matches)}
-            matches += await _matches(tx, args | wanted, conditions, sort)
+            page_args = {"org": org, "ids": [key[1] for key in keys], "limit": limit + 1 - len(matches)}
+            matches += await _matches(tx, args | page_args, conditions, sort)
         if len(keys) < size:
             return _page(matches, sort, limit)
         after = keys[-1]
@@ -200,11 +200,13 @@ def list_statement(chosen_facets: Collection[int], sort: Sort, after: SortKey | 
     direction = " DESC" if sort is Sort.NEWEST else ""
     order = f"ORDER BY value{direction}, id{direction} LIMIT :limit"
     later = "".join(f" AND {condition}" for condition in _after_condition(sort, after))
-    one = f"SELECT a.{column} AS value, a.id FROM automations AS a WHERE a.org_id = :org{later} AND a.facet ="
+    facet_sql = (
+        f"SELECT a.{column} AS value, a.id FROM automations AS a WHERE a.org_id = :org{later} AND a.facet ="
+    )
     return PerEngine(
-        " UNION ALL ".join(f"{one} {facet}" for facet in chosen_facets) + f" {order}",
+        " UNION ALL ".join(f"{facet_sql} {facet}" for facet in chosen_facets) + f" {order}",
         "SELECT part.value, part.id FROM unnest(CAST(:facets AS smallint[])) AS f(facet)"
-        f" CROSS JOIN LATERAL ({one} f.facet ORDER BY {_ORDERS[sort]} LIMIT :limit) AS part {order}",
+        f" CROSS JOIN LATERAL ({facet_sql} f.facet ORDER BY {_ORDERS[sort]} LIMIT :limit) AS part {order}",
     )
 
 

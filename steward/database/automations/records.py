@@ -16,7 +16,7 @@ from steward.model.refusals import NotFound
 from steward.model.schedule import Schedule
 from steward.model.trigger import EventTrigger, Listening, Trigger, trigger_from_json
 
-_OWN = """
+_OWN_COLUMNS = """
     a.org_id, a.id, a.version, a.kind, a.import_id, a.template_id, a.template_version, a.source, a.platform,
     a.integration_id, a.store_label, a.name, a.state, a.paused_by, a.paused_reason, a.inputs, a.schedule,
     a.timezone, a.spread_minutes, a.trigger_json, a.connections, a.bindings, a.send_mode, a.plan_version,
@@ -37,7 +37,7 @@ CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
     WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS delivery
 """
 # Columns of automations as `a` and their schedules as `s`.
-COLUMNS = f"""{_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
+COLUMNS = f"""{_OWN_COLUMNS}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
     s.events_dropped_at, {_DELIVERY_STATE}"""
 _JOINED = f"""
 SELECT {COLUMNS}
@@ -179,7 +179,7 @@ async def own_rows(
     Fields that change with every run are empty: the dispatch task has them from the schedules it locked.
     """
     rows = await tx.all(
-        f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
+        f"SELECT {_OWN_COLUMNS}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
         " 0 AS events_dropped, NULL AS events_dropped_at, NULL AS delivery"
         " FROM automations AS a WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},

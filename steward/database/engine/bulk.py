@@ -19,17 +19,17 @@ class BulkInsert:
     def __init__(self, table: str, columns: Mapping[str, str], on_conflict: str = "") -> None:
         """Composes the statements of both engines."""
         self._names = tuple(columns)
-        into = f"INSERT INTO {table} ({', '.join(columns)})"
-        self._one = f"{into} VALUES ({', '.join(f':{name}' for name in columns)}) {on_conflict}"
+        insert_into = f"INSERT INTO {table} ({', '.join(columns)})"
+        self._insert_one = f"{insert_into} VALUES ({', '.join(f':{name}' for name in columns)}) {on_conflict}"
         arrays = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in columns.items())
-        self._many = f"{into} SELECT rows.* FROM unnest({arrays}) AS rows {on_conflict}"
+        self._insert_many = f"{insert_into} SELECT rows.* FROM unnest({arrays}) AS rows {on_conflict}"
 
     async def insert(self, tx: Tx, rows: Iterable[Sequence[object]]) -> None:
         """Inserts `rows`, whose values are in the order of the columns and need no conversion."""
         pending = iter(rows)
-        while some := list(islice(pending, _ROWS_AT_ONCE)):
+        while chunk := list(islice(pending, _ROWS_AT_ONCE)):
             if tx.dialect == "sqlite":
-                await tx.many(self._one, some)
+                await tx.many(self._insert_one, chunk)
             else:
-                columns = map(list, zip(*some, strict=True))
-                await tx.execute(self._many, dict(zip(self._names, columns, strict=True)))
+                columns = map(list, zip(*chunk, strict=True))
+                await tx.execute(self._insert_many, dict(zip(self._names, columns, strict=True)))

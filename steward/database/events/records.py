@@ -139,7 +139,7 @@ async def read(tx: Tx, org: OrgId, events: Collection[str]) -> list[EventRow]:
         " WHERE e.org_id = :org AND e.id IN (:events) AND e.state = 'new' ORDER BY e.id",
         {"org": org, "events": list(events)},
     )
-    return [_kept(row) for row in rows]
+    return [_event_row(row) for row in rows]
 
 
 async def lock(tx: Tx, org: OrgId, events: Collection[str]) -> set[str]:
@@ -214,7 +214,7 @@ async def content_for_run(
     return pointer, None if body_row is None else zlib.decompress(bytes(body_row["body"]))
 
 
-def _kept(row: Row) -> EventRow:
+def _event_row(row: Row) -> EventRow:
     body = row["body"]
     return EventRow(
         org=OrgId(row["org_id"]),

@@ -14,10 +14,10 @@ _HEAD = (
     "INSERT INTO messages AS m (org_id, id, person_id, route_id, channel, kind, state, created_at, due_at,"
     " next_try_at)"
 )
-_LEAST = "CASE WHEN m.due_at < excluded.due_at THEN m.due_at ELSE excluded.due_at END"
+_EARLIER_DUE = "CASE WHEN m.due_at < excluded.due_at THEN m.due_at ELSE excluded.due_at END"
 _TAIL = (
     " ON CONFLICT (org_id, person_id, route_id, channel, kind) WHERE state = 'collecting'"
-    f" DO UPDATE SET due_at = {_LEAST}, next_try_at = {_LEAST}"
+    f" DO UPDATE SET due_at = {_EARLIER_DUE}, next_try_at = {_EARLIER_DUE}"
     " RETURNING id, person_id, route_id, channel, kind"
 )
 _COLLECT = PerEngine(

@@ -65,7 +65,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "fairness_orgs": ("org_id",),
 }
 # Rows that stay: the audit log holds only ids, and the others hold the organization's id.
-KEPT: Final = frozenset({"audit_heads", "audit_log", "dir_orgs", "organizations"})
+RETAINED: Final = frozenset({"audit_heads", "audit_log", "dir_orgs", "organizations"})
 # Texts that people write about their actions, at most 500 characters.
 _TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
 _OF_RUNS = (

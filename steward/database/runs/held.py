@@ -27,11 +27,11 @@ async def release(tx: Tx, org: OrgId) -> None:
     )
 
 
-async def restart_queue_limit(tx: Tx, org: OrgId, automation: AutomationId, at: datetime) -> None:
-    """Makes the queue time limit of the automation's runs count from an instant on."""
+async def restart_queue_limit(tx: Tx, org: OrgId, automation: AutomationId, since: datetime) -> None:
+    """Makes the queue time limit of the automation's runs count from `since` on."""
     await tx.execute(
         "UPDATE schedules SET queue_opened_at = :at WHERE org_id = :org AND automation_id = :automation",
-        {"org": org, "automation": automation, "at": at},
+        {"org": org, "automation": automation, "at": since},
     )
 
 

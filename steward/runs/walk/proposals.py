@@ -88,9 +88,11 @@ async def _hold(
     walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
 ) -> None:
     items = _changes(walk, step, produced, Outcome.PROPOSED, iteration)
-    known: Counter[Outcome] = Counter(item.outcome for item in items if item.outcome is not Outcome.PROPOSED)
-    counts = produced.counts.plus(change_counts(known, sends=False))
-    counts = counts.plus(Counts(proposed=len(items) - known.total()))
+    known_outcomes: Counter[Outcome] = Counter(
+        item.outcome for item in items if item.outcome is not Outcome.PROPOSED
+    )
+    counts = produced.counts.plus(change_counts(known_outcomes, sends=False))
+    counts = counts.plus(Counts(proposed=len(items) - known_outcomes.total()))
     ended = _ended(walk, step, produced, items, started_at, iteration, StepStatus.HELD, counts)
     await walk.checkpoint(
         ended, HeldStep.of(step, produced, Counts()).to_json(), state=ValueState.HELD, changes=items
