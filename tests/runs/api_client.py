@@ -36,7 +36,7 @@ async def api_client(shop: Shop) -> AsyncIterator[Caller]:
         jti="01JD3Z0QH8N2Y5V7W9X1C4B6A8",
         now=int(shop.clock.now().timestamp()),
     )
-    gate: Any = shop.service.gate
+    gate: Any = shop.service.request_handler
     transport = httpx.ASGITransport(app=gate)
     base = shop.service.settings.base_url
     async with httpx.AsyncClient(transport=transport, base_url=base) as session:

@@ -301,10 +301,10 @@ async def test_a_claimed_run_is_no_longer_one_that_a_full_disk_stopped(shop: Sho
     """A run that is claimed again uses up an attempt if it is lost for another reason."""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.registered_worker()
-    hired.given_up.add(run.id)
+    hired.abandoned.add(run.id)
     await worker.claim_runs(hired)
     await asyncio.gather(*hired.running.values())
-    assert run.id not in hired.given_up
+    assert run.id not in hired.abandoned
 
 
 async def _is_applied_once(shop: Shop, run: Run) -> None:
