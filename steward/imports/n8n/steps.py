@@ -79,7 +79,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     parameters = _renamed(node.parameters, node, targets)
     definition = NodeDefinition(node.name, node.version, parameters, node.credentials)
     step_findings = _StepFindings(node)
-    step_findings.unlisted_version(kind)
+    step_findings.uncertain_version(kind)
     step_findings.unstorable_texts(parameters)
     step_findings.problems(kind, definition)
     on_error = _on_error(node)
@@ -225,9 +225,13 @@ class _StepFindings:
     def add(self, level: FindingLevel, code: str, message: str) -> None:
         self._findings[Finding(self.node.name, level, code, message)] = None
 
-    def unlisted_version(self, kind: StepType) -> None:
-        """Adds a finding that an unlisted minor version runs like the nearest older one."""
-        if self.node.version not in kind.versions:
+    def uncertain_version(self, kind: StepType) -> None:
+        """Adds a finding on a minor version that is not listed, or if the file does not say the version."""
+        if not self.node.states_version and len({int(version) for version in kind.versions}) > 1:
+            message = "The file does not say which version of the step it is, and they differ."
+            todo = "Open the step in n8n, save the workflow and export it again."
+            self.add(FindingLevel.ERROR, "node_version", f"{message} {todo}")
+        elif self.node.version not in kind.versions:
             message = (
                 f"Version {self.node.version:g} is not known. It runs like the version before it;"
                 " compare its result in a test run."
@@ -290,27 +294,20 @@ class _StepFindings:
                 self.add(FindingLevel.ERROR, "parameter", message)
 
     def parameters_of_other_versions(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Adds a finding on parameters that the step's version does not read, which n8n ignores.
-
-        If the file does not say the version, it is an error: n8n may read them.
-        """
+        """Adds a finding on parameters that the step's version does not read, which n8n ignores."""
         ignored = [
             words_of(name)[:80]
             for name, (first, end) in kind.version_parameters.items()
             if definition.parameters.get(name) not in (None, "", {}, [])
             and not first <= definition.version < end
         ]
-        if not ignored:
-            return
-        names = ", ".join(f"“{name}”" for name in ignored)
-        if self.node.states_version:
-            message = f"Its version of the step does not read {names}, which do nothing, as in n8n."
-            level = FindingLevel.WARNING
-        else:
-            message = f"The file does not say the step's version, and {names} are not of the first."
-            level = FindingLevel.ERROR
-        todo = "Set the step up again in n8n, and export the workflow again."
-        self.add(level, "parameter", f"{message} {todo}")
+        if ignored and self.node.states_version:
+            names = ", ".join(f"“{name}”" for name in ignored)
+            message = (
+                f"Its version of the step does not read {names}: n8n ignores that, and so does a run here."
+            )
+            todo = "Set the step up again in n8n, and export the workflow again."
+            self.add(FindingLevel.WARNING, "parameter", f"{message} {todo}")
 
     def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> bool:
         """Adds an error for each unsupported choice; returns whether the operation is supported."""

@@ -130,7 +130,7 @@ def _node(raw: Mapping[str, Any], original_name: str, name: str) -> Node:
         original_name=original_name,
         type=bare(str(raw.get("type") or "")),
         version=_number(raw.get("typeVersion"), 1),
-        states_version="typeVersion" in raw,
+        states_version=_number(raw.get("typeVersion"), -1) >= 0,
         parameters=parameters if isinstance(parameters, Mapping) else {},
         position=_position(raw.get("position")),
         credentials=tuple(str(credential) for credential in credentials)

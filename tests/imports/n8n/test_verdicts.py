@@ -355,7 +355,8 @@ _FIELD = {"assignments": {"assignments": [{"name": "a", "type": "string", "value
         ("set", 2, _FIELD, "warning"),
         ("set", None, _FIELD, "error"),
         ("set", 3.4, {"fields": {"values": [{"name": "a", "stringValue": "b"}]}}, "warning"),
-        ("set", None, {"values": {"string": [{"name": "a", "value": "b"}]}}, None),
+        ("splitInBatches", None, {}, "error"),
+        ("aggregate", None, {"fieldsToAggregate": {"fieldToAggregate": [{"fieldToAggregate": "a"}]}}, None),
         ("httpRequest", 4.2, {"url": "https://a.example/", "requestMethod": "POST"}, "warning"),
         ("httpRequest", None, {"url": "https://a.example/", "method": "POST"}, "error"),
         ("httpRequest", 4.2, {"url": "https://a.example/", "headerParametersUi": {}}, None),
@@ -364,7 +365,7 @@ _FIELD = {"assignments": {"assignments": [{"name": "a", "type": "string", "value
 def test_settings_of_another_version_are_told(
     kind: str, version: float | None, parameters: dict[str, Any], level: str | None
 ) -> None:
-    """Warns of settings that the version of a step ignores; without a version they are an error."""
+    """Warns of settings that a step's version ignores; no version is an error if versions differ."""
     step = node("Step", kind, version or 1, parameters)
     if version is None:
         del step["typeVersion"]
