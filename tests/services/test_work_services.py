@@ -28,6 +28,10 @@ ROWS = {
 }
 COLUMNS = {"fieldsUi": {"fieldValues": [{"fieldId": "paid", "fieldValue": True}]}}
 DOCUMENT = {"documentURL": "https://docs.google.com/document/d/d-1/edit"}
+SLIDE_TEXTS = [
+    {"text": "[NAME]", "replaceText": "Ada", "pageObjectIds": ["g1"]},
+    {"text": "[Day]", "replaceText": "", "matchCase": True},
+]
 ACTIONS = {
     "actionsUi": {
         "actionFields": [
@@ -254,6 +258,27 @@ CALLS: list[tuple[str, float, dict[str, Any], str, dict[str, Any], dict[str, str
         },
         {},
     ),
+    ("googleSlides", 2, {"title": "Prices"}, "POST /presentations", {"title": "Prices"}, {}),
+    ("googleSlides", 2, {"operation": "get", "presentationId": "p-1"}, "GET /presentations/p-1", {}, {}),
+    (
+        "googleSlides",
+        2,
+        {"operation": "replaceText", "presentationId": "p-1", "textUi": {"textValues": SLIDE_TEXTS}},
+        "POST /presentations/p-1:batchUpdate",
+        {
+            "requests": [
+                {
+                    "replaceAllText": {
+                        "replaceText": "Ada",
+                        "containsText": {"text": "[NAME]", "matchCase": False},
+                        "pageObjectIds": ["g1"],
+                    }
+                },
+                {"replaceAllText": {"replaceText": "", "containsText": {"text": "[Day]", "matchCase": True}}},
+            ]
+        },
+        {},
+    ),
     (
         "googleCalendar",
         1.3,
@@ -405,6 +430,13 @@ REFUSED = [
         2,
         {"operation": "update", **DOCUMENT, "actionsUi": {"actionFields": [{"object": "table"}]}},
         "otherwise",
+    ),
+    ("googleSlides", 2, {"operation": "getSlides", "presentationId": "p-1"}, "is not carried out here"),
+    (
+        "googleSlides",
+        2,
+        {"operation": "replaceText", "presentationId": "p", "textUi": {}, "options": {"revisionId": "r"}},
+        "revisionId",
     ),
     (
         "facebookGraphApi",

@@ -65,6 +65,7 @@ googleDriveOAuth2Api oauth2 - www.googleapis.com
 googleOAuth2Api oauth2 - *.googleapis.com
 googlePalmApi header x-goog-api-key generativelanguage.googleapis.com
 googleSheetsOAuth2Api oauth2 - sheets.googleapis.com
+googleSlidesOAuth2Api oauth2 - slides.googleapis.com
 googleTasksOAuth2Api oauth2 - tasks.googleapis.com
 googleTranslateOAuth2Api oauth2 - translation.googleapis.com
 groqApi bearer - api.groq.com

@@ -50,6 +50,7 @@ VERSIONS = MappingProxyType(
         "googleDocs": (1, 2),
         "googleDrive": (1, 2, 3),
         "googleSheets": (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7),
+        "googleSlides": (1, 2),
         "googleTasks": (1,),
         "googleTranslate": (1, 2),
         "graphql": (1, 1.1),
