@@ -3,11 +3,12 @@
 See docs/design/api/runs.md#run-now.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steward.imports.n8n.field_reads import reads_of, receiving
+from steward.imports.n8n.field_reads import fields_set_by, reads_of, receiving
 from steward.model.finding import Finding
 from steward.model.plan import CALL_PARTS, DataMode, Plan, PlanTrigger, StartField, StartFieldType
 
@@ -94,9 +95,13 @@ def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[
     """Returns the start's fields that running steps read, with their types, in plan order."""
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
     receivers = receiving(plan, entry.name)
+    fields_set = _fields_set_before(plan)
     for step in plan.running():
-        for read in reads_of(step).of((entry.name,), receives=step.name in receivers):
+        for name, read in reads_of(step).by_name:
             path = read.keys
+            is_own = name is None and step.name in receivers and fields_set[step.name].isdisjoint(path[:1])
+            if not is_own and name != entry.name:
+                continue
             field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
             if in_body:
                 if path[:1] == ("body",):
@@ -106,6 +111,19 @@ def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[
             if path and types_by_path.get(path) is not StartFieldType.JSON:
                 types_by_path[path] = field_type
     return types_by_path
+
+
+def _fields_set_before(plan: Plan) -> Mapping[str, set[str]]:
+    """Returns, by step, the fields that steps before it set: those that it reads are not the start's."""
+    targets: dict[str, list[str]] = {}
+    for edge in plan.edges:
+        targets.setdefault(edge.source, []).append(edge.target)
+    fields_set: defaultdict[str, set[str]] = defaultdict(set)
+    for step in plan.running():
+        after = fields_set[step.name] | fields_set_by(step)
+        for target in targets.get(step.name, ()) if after else ():
+            fields_set[target] |= after
+    return fields_set
 
 
 def _without_parents(

@@ -54,6 +54,18 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
     ]
 
 
+def test_fields_that_steps_set_are_not_asked_for() -> None:
+    """Leaves out fields that a script sets, or that a set step added before."""
+    rows = [{"id": "1", "name": "mine", "value": "x", "type": "string"}]
+    adds = node("Add", "set", 3.4, {"assignments": {"assignments": rows}, "includeOtherFields": True})
+    script = "for (const item of $input.all()) {\n  item.json.who = item.json.From;\n"
+    script += "  item.json.day += 1;\n  item.json.too = item.json.mine;\n}\nreturn $input.all();"
+    assert start_fields_of("gmailTrigger", adds, code("Split", script)) == [
+        ("From", "text", False),
+        ("day", "text", False),
+    ]
+
+
 def test_a_form_asks_for_its_own_fields() -> None:
     """Asks for the form's own fields and files with their types, and for other fields that steps read."""
     rows = [
