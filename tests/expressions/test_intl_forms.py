@@ -79,12 +79,17 @@ async def test_texts_are_ordered_by_their_language(
 
 
 async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: World) -> None:
-    """Joins a time by a plain space, hands the narrow one on among the parts, and demands a currency."""
+    """Joins a time by a plain space, keeps the narrow one in the parts, and knows the places of currencies."""
     made = "new Intl.DateTimeFormat('en-US', { hour: 'numeric', timeZone: 'UTC' } )"
     codes = [
         f"{made}.format({NIGHT})",
         f"{made}.formatToParts({NIGHT})[1].value",
         "(5).toLocaleString('en-US', { style: 'currency' } )",
+        "(1234.5).toLocaleString('en-US', { style: 'currency', currency: 'HUF' } )",
+        "(1.2345).toLocaleString('en-US', { style: 'currency', currency: 'kwd' } )",
     ]
     values = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in codes], world([{}]))
-    assert [value for (value,) in values] == ["12 AM", "\u202f", UNDEFINED]
+    assert [value for (value,) in values] == [
+        *("12 AM", "\u202f", UNDEFINED),
+        *("HUF\xa01,235", "KWD\xa01.235"),
+    ]

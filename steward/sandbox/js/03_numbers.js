@@ -3,6 +3,11 @@
 const SIGNS = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN¥', KRW: '₩', BRL: 'R$', CAD: 'CA$', AUD: 'A$',
   MXN: 'MX$', NZD: 'NZ$', ILS: '₪', VND: '₫', TWD: 'NT$', HKD: 'HK$', PHP: '₱' };
 
+// The decimal places of currencies that do not have two.
+const NO_CENTS = new Set('AFN ALL BIF CLP COP DJF GNF HUF IDR IQD IRR ISK JPY KMF KPW KRW LAK LBP MGA MMK PKR PYG RWF SLL SOS SYP UGX VND VUV XAF XOF XPF YER'.split(' '));
+const THREE_PLACES = new Set(['BHD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND']);
+const centsOf = (currency) => (NO_CENTS.has(currency) ? 0 : THREE_PLACES.has(currency) ? 3 : 2);
+
 const grouped = (digits) => digits.replace(/\B(?=(?:\d{3})+$)/g, ',');
 
 /** The digits before and after the point of a number, as its shortest text has them; `shift` moves the point right. */
@@ -73,6 +78,7 @@ class NumberFormatting {
   #region;
   constructor(locale, options = {}) {
     this.#options = { ...options };
+    if (typeof options.currency === 'string') this.#options.currency = options.currency.toUpperCase();
     this.#region = regionOf(locale);
     refuseStyles(this.#options);
     if (options.style === 'currency' && options.currency === undefined) throw new TypeError('Currency code is required with currency style.');
@@ -87,7 +93,7 @@ class NumberFormatting {
     const options = this.#options;
     const digits = digitsOf(value, options.style === 'percent' ? 2 : 0);
     const money = options.style === 'currency';
-    const base = money ? (options.currency === 'JPY' || options.currency === 'KRW' ? 0 : 2) : 0;
+    const base = money ? centsOf(options.currency) : 0;
     if (options.maximumSignificantDigits || options.minimumSignificantDigits) {
       const maxDigits = options.maximumSignificantDigits ?? 21;
       const minDecimals = Math.max(placesOf(digits, options.minimumSignificantDigits ?? 1), 0);
