@@ -79,7 +79,7 @@ async def test_texts_are_ordered_by_their_language(
 
 
 async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: World) -> None:
-    """Joins a time by a plain space, keeps the narrow one in the parts, and knows the places of currencies."""
+    """Joins a time by a plain space, not its parts, and gives each currency its decimal places."""
     made = "new Intl.DateTimeFormat('en-US', { hour: 'numeric', timeZone: 'UTC' } )"
     codes = [
         f"{made}.format({NIGHT})",
