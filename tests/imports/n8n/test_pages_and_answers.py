@@ -56,6 +56,7 @@ async def test_items_pass_with_all_settings_known(kind: str, version: float, par
 @pytest.mark.parametrize(
     ("kind", "parameters", "words"),
     [
+        ("respondToWebhook", {"options": {"enableResponseOutput": True}}, "“Response”"),
         ("respondToWebhook", {"respondWith": "fax"}, "Respond With"),
         ("form", {"formFields": {}}, "first page"),
         ("html", {"operation": "convertToHtmlTable"}, "table"),

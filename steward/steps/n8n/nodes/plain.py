@@ -97,6 +97,9 @@ class RespondToWebhookNode(StepType):
             "It answers whoever called the webhook. No caller waits for a run here, so nobody receives it."
         )
         yield StepProblem("warning", "parameter", f"{message} Items pass; nothing to do.")
+        if node.version < 1.3 and _sets_response_output(node):
+            message = "Whether this version has an output “Response” is not certain. Switch it off in n8n."
+            yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes the items on."""
@@ -108,8 +111,11 @@ _RESPONSE_PORT = "out:1"
 
 def _has_response_output(node: NodeDefinition) -> bool:
     """Returns whether the step has a second output; version 1.3 always has it, later ones if it is set."""
-    is_set = node.get("enableResponseOutput") or node.get("options.enableResponseOutput")
-    return node.version == 1.3 or (node.version > 1.3 and bool(is_set))
+    return node.version == 1.3 or (node.version > 1.3 and _sets_response_output(node))
+
+
+def _sets_response_output(node: NodeDefinition) -> bool:
+    return bool(node.get("enableResponseOutput") or node.get("options.enableResponseOutput"))
 
 
 class StopAndErrorNode(StepType):
