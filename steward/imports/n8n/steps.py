@@ -266,13 +266,14 @@ class _StepFindings:
         if not operations:
             self.unknown_parameters(kind, definition)
             self.parameters_of_other_versions(kind, definition)
+            self.unknown_options(kind, definition)
         for problem in operations or problems:
             self.add(FindingLevel(problem.level), problem.code, problem.message)
 
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Adds an error for each parameter or option that the type does not know.
+        """Adds a finding for each parameter that the type does not know.
 
-        A parameter that n8n does not know either, and so ignores, is a note.
+        It is an error unless n8n does not know it either, and so ignores it.
         """
         is_complete = kind.knows_all_parameters and definition.version in kind.versions
         for name, value in definition.parameters.items():
@@ -285,6 +286,9 @@ class _StepFindings:
             else:
                 message = f"{setting} does not run here. Remove the setting or the step."
                 self.add(FindingLevel.ERROR, "parameter", message)
+
+    def unknown_options(self, kind: StepType, definition: NodeDefinition) -> None:
+        """Adds an error for each option that the type does not know."""
         options = definition.get("options")
         for name in options if kind.options is not None and isinstance(options, Mapping) else ():
             if kind.options is not None and name not in kind.options:

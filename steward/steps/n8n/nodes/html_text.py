@@ -236,6 +236,11 @@ def _value_of(node: LexborNode) -> AnyJson:
         return node.text()
     if node.tag != "select":
         return _attribute(node, "value") if node.tag in ("input", "option") else js.UNDEFINED
+    return _choice_of(node)
+
+
+def _choice_of(node: LexborNode) -> AnyJson:
+    """Returns the values of the selected options of a list, or of its one selected or first option."""
     options = node.css("option")
     chosen = [option for option in options if "selected" in option.attributes]
     if "multiple" in node.attributes:

@@ -86,12 +86,6 @@ def json_text(value: object, *, indent: int = 0, depth: int = 0) -> str:
     """Returns `JSON.stringify(value, null, indent)`: numbers as JavaScript formats them, NaN as null."""
     if isinstance(value, str):
         return _quoted(value)
-    if is_missing(value):
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return number_text(value) if math.isfinite(value) else "null"
     if isinstance(value, Mapping):
         colon = ": " if indent else ":"
         texts = [
@@ -103,6 +97,16 @@ def json_text(value: object, *, indent: int = 0, depth: int = 0) -> str:
     if isinstance(value, Sequence):
         texts = [json_text(member, indent=indent, depth=depth + 1) for member in value]
         return _enclosed("[]", texts, indent, depth)
+    return _scalar_text(value)
+
+
+def _scalar_text(value: object) -> str:
+    if is_missing(value):
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value) if math.isfinite(value) else "null"
     return _quoted(str(value))
 
 
