@@ -114,6 +114,14 @@ async def test_attributes_and_values_are_those_of_the_parser() -> None:
     assert fields == {"checked": "checked", "box": "on", "option": "One"}
 
 
+async def test_values_are_trimmed_as_javascript_does() -> None:
+    """Cuts a byte order mark and no-break spaces from the ends of a value."""
+    parameters = {"operation": "extractHtmlContent", "dataPropertyName": "h", "options": {"trimValues": True}}
+    parameters["extractionValues"] = {"values": [{"key": "t", "cssSelector": "b"}]}
+    page = "<b>\ufeff\xa0x\x1c</b>"
+    assert await outputs_of("html", 1, parameters, [{"h": page}]) == [[{"t": "x\x1c"}]]
+
+
 async def test_a_join_of_too_many_equal_items_fails() -> None:
     """Fails a join whose pairs would not fit into memory, before it makes them."""
     workflow = workflow_of("merge", 3, {"mode": "combine", "fieldsToMatchString": "k"})

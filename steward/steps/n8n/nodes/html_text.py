@@ -210,7 +210,7 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, has
     else:
         text = _text_with_lines(node, row) if has_lines else _text(node, row)
         return _tidied(text, trim=trim, tidy=tidy)
-    return value.strip() if isinstance(value, str) and trim else value
+    return js.trimmed(value) if isinstance(value, str) and trim else value
 
 
 _IS_SET = frozenset(("autofocus", "autoplay", "async", "checked", "controls", "defer", "disabled", "hidden"))
@@ -277,7 +277,7 @@ def _selected(tree: LexborHTMLParser | LexborNode, selector: str) -> list[Lexbor
 
 def _tidied(text: str, *, trim: bool, tidy: bool) -> str:
     if trim or tidy:
-        text = text.strip()
+        text = js.trimmed(text)
     if tidy:
         text = re.sub(r"[ \t]{2,}", " ", re.sub(r"[\r\n]+", " ", text))
     return text

@@ -146,6 +146,13 @@ def _quoted(value: str) -> str:
 
 _BLANKS = " \t\n\r\v\f\u00a0\ufeff\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 _BLANKS += "\u2028\u2029\u202f\u205f\u3000"
+
+
+def trimmed(value: str) -> str:
+    """Returns `value.trim()`, which also cuts a byte order mark, but no separators of records."""
+    return value.strip(_BLANKS)
+
+
 _DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\Z", re.ASCII)
 _RADIX = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)\Z")
 
