@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -78,7 +79,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
         await log_missing_isolation(settings, service.worker_context.sandbox_pool, log)
     stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
-    with _more_processes(settings, options, listening):
+    with _more_processes(service, options, listening, stop):
         try:
             facts = {
                 "base_url": settings.base_url,
@@ -320,8 +321,11 @@ async def _metrics_served(service: app.WiredProcess, *, queue: int = LONGEST_QUE
 
 
 @contextlib.contextmanager
-def _more_processes(settings: Settings, options: ServeOptions, listening: socket.socket) -> Iterator[None]:
-    """Starts further API processes on the same socket, which end with this one."""
+def _more_processes(
+    service: app.WiredProcess, options: ServeOptions, listening: socket.socket, stop: asyncio.Event
+) -> Iterator[None]:
+    """Keeps further API processes on the same socket, which end with this one."""
+    settings = service.settings
     process_count = options.processes or settings.processes
     if process_count > 1 and is_sqlite(settings.database_url):
         raise CannotServe("More than one process needs PostgreSQL.")
@@ -331,19 +335,36 @@ def _more_processes(settings: Settings, options: ServeOptions, listening: socket
         command += ["--env-file", options.env_file]
     # The service manager supervises only this process and would take a child's notices for its own.
     variables = {name: text for name, text in os.environ.items() if name != SOCKET}
-    children = [
-        subprocess.Popen(
-            command,
-            pass_fds=[handle],
-            stdout=subprocess.DEVNULL,
-            env={**variables, "STEWARD_METRICS_LISTEN": "off", "STEWARD_PROCESSES": "1"},
-        )
-        for _ in range(process_count - 1)
-    ]
+    begin = partial(
+        subprocess.Popen,
+        command,
+        pass_fds=[handle],
+        stdout=subprocess.DEVNULL,
+        env={**variables, "STEWARD_METRICS_LISTEN": "off", "STEWARD_PROCESSES": "1"},
+    )
+    children = [begin() for _ in range(process_count - 1)]
+    keeping = asyncio.create_task(_begin_again(children, begin, service, stop))
     try:
         yield
     finally:
+        keeping.cancel()
         for child in children:
             child.terminate()
         for child in children:
             child.wait()
+
+
+async def _begin_again(
+    children: list[subprocess.Popen[str]],
+    begin: Callable[[], subprocess.Popen[str]],
+    service: app.WiredProcess,
+    stop: asyncio.Event,
+) -> None:
+    """Replaces each process that ended by itself, such as one that was killed for want of memory."""
+    while children and not stop.is_set():
+        await service.clock.sleep(1)
+        for index, child in enumerate(children):
+            # A service manager stops all processes at once, and this one may see another's end first.
+            if child.poll() is not None and not stop.is_set():
+                service.worker_context.log.error("api_process_ended", code=child.returncode)
+                children[index] = begin()

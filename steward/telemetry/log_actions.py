@@ -12,6 +12,9 @@ class LogAction(NamedTuple):
 
 
 ACTIONS: Mapping[str, LogAction] = {
+    "api_process_ended": LogAction(
+        "error", "An additional API process ended by itself; it will be restarted."
+    ),
     "approval_mismatch": LogAction(
         "error", "The changes to write differ from the approved ones; none was written."
     ),

@@ -6,7 +6,6 @@ See docs/design/storage.md#disk-reserve.
 import contextlib
 import os
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,25 +22,16 @@ from steward.runs import step_context
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
+from tests.small_disk import fill, mounted
 
 DISK = 64 * 1024 * 1024
-BLOCK = 1 << 16
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """Provides a file system of 64 MiB; only root can create one."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    completed = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(path)], capture_output=True, check=False
-    )
-    if completed.returncode:
-        pytest.skip(
-            f"SKIPPED LOUDLY: no small file system can be mounted here: {completed.stderr.decode().strip()}"
-        )
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
+    with mounted(tmp_path / "disk", DISK) as path:
+        yield path
 
 
 async def note_much(tx: Tx) -> None:
@@ -68,9 +58,7 @@ class SmallDisk:
 
     def fill(self) -> None:
         """Uses up every free byte."""
-        with (self.disk / "ballast").open("wb", buffering=0) as out, contextlib.suppress(OSError):
-            while True:
-                out.write(bytes(BLOCK))
+        fill(self.disk)
 
     def make_room(self) -> None:
         """Frees the bytes used up."""

@@ -5,7 +5,9 @@ See docs/design/command-line.md#commands.
 
 import asyncio
 import json
+import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -142,6 +144,10 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
         env = {**site.env, "STEWARD_METRICS_LISTEN": figures}
         # The second worker finds the address in use and works without metrics.
         workers = [await begin("worker", "--concurrency", "3", env=env) for begin in (start, start_forked)]
+        # A further API process that ends by itself is begun again.
+        ended_process = _children_of(site.service.child.pid)[0]
+        os.kill(ended_process, signal.SIGTERM)
+        await eventually(partial(_is_replaced, site.service.child.pid, ended_process))
         try:
             async with httpx.AsyncClient() as scraper:
                 text = (await scraper.get(f"http://{figures}/metrics")).text
@@ -155,6 +161,16 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
             assert [await worker.stop() for worker in workers] == [0, 0]
         assert await site.service.stop() == 0
         assert await _api_releases_are(database, [])
+
+
+def _children_of(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+async def _is_replaced(parent: int, ended_process: int) -> bool:
+    """Whether a process has another child than the one that ended."""
+    children = _children_of(parent)
+    return bool(children) and ended_process not in children
 
 
 async def _api_releases_are(database: Any, releases: list[str]) -> bool:

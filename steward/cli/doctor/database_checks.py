@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from steward.cli.doctor.installation import NOT_KNOWN, CheckFailed, Installation
+from steward.database.engine.disk_space import write_obstacle
 from steward.database.engine.migrate import (
     SchemaDiffers,
     is_sqlite,
@@ -29,6 +30,8 @@ async def check_database(installation: Installation) -> str:
     if installation.engine is None:
         raise CheckFailed(installation.why)
     if installation.engine.dialect == "sqlite":
+        if obstacle := write_obstacle(sqlite_path(installation.settings.database_url)):
+            raise CheckFailed(obstacle)
         if not installation.is_full:
             return "SQLite; the file can be read. `steward doctor --full` checks all of it."
         damage = await installation.read(health.damage_of_file)

@@ -12,6 +12,7 @@ from pathlib import Path
 from steward.database.engine.base import from_ms, ms
 from steward.database.engine.private_files import make_file, open_to_write
 from steward.database.engine.sqlite import connect
+from steward.model.refusals import Unavailable
 
 _BACKUP_TABLE = (
     "CREATE TABLE backup"
@@ -37,7 +38,8 @@ class BackupCopy:
 def create(source: Path, target: Path, now: datetime) -> BackupCopy:
     """Copies a snapshot of the database, which may be in use, and writes the copy's hash beside it.
 
-    Only the owner can read the two files. Raises FileExistsError when one of them exists already.
+    Only the owner can read the two files. Raises FileExistsError when one of them exists already, and
+    Unavailable when a disk is full or failing.
     """
     for backup_path in (target, hash_file(target)):
         if backup_path.exists():
@@ -58,6 +60,9 @@ def create(source: Path, target: Path, now: datetime) -> BackupCopy:
         facts = inspect(partial_copy)
         _flush(partial_copy)
         partial_copy.rename(target)
+    except sqlite3.OperationalError as error:
+        message = f"The copy cannot be made: {error}. Make room beside the database and where the copy goes."
+        raise Unavailable(message) from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             partial_copy.unlink()

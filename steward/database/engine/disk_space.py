@@ -25,8 +25,19 @@ RETRY_SECONDS = 5
 _MESSAGE = "The disk is full or failing. Nothing was done. Try again after the operator has freed space."
 
 
+def write_obstacle(file: Path) -> str | None:
+    """Returns why a database file cannot be written to, as a sentence; None if nothing is in the way."""
+    for path in (file.parent, file):
+        if path.exists() and not os.access(path, os.W_OK):
+            return f"{path} cannot be written to: make it writable, or its disk."
+    usage = shutil.disk_usage(file.parent)
+    if usage.total and not usage.free:
+        return f"The disk of {file.parent} is full: make room."
+    return None
+
+
 class DiskFull(Unavailable):
-    """Raised when a write failed and was rolled back because the disk is full or failing."""
+    """Raised when a write failed and was rolled back because the disk is full, failing or read-only."""
 
     def __init__(self) -> None:
         super().__init__(_MESSAGE, retry_after=RETRY_SECONDS)
@@ -58,7 +69,10 @@ class DiskSpace:
         """Creates the reserve file if it is missing; returns False when there is no room for it."""
         if self._reserve.exists():
             return True
-        handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT, 0o600)
+        except OSError:
+            return False
         try:
             os.posix_fallocate(handle, 0, RESERVE_BYTES)
         except OSError:
@@ -73,7 +87,7 @@ class DiskSpace:
         self.is_full = True
         try:
             self._reserve.unlink()
-        except FileNotFoundError:
+        except OSError:
             return False
         return True
 

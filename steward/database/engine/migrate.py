@@ -16,6 +16,7 @@ from typing import Any
 import asyncpg
 
 from steward.database.engine.base import Dialect, ms
+from steward.database.engine.disk_space import write_obstacle
 from steward.database.engine.hosts import UNREACHABLE, Hosts, server_urls
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import connect
@@ -197,7 +198,8 @@ def _migrate_sqlite(
     try:
         connection = connect(path)
     except sqlite3.Error as error:
-        raise Unavailable(f"{path} cannot be opened as a database: {error}.") from error
+        words = f"{path} cannot be opened as a database: {error}."
+        raise Unavailable(" ".join(filter(None, (words, write_obstacle(path))))) from error
     try:
         if not dry_run:
             _enable_incremental_vacuum(connection)

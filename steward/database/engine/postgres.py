@@ -232,7 +232,9 @@ class PostgresEngine:
             raise Unavailable(f"The database cannot be reached: {why}.", retry_after=5) from error
         if not test and fsync != "on":
             await pool.close()
-            raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
+            raise Unavailable(
+                "The database server runs with fsync off and may lose what it confirmed. Set fsync to on."
+            )
         return cls(
             pool,
             hosts,

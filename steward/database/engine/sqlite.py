@@ -320,7 +320,8 @@ class SqliteEngine:
             except Busy:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except sqlite3.OperationalError as error:
-                if "full" in str(error) or "I/O" in str(error):
+                # A system makes a disk that fails read-only.
+                if any(word in str(error) for word in ("full", "I/O", "readonly")):
                     raise DiskFull from error
                 raise
         raise Unavailable(retry_after=1)
