@@ -85,9 +85,12 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         "--version", action="version", version=f"steward {__version__}", help="print the version"
     )
     groups = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
-    for command in commands(next((word for word in argv if not word.startswith("-")), None)):
+    table = commands(next((word for word in argv if not word.startswith("-")), None))
+    for command in table:
         *before, last = command.name.split()
-        subparser = _group(groups, before).add_parser(last, help=command.words, description=command.words)
+        subparser = _group(groups, before, table).add_parser(
+            last, help=command.words, description=command.words
+        )
         for argument in command.arguments:
             subparser.add_argument(*argument.names, **argument.options)
         subparser.set_defaults(command=command)
@@ -97,13 +100,14 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
 
 
 def _group(
-    groups: "dict[str, argparse._SubParsersAction[_Parser]]", words: Sequence[str]
+    groups: "dict[str, argparse._SubParsersAction[_Parser]]", words: Sequence[str], table: Sequence[Command]
 ) -> "argparse._SubParsersAction[_Parser]":
     """Returns the sub-commands of `words`, creating them on first use."""
     path = " ".join(words)
     if path not in groups:
-        parent = _group(groups, words[:-1])
-        parser = parent.add_parser(words[-1], help=f"{words[-1]} commands")
+        parent = _group(groups, words[:-1], table)
+        names = [command.name for command in table if command.name.startswith(f"{path} ")]
+        parser = parent.add_parser(words[-1], help=", ".join(name.removeprefix(f"{path} ") for name in names))
         groups[path] = parser.add_subparsers(metavar="COMMAND", required=True)
     return groups[path]
 

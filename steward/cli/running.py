@@ -1,5 +1,6 @@
 """The commands serve, worker and demo; serve.py and demo.py run them."""
 
+from argparse import SUPPRESS
 from pathlib import Path
 
 from steward.cli import demo, serve
@@ -65,7 +66,7 @@ COMMANDS = [
             option("--port", type=whole(0, 65_535), help="the port; 0 takes a free one"),
             option("--processes", type=whole(1, 64), help="API processes; more than 1 needs PostgreSQL"),
             option("--no-worker", action="store_true", help="serve without a worker (PostgreSQL)"),
-            option("--handle", type=int, help="an open listening socket, from a parent process"),
+            option("--handle", type=int, help=SUPPRESS),
         ),
     ),
     Command(

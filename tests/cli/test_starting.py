@@ -53,6 +53,15 @@ def test_every_word_of_the_table_leads_to_its_commands() -> None:
     }
 
 
+def test_the_help_names_the_commands_of_each_group(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists the commands behind a first word; `--help` alone would not lead to them."""
+    with pytest.raises(SystemExit):
+        run(["--help"], {}, out=io.StringIO(), err=io.StringIO())
+    text = " ".join(capsys.readouterr().out.split())
+    for group, names in (("org", "create, list, automations, erase"), ("keys", "new, rotate encryption")):
+        assert f"{group} {names}" in text
+
+
 @pytest.mark.parametrize("word", ["keys", "user", "migrate", "audit", "backup", "doctor", "mail"])
 def test_operator_commands_do_not_load_the_service(word: str) -> None:
     """Loads no part of the service for operator commands, and only the database for the light ones."""
