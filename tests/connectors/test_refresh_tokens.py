@@ -161,7 +161,7 @@ async def test_a_token_is_not_kept_over_other_keys(shop: Shop, server: OAuthServ
             sealed={"refresh_token": Secret("of a person"), "person_client_secret": Secret("x")},
         )  # fmt: skip
         await shop.write(keep)
-        await held.keep(Secret("late"))
+        await held.store(Secret("late"))
     assert await stored(shop, connection) == "of a person"
     await shop.write(partial(connect.disconnect, actor=shop.owner, integration=number))
     with pytest.raises(CallRefused, match="no sign-in"):
