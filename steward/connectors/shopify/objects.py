@@ -250,9 +250,13 @@ def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
         authorizations=_authorizations(row),
         billing_country=text(billing, "countryCodeV2") or None,
         returning=row.get("returnStatus") in ("IN_PROGRESS", "RETURN_REQUESTED"),
-        customer_first_name=text(customer, "firstName") or None,
-        customer_last_name=text(customer, "lastName") or None,
+        customer_first_name=_name(customer, "firstName"),
+        customer_last_name=_name(customer, "lastName"),
     )
+
+
+def _name(row: Row, name: str) -> str | None:
+    return text(row, name) or None
 
 
 def _shop_money(row: Row, name: str) -> str:
@@ -305,8 +309,8 @@ def customer_of(row: Row, *, domain: str) -> Customer:
         url=f"https://{domain}/admin/customers/{number}",
         note=text(row, "note"),
         currency=text(sub(row, "amountSpent"), "currencyCode") or None,
-        first_name=text(row, "firstName") or None,
-        last_name=text(row, "lastName") or None,
+        first_name=_name(row, "firstName"),
+        last_name=_name(row, "lastName"),
     )
 
 

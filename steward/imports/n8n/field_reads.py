@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from steward.imports.step_templates import templates_of
+from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.code import script_of
@@ -120,15 +121,19 @@ def fields_set_by(step: PlanStep) -> set[str]:
     """Returns the fields of its items that a step's script sets, or that a set step adds."""
     source_type = step.origin.source_type if step.origin is not None else ""
     if source_type == "set":
-        parameters = NodeDefinition(step.name, 1, raw_parameters(step.config))
-        paths = ("assignments.assignments", "fields.values", *(f"values.{kind}" for kind in _SET_KINDS))
-        lists = [parameters.get(path) for path in paths]
-        rows = [row for rows in lists if isinstance(rows, list) for row in rows if isinstance(row, Mapping)]
-        return {str(row.get("name", "")).partition(".")[0] for row in rows}
+        return {str(row.get("name", "")).partition(".")[0] for row in _set_rows(step)}
     if source_type not in SCRIPTS:
         return set()
     matches = (match for code in codes_of(step) for match in _CURRENT.finditer(code) if _is_set(match))
     return {read.keys[0] for match in matches if (read := _field_read(match)).keys}
+
+
+def _set_rows(step: PlanStep) -> Iterator[JsonObject]:
+    """Yields the fields of a set step in the forms of all versions."""
+    parameters = NodeDefinition(step.name, 1, raw_parameters(step.config))
+    for path in ("assignments.assignments", "fields.values", *(f"values.{kind}" for kind in _SET_KINDS)):
+        rows = parameters.get(path)
+        yield from (row for row in rows if isinstance(row, Mapping)) if isinstance(rows, list) else ()
 
 
 def _is_set(match: re.Match[str]) -> bool:

@@ -196,15 +196,13 @@ class _WorkflowReader:
     def edges(self, starts: set[str], steps_: dict[str, PlanStep]) -> list[PlanEdge]:
         """Returns the connections; leaves out and reports those that lead nowhere."""
         edges: list[PlanEdge] = []
-        for source_name, sides in self.workflow.connections.items():
+        for source_name, sides in self._connections(starts):
             source = self.workflow.targets.get(source_name)
             if source is None or not isinstance(sides, Mapping):
                 if sides:
                     words = f"A connection comes from “{str(source_name)[:80]}”, which is not there."
                     words += " It was left out."
                     self.find(None, FindingLevel.WARNING, "parameter", words)
-                continue
-            if triggers.is_trigger(self.nodes[source]) and source not in starts:
                 continue
             for kind, outputs in sides.items():
                 if kind == "main":
@@ -214,6 +212,13 @@ class _WorkflowReader:
         if len(edges) > unwrap.MAX_EDGES:
             raise Unreadable(f"This export has more than {unwrap.MAX_EDGES} connections.")
         return self._with_one_output(list(dict.fromkeys(edges)), starts)
+
+    def _connections(self, starts: set[str]) -> Iterator[tuple[str, Any]]:
+        """Yields the connections by their source, except those of triggers that are switched off."""
+        for source_name, sides in self.workflow.connections.items():
+            source = self.nodes.get(self.workflow.targets.get(source_name, ""))
+            if source is None or source.name in starts or not triggers.is_trigger(source):
+                yield source_name, sides
 
     def _foreign_connection(self, source: str, kind: str) -> None:
         """Adds the finding on connections that pass no items."""

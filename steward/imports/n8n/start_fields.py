@@ -4,11 +4,11 @@ See docs/design/api/runs.md#run-now.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steward.imports.n8n.field_reads import fields_set_by, reads_of, receiving
+from steward.imports.n8n.field_reads import FieldRead, fields_set_by, reads_of, receiving
 from steward.model.finding import Finding
 from steward.model.plan import CALL_PARTS, DataMode, Plan, PlanTrigger, StartField, StartFieldType
 
@@ -94,23 +94,28 @@ def with_call_fields(plan: Plan) -> Plan:
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:
     """Returns the start's fields that running steps read, with their types, in plan order."""
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
+    for read in _reads_of_start(plan, entry):
+        path = read.keys
+        field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
+        if in_body:
+            if path[:1] == ("body",):
+                path = path[1:]
+            elif path[:1] and path[0] not in CALL_PARTS:
+                continue
+        if path and types_by_path.get(path) is not StartFieldType.JSON:
+            types_by_path[path] = field_type
+    return types_by_path
+
+
+def _reads_of_start(plan: Plan, entry: PlanTrigger) -> Iterator[FieldRead]:
+    """Yields the reads of running steps from items of the start, by its name or as their own."""
     receivers = receiving(plan, entry.name)
     fields_set = _fields_set_before(plan)
     for step in plan.running():
         for name, read in reads_of(step).by_name:
-            path = read.keys
-            is_own = name is None and step.name in receivers and fields_set[step.name].isdisjoint(path[:1])
-            if not is_own and name != entry.name:
-                continue
-            field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
-            if in_body:
-                if path[:1] == ("body",):
-                    path = path[1:]
-                elif path[:1] and path[0] not in CALL_PARTS:
-                    continue
-            if path and types_by_path.get(path) is not StartFieldType.JSON:
-                types_by_path[path] = field_type
-    return types_by_path
+            is_own = name is None and step.name in receivers
+            if name == entry.name or (is_own and fields_set[step.name].isdisjoint(read.keys[:1])):
+                yield read
 
 
 def _fields_set_before(plan: Plan) -> Mapping[str, set[str]]:
