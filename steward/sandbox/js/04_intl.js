@@ -165,41 +165,75 @@ class PluralRules {
   }
 }
 
-// Letters sorted like others, and in two languages behind others: ᴀ, ᴁ and ᴂ stand behind z, ᴢ behind every letter after n.
-const SORTED_AS = { ß: 'ss', ẞ: 'ss', æ: 'ae', œ: 'oe', ø: 'o', ð: 'd', đ: 'd', ħ: 'h', ł: 'l', ŀ: 'l', ĳ: 'ij', ſ: 's' };
-const SORTED_IN = { sv: { å: 'ᴀ', ä: 'ᴁ', æ: 'ᴁ', ö: 'ᴂ', ø: 'ᴂ', ü: 'y' }, es: { ñ: 'nᴢ' } };
+// Letters sorted like others, and in two languages behind others: ᴀ, ᴁ and ᴂ stand behind z, ᴢ behind every letter.
+const SORTED_AS = { ß: 'ss', ẞ: 'ss', æ: 'ae', œ: 'oe', ø: 'o', ð: 'd', đ: 'd', ħ: 'h', ł: 'l', ŀ: 'l', ĳ: 'ij', ſ: 's', ı: 'iᴢ' };
+const SORTED_IN = { sv: { å: 'ᴀ', ä: 'ᴁ', æ: 'ᴁ', ö: 'ᴂ', ø: 'ᴂ', œ: 'ᴂ', ü: 'y' }, es: { ñ: 'nᴢ' } };
+
+const BEYOND_ASCII = /[^\0-\x7f]/;
+const MOST_KEPT = 10_000;
+let keptTexts = Object.create(null); // a sort compares each text many times
+let keptCount = 0;
 
 /** A text in small letters without marks, as `language` sorts it. */
 const bare = (text, language) => {
+  if (!BEYOND_ASCII.test(text)) return text.toLowerCase();
+  const key = `${language} ${text}`;
+  if (keptTexts[key] !== undefined) return keptTexts[key];
+  if (keptCount >= MOST_KEPT) [keptTexts, keptCount] = [Object.create(null), 0];
+  keptCount += 1;
+  return (keptTexts[key] = sortedAs(text, language));
+};
+
+const sortedAs = (text, language) => {
   const own = SORTED_IN[language];
   const small = text.normalize('NFC').toLowerCase();
   const kept = own ? small.replace(/[^\0-\x7f]/gu, (letter) => own[letter] ?? letter) : small;
-  return kept.normalize('NFD').replace(/\p{M}/gu, '').replace(/[ßẞæœøðđħłŀĳſ]/gu, (letter) => SORTED_AS[letter]);
+  return kept.normalize('NFD').replace(/\p{M}/gu, '').replace(/[\p{No}\ufb00-\ufb06]/gu, (sign) => sign.normalize('NFKD')).replace(/[ßẞæœøðđħłŀĳſı]/gu, (letter) => SORTED_AS[letter]);
 };
-const MARKS_ORDER = '\t\n\v\f\r _-,;:!?.\'"()[]{}@*/\\&#%`^+<=>|~$';
+const MARKS_ORDER = '\t\n\v\f\r _-–—,;:!¡?¿.…·\'‘’‹›"“”„«»()[]{}§¶@*/\\&#%‰†‡•′″`´^¯¨¸°©®+±÷×<=>¬|¦~¤¢$£¥€™';
+
+const ranks = Object.create(null);
 
 /** The rank of a sign among all: blanks, marks, digits, letters. */
-const rankOf = (sign) => {
+const rankOf = (sign) => (ranks[sign] ??= rankAmongAll(sign));
+
+const rankAmongAll = (sign) => {
   const index = MARKS_ORDER.indexOf(sign[0]);
   if (index >= 0) return index;
   return /\s/.test(sign) ? 5 : /[^\p{L}\p{N}]/u.test(sign) ? 100 : /\p{N}/u.test(sign) ? 101 : 102;
 };
 
+const byRank = (x, y) => (rankOf(x) !== rankOf(y) ? Math.sign(rankOf(x) - rankOf(y)) : x < y ? -1 : 1);
+
+/** The order of two texts by their first different sign. */
+const bySigns = (first, other) => {
+  const shorter = Math.min(first.length, other.length);
+  let index = 0;
+  while (index < shorter && first[index] === other[index]) index += 1;
+  if (index === shorter) return Math.sign(first.length - other.length);
+  if (index > 0 && /[\ud800-\udbff]/.test(first[index - 1])) index -= 1; // within a pair
+  return byRank(String.fromCodePoint(first.codePointAt(index)), String.fromCodePoint(other.codePointAt(index)));
+};
+
+/** The order of two texts whose digits count as numbers. */
+const byNumbers = (first, other) => {
+  const [signs, otherSigns] = [first, other].map((text) => text.match(/\d+|[^]/gu) ?? []);
+  for (let index = 0; index < Math.min(signs.length, otherSigns.length); index += 1) {
+    const [x, y] = [signs[index], otherSigns[index]];
+    if (x === y) continue;
+    if (!/^\d/.test(x) || !/^\d/.test(y)) return byRank(x, y);
+    if (Number(x) !== Number(y)) return Math.sign(Number(x) - Number(y));
+  }
+  return Math.sign(signs.length - otherSigns.length);
+};
+
 /** The order a dictionary has: letters first, then accents, then capitals after small letters. */
 const collate = (a, b, language, numeric = false, sensitivity = 'variant') => {
-  const cut = (text) => text.match(numeric ? /\d+|[^]/gu : /[^]/gu) ?? [];
-  const [first, other] = [cut(bare(a, language)), cut(bare(b, language))];
-  for (let index = 0; index < Math.min(first.length, other.length); index += 1) {
-    const [x, y] = [first[index], other[index]];
-    if (x === y) continue;
-    if (numeric && /^\d/.test(x) && /^\d/.test(y)) {
-      if (Number(x) === Number(y)) continue;
-      return Math.sign(Number(x) - Number(y));
-    }
-    return rankOf(x) !== rankOf(y) ? Math.sign(rankOf(x) - rankOf(y)) : x < y ? -1 : 1;
-  }
-  if (first.length !== other.length) return Math.sign(first.length - other.length);
+  const [first, other] = [bare(a, language), bare(b, language)];
+  const order = numeric ? byNumbers(first, other) : bySigns(first, other);
+  if (order !== 0) return order;
   if (a === b || sensitivity === 'base') return 0;
+  if (numeric) [a, b] = [a, b].map((text) => text.replace(/(?<!\d)0+(?=\d)/g, ''));
   const [x, y] = [a.normalize('NFD').toLowerCase(), b.normalize('NFD').toLowerCase()];
   if (x !== y && sensitivity !== 'case') return x < y ? -1 : 1;
   if (sensitivity === 'accent') return 0;
@@ -207,10 +241,12 @@ const collate = (a, b, language, numeric = false, sensitivity = 'variant') => {
   return up === down ? 0 : up > down ? -1 : 1;
 };
 
+const languageOf = (locale) => (locale === undefined ? 'en' : String(isList(locale) ? locale[0] : locale).slice(0, 2).toLowerCase());
+
 class Collating {
   constructor(locale, options = {}) {
     if (options.ignorePunctuation) fault('Texts are not compared without their punctuation here. Take it out of them first.');
-    const language = String(isList(locale) ? locale[0] : (locale ?? 'en')).slice(0, 2).toLowerCase();
+    const language = languageOf(locale);
     this.compare = (a, b) => collate(String(a), String(b), language, options.numeric === true, options.sensitivity);
   }
 }
@@ -241,6 +277,7 @@ const localNumber = function toLocaleString(locale, options) {
 hide(Number.prototype, 'toLocaleString', localNumber);
 hide(BigInt.prototype, 'toLocaleString', localNumber);
 hide(String.prototype, 'localeCompare', function localeCompare(other, locale, options) {
+  if (options === undefined) return collate(String(this), String(other), languageOf(locale));
   return new Collator(locale, options).compare(this, other);
 });
 const DAY = { year: 'numeric', month: 'numeric', day: 'numeric' };
