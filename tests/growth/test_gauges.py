@@ -38,7 +38,7 @@ async def test_counts_end_at_their_cap(engine: Engine, clock: FakeClock, databas
             await write_waiting(database_url, queue, range(3))
     others = [WaitingRuns(queue, 3, oldest) for queue in QUEUES if queue != "blocked"]
     assert await counted(3) == [*others, WaitingRuns("blocked", 0, None)]
-    assert [waiting.many for waiting in await counted(2)] == [2, 2, 2, 2, 0]
+    assert [waiting.count for waiting in await counted(2)] == [2, 2, 2, 2, 0]
     assert [await of_status(cap) for cap in (4, 3, 2)] == [3, 3, 2]
     await write_waiting(database_url, "blocked", range(3))
     assert await counted(6) == [*others, WaitingRuns("blocked", 3, oldest)]
