@@ -128,7 +128,8 @@ async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
     """
     since, until = await _checked(tx, org, query)
     states = frozenset(query.states or OccurrenceState)
-    periods = await applicable.read(tx, org, since=tx.now)
+    # An overdue row that nobody decided yet is judged by the version that was valid then.
+    periods = await applicable.read(tx, org, since=min(tx.now, since))
     rows: list[Occurrence] = []
     after, has_more = query.after, True
     while has_more and len(rows) <= query.limit:

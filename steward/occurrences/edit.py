@@ -52,7 +52,7 @@ async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationR
     `run_at`, in this order (docs/design/schedule.md#order-of-checks-of-an-edit).
     """
     slot = await lock_slot(tx, actor, command.slot)
-    _require_pending(slot)
+    _require_pending(slot, tx.now)
     if command.scope is MoveScope.THIS:
         return await _move_this(tx, actor, slot, command)
     if slot.row.run_at <= tx.now:  # this transaction has just decided the slot
@@ -67,7 +67,7 @@ async def skip(tx: Tx, actor: Actor, command: SlotReference) -> EditedOccurrence
     projected.
     """
     slot = await lock_slot(tx, actor, command)
-    _require_pending(slot)
+    _require_pending(slot, tx.now)
     if slot.is_projected:
         raise WrongState("This run is too far ahead to be skipped. Skip it once it has come closer.")
     row = replace(
@@ -153,12 +153,14 @@ def _require_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
         )
 
 
-def _require_pending(slot: LockedSlot) -> None:
+def _require_pending(slot: LockedSlot, now: datetime) -> None:
     """Raises WrongState unless the run is pending."""
     if slot.row.state is OccurrenceState.QUEUED:
         raise WrongState("This run has been queued already. It can no longer be changed.")
     if slot.closing is not None and slot.row.state is OccurrenceState.PENDING:
         name = slot.closing.period.name
+        if slot.row.run_at <= now:
+            raise WrongState(f"The time of this run has passed, within the closed period {name}.")
         raise WrongState(f"This run is left out by the closed period {name}. Let it run first.")
     if slot.row.state is OccurrenceState.SKIPPED:
         raise WrongState("This run is skipped. Only a coming run can be changed.")
