@@ -1,20 +1,18 @@
 """Finds the fields of a step's items that expressions and scripts of other steps read by name."""
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from steward.imports.step_templates import templates_of
-from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.code import script_of
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions.template import Chunk
-from steward.steps.workflow.step_types import FieldUse, NodeDefinition
+from steward.steps.workflow.step_types import FieldUse
 
-_SET_KINDS: Final = ("boolean", "number", "string")
 SCRIPTS: Final = frozenset(("code", "function", "functionItem"))
 _JOINING: Final = frozenset(("merge", "compareDatasets"))  # types whose items come from several steps
 _QUOTED = r"""'[^'\\\n]*'|"[^"\\\n]*\""""
@@ -32,7 +30,6 @@ _NAMED = re.compile(
     re.VERBOSE,
 )
 _KEY = re.compile(rf"""\.\s*(?P<name>[A-Za-z_$][\w$]*)|\[\s*(?:(?P<number>\d+)|(?P<quoted>{_QUOTED}))\s*\]""")
-_SET = re.compile(r"\s*=(?![=>])")
 _OF_LISTS = frozenset(
     ("map", "filter", "forEach", "find", "some", "every", "reduce", "join", "flatMap", "length")
 )
@@ -117,33 +114,9 @@ def reads_of(step: PlanStep) -> StepReads:
     return StepReads(tuple(dict.fromkeys(read for code in codes_of(step) for read in _reads_in(code))))
 
 
-def fields_set_by(step: PlanStep) -> set[str]:
-    """Returns the fields of its items that a step's script sets, or that a set step adds."""
-    source_type = step.origin.source_type if step.origin is not None else ""
-    if source_type == "set":
-        return {str(row.get("name", "")).partition(".")[0] for row in _set_rows(step)}
-    if source_type not in SCRIPTS:
-        return set()
-    matches = (match for code in codes_of(step) for match in _CURRENT.finditer(code) if _is_set(match))
-    return {read.keys[0] for match in matches if (read := _field_read(match)).keys}
-
-
-def _set_rows(step: PlanStep) -> Iterator[JsonObject]:
-    """Yields the fields of a set step in the forms of all versions."""
-    parameters = NodeDefinition(step.name, 1, raw_parameters(step.config))
-    for path in ("assignments.assignments", "fields.values", *(f"values.{kind}" for kind in _SET_KINDS)):
-        rows = parameters.get(path)
-        yield from (row for row in rows if isinstance(row, Mapping)) if isinstance(rows, list) else ()
-
-
-def _is_set(match: re.Match[str]) -> bool:
-    return match["call"] is None and bool(match["keys"]) and _SET.match(match.string, match.end()) is not None
-
-
 def _reads_in(code: str) -> Iterator[tuple[str | None, FieldRead]]:
     for match in _CURRENT.finditer(code):
-        if not _is_set(match):
-            yield None, _field_read(match)
+        yield None, _field_read(match)
     for match in _NAMED.finditer(code):
         yield _step_name(match), _field_read(match)
 

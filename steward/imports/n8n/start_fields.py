@@ -3,12 +3,11 @@
 See docs/design/api/runs.md#run-now.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steward.imports.n8n.field_reads import FieldRead, fields_set_by, reads_of, receiving
+from steward.imports.n8n.field_reads import reads_of, receiving
 from steward.model.finding import Finding
 from steward.model.plan import CALL_PARTS, DataMode, Plan, PlanTrigger, StartField, StartFieldType
 
@@ -94,41 +93,19 @@ def with_call_fields(plan: Plan) -> Plan:
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:
     """Returns the start's fields that running steps read, with their types, in plan order."""
     types_by_path: dict[tuple[str, ...], StartFieldType] = {}
-    for read in _reads_of_start(plan, entry):
-        path = read.keys
-        field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
-        if in_body:
-            if path[:1] == ("body",):
-                path = path[1:]
-            elif path[:1] and path[0] not in CALL_PARTS:
-                continue
-        if path and types_by_path.get(path) is not StartFieldType.JSON:
-            types_by_path[path] = field_type
-    return types_by_path
-
-
-def _reads_of_start(plan: Plan, entry: PlanTrigger) -> Iterator[FieldRead]:
-    """Yields the reads of running steps from items of the start, by its name or as their own."""
     receivers = receiving(plan, entry.name)
-    fields_set = _fields_set_before(plan)
     for step in plan.running():
-        for name, read in reads_of(step).by_name:
-            is_own = name is None and step.name in receivers
-            if name == entry.name or (is_own and fields_set[step.name].isdisjoint(read.keys[:1])):
-                yield read
-
-
-def _fields_set_before(plan: Plan) -> Mapping[str, set[str]]:
-    """Returns, by step, the fields that steps before it set: those that it reads are not the start's."""
-    targets: dict[str, list[str]] = {}
-    for edge in plan.edges:
-        targets.setdefault(edge.source, []).append(edge.target)
-    fields_set: defaultdict[str, set[str]] = defaultdict(set)
-    for step in plan.running():
-        after = fields_set[step.name] | fields_set_by(step)
-        for target in targets.get(step.name, ()) if after else ():
-            fields_set[target] |= after
-    return fields_set
+        for read in reads_of(step).of((entry.name,), receives=step.name in receivers):
+            path = read.keys
+            field_type = StartFieldType.JSON if read.is_list else StartFieldType.TEXT
+            if in_body:
+                if path[:1] == ("body",):
+                    path = path[1:]
+                elif path[:1] and path[0] not in CALL_PARTS:
+                    continue
+            if path and types_by_path.get(path) is not StartFieldType.JSON:
+                types_by_path[path] = field_type
+    return types_by_path
 
 
 def _without_parents(

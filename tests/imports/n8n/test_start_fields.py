@@ -54,15 +54,15 @@ def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
     ]
 
 
-def test_fields_that_steps_set_are_not_asked_for() -> None:
-    """Leaves out fields that a script sets, or that a set step added before."""
-    rows = [{"id": "1", "name": "mine", "value": "x", "type": "string"}]
-    adds = node("Add", "set", 3.4, {"assignments": {"assignments": rows}, "includeOtherFields": True})
-    script = "for (const item of $input.all()) {\n  item.json.who = item.json.From;\n"
-    script += "  item.json.day += 1;\n  item.json.too = item.json.mine;\n}\nreturn $input.all();"
-    assert start_fields_of("gmailTrigger", adds, code("Split", script)) == [
-        ("From", "text", False),
-        ("day", "text", False),
+def test_fields_that_a_step_sets_in_part_are_asked_for() -> None:
+    """Asks for members of a field of which a step before sets another member, which the start still fills."""
+    adds = set_to("Add", **{"query.note": "mine", "customer.note": "mine"})
+    adds["parameters"]["includeOtherFields"] = True
+    reads = set_to("Read", a="={{ $json.query.id }}", b="={{ $json.customer.email }}")
+    assert start_fields_of("webhook", adds, reads) == [("query.id", "text", False)]
+    assert start_fields_of("gmailTrigger", adds, reads) == [
+        ("query.id", "text", False),
+        ("customer.email", "text", False),
     ]
 
 
