@@ -7,7 +7,7 @@ from typing import Any
 from steward.imports.n8n.field_labels import label_of, words_of
 from steward.imports.n8n.unwrap import AI, MAX_TITLE, Node
 from steward.model.finding import Finding, FindingLevel
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
 from steward.steps.n8n.node_versions import has_major
 from steward.steps.n8n.nodes import BY_TYPE
@@ -302,8 +302,8 @@ class _StepFindings:
         ignored = [
             words_of(name)[:80]
             for name, (first, end) in kind.version_parameters.items()
-            if definition.parameters.get(name) not in (None, "", {}, [])
-            and not first <= definition.version < end
+            if not first <= definition.version < end
+            and _is_set(definition.parameters.get(name), kind.version_defaults.get(name))
         ]
         if ignored and self.node.states_version:
             names = ", ".join(f"“{name}”" for name in ignored)
@@ -324,6 +324,11 @@ class _StepFindings:
                 if path in ("operation", "resource"):
                     return False
         return True
+
+
+def _is_set(value: JsonValue, default: JsonValue) -> bool:
+    """Returns whether a parameter says more than an absent one."""
+    return value is not False and value not in (None, "", {}, []) and value != default
 
 
 # parameters of n8n's editor without any effect

@@ -323,6 +323,7 @@ class StepType(ABC):
     parameters: frozenset[str] = frozenset()
     # the parameters that not every version reads, with the first that does and the first that no longer does
     version_parameters: Mapping[str, tuple[float, float]] = MappingProxyType({})
+    version_defaults: Mapping[str, JsonValue] = MappingProxyType({})  # values of those that change nothing
     options: frozenset[str] | None = None  # allowed names in `options`; None if it checks them itself
     knows_all_parameters: bool = False  # whether n8n has no others in these versions
     choices: Mapping[str, frozenset[str]] = MappingProxyType({})  # allowed literal values, by parameter

@@ -42,6 +42,7 @@ async def test_a_setting_that_n8n_does_not_have_is_a_note(
     ("kind", "version", "parameters"),
     [
         ("switch", 3, {"mode": "expression", "numberOutputs": 2, "rules": {"values": [{"conditions": {}}]}}),
+        ("switch", 2, {"mode": "expression", "output": 0, "rules": {"rules": [{"operation": "near"}]}}),
         ("wait", 1.1, {"resume": "specificTime", "dateTime": "2027-01-01", "unit": "moments"}),
         ("markdown", 1, {"mode": "htmlToMarkdown", "html": "a", "options": {"tables": True}}),
         ("markdown", 1, {"mode": "markdownToHtml", "markdown": "a", "options": {"bulletMarker": "-"}}),
@@ -63,6 +64,7 @@ def test_settings_left_over_from_another_mode_are_ignored(
         ("limit", 1.9, {"maxItems": 1, "skip": 2}),
         ("set", 3.4, {"assignments": {"assignments": []}, "options": {"deep": True}}),
         ("switch", 3, {"mode": "rules", "rules": {"values": [{"conditions": {"conditions": [RULE]}}]}}),
+        ("switch", 2, {"mode": "rules", "rules": {"rules": [{"operation": "near"}]}}),
         ("wait", 1.1, {"amount": 1, "unit": "moments"}),
         ("markdown", 1, {"mode": "htmlToMarkdown", "html": "a", "options": {"extensions": "x"}}),
         ("gmail", 2.1, {"operation": "getAll", "filters": {"hasNoUserLabels": True}}),
@@ -75,3 +77,22 @@ def test_a_setting_that_n8n_may_carry_out_is_refused(
 ) -> None:
     """Makes one error of a setting that n8n reads, or may read in a version that is not known."""
     assert len(errors_of(kind, version, parameters)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "is_read"),
+    [
+        ("if", "combineOperation", "any", True),
+        ("if", "combineConditions", "OR", False),
+        ("filter", "combineConditions", "OR", True),
+        ("filter", "combineOperation", "any", False),
+    ],
+)
+async def test_how_conditions_combine_is_read_of_the_step_that_has_the_setting(
+    kind: str, name: str, value: str, *, is_read: bool
+) -> None:
+    """Reads in version 1 only the step's own setting, not that of the other step."""
+    rows = [{"value1": "={{ $json.n }}", "operation": "equal", "value2": number} for number in (1, 2)]
+    parameters = {"conditions": {"number": rows}, name: value}
+    matching, rest = ([{"n": 1}], []) if is_read else ([], [{"n": 1}])
+    assert await outputs_of(kind, 1, parameters, [{"n": 1}]) == [matching, rest]

@@ -41,6 +41,10 @@ class _ConditionNode(StepType):
         """Returns the raw condition sets of the node."""
         return (node.get("conditions"),)
 
+    def older_rows(self, node: NodeDefinition) -> Iterable[JsonObject]:
+        """Returns the raw comparisons of older versions."""
+        return [row for kind in older_conditions.KINDS for row in _rows(node.get(f"conditions.{kind}"))]
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields conditions in a form that n8n does not write, and unknown comparisons."""
         for condition_set in self.conditions_of(node):
@@ -59,7 +63,7 @@ class _ConditionNode(StepType):
                         " condition never holds, here as there. Choose another comparison."
                     )
                     yield StepProblem("warning", "parameter", message)
-        yield from _older_problems(node)
+        yield from _older_problems(self.older_rows(node))
 
 
 def _unread_problems(condition_set: JsonValue, *, is_older: bool) -> Iterable[StepProblem]:
@@ -79,11 +83,9 @@ def _unread_problems(condition_set: JsonValue, *, is_older: bool) -> Iterable[St
     )
 
 
-def _older_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+def _older_problems(rows: Iterable[JsonObject]) -> Iterable[StepProblem]:
     """Yields unknown comparisons of older versions."""
-    kinds = older_conditions.KINDS
-    rows = [row for kind in kinds for row in _rows(node.get(f"conditions.{kind}"))]
-    for row in (*rows, *_rows(node.get("rules.rules"))):
+    for row in rows:
         operation = row.get("operation", "equal")
         if not is_expression(operation) and operation not in older_conditions.OPERATIONS:
             message = (
@@ -162,6 +164,8 @@ class IfNode(_ConditionNode):
         }
     )
     parameters = frozenset(("conditions", "combineOperation", "options", "looseTypeValidation"))
+    version_parameters = MappingProxyType({"combineOperation": (1, 2), "looseTypeValidation": (2, math.inf)})
+    version_defaults = MappingProxyType({"combineOperation": "all"})
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """Returns true, then false."""
@@ -174,17 +178,17 @@ class IfNode(_ConditionNode):
         no: Items = []
         for index, item in enumerate(call.items):
             passed = Item(item.json, paired_with(index))
-            (yes if _holds(call, index, answers) else no).append(passed)
+            (yes if _holds(call, index, answers, ("combineOperation", "any")) else no).append(passed)
         return NodeResult([yes, no])
 
 
-def _holds(call: StepCall, index: int, answers: Answers) -> bool:
+def _holds(call: StepCall, index: int, answers: Answers, any_choice: tuple[str, str]) -> bool:
+    """Returns whether an item matches; in version 1 one condition is enough by `any_choice`."""
     params = call.params(index)
+    name, value = any_choice
     try:
         if call.version < 2:
-            any_ = params.text("combineOperation", "all") == "any"
-            any_ = any_ or params.text("combineConditions", "AND") == "OR"
-            return _older(params, call, answers, one_is_enough=any_)
+            return _older(params, call, answers, one_is_enough=params.text(name) == value)
         return judged(params, "conditions", call, answers)
     except ItemFailed as failure:
         if call.on_error is OnError.STOP:
@@ -210,6 +214,8 @@ class FilterNode(_ConditionNode):
         }
     )
     parameters = frozenset(("conditions", "combineConditions", "options", "looseTypeValidation"))
+    version_parameters = MappingProxyType({"combineConditions": (1, 2), "looseTypeValidation": (2, math.inf)})
+    version_defaults = MappingProxyType({"combineConditions": "AND"})
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """Returns matching, then discarded."""
@@ -222,7 +228,8 @@ class FilterNode(_ConditionNode):
         rest: Items = []
         for index, item in enumerate(call.items):
             passed = Item(item.json, paired_with(index))
-            (matching if _holds(call, index, answers) else rest).append(passed)
+            is_match = _holds(call, index, answers, ("combineConditions", "OR"))
+            (matching if is_match else rest).append(passed)
         if call.on_error is OnError.ERROR_OUTPUT:
             message = f"{len(rest)} items were in no output, as n8n does with an error output here."
             return NodeResult([matching, []], message=message if rest else None)
@@ -258,7 +265,16 @@ class SwitchNode(_ConditionNode):
             "looseTypeValidation",
         )
     )
-    version_parameters = MappingProxyType(dict.fromkeys(("dataType", "value1", "fallbackOutput"), (1, 3)))
+    version_parameters = MappingProxyType(
+        {
+            **dict.fromkeys(("dataType", "value1", "fallbackOutput"), (1, 3)),
+            "outputsAmount": (2, 3),
+            **dict.fromkeys(("numberOutputs", "looseTypeValidation"), (3, math.inf)),
+        }
+    )
+    version_defaults = MappingProxyType(
+        {"dataType": "number", "fallbackOutput": -1, "outputsAmount": 4, "numberOutputs": 4}
+    )
 
     def conditions_of(self, node: NodeDefinition) -> Iterable[JsonValue]:
         """Returns the condition sets of the rules; n8n ignores rules if an expression chooses the output."""
@@ -268,6 +284,12 @@ class SwitchNode(_ConditionNode):
             if isinstance(rows, list)
             else []
         )
+
+    def older_rows(self, node: NodeDefinition) -> Iterable[JsonObject]:
+        """Returns the raw rules of versions 1 and 2, unless an expression chooses the output."""
+        if node.version >= 3 or node.get("mode") == "expression":
+            return ()
+        return _rows(node.get("rules.rules"))
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """Returns an output per rule, or the configured number of outputs, plus the fallback."""

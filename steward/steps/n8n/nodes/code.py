@@ -42,9 +42,10 @@ class CodeNode(StepType):
         return "code"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for a language other than JavaScript."""
+        """Yields a problem for a language other than JavaScript, and for a script of a Function step."""
         if node.get("language", "javaScript") != "javaScript":
             yield StepProblem("error", "parameter", "Its code is Python. Write it in JavaScript.")
+        yield from _foreign_script(node, "functionCode", own="jsCode")
 
     async def run(self, call: StepCall) -> NodeResult:
         """Runs the script over the items."""
@@ -83,9 +84,10 @@ class FunctionNode(CodeNode):
     versions = (1,)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for a script that is not text, which n8n rejects."""
+        """Yields a problem for a script that is not text, which n8n rejects, and for one of a Code step."""
         if not str(node.get("functionCode", "=")).strip():
             yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
+        yield from _foreign_script(node, "jsCode", own="functionCode")
 
 
 class AiTransformNode(CodeNode):
@@ -100,6 +102,17 @@ class AiTransformNode(CodeNode):
         if not str(node.get("jsCode") or "").strip():
             message = "No code was generated for its instructions. Generate it in n8n, or use a code step."
             yield StepProblem("error", "parameter", message)
+
+
+def _foreign_script(node: NodeDefinition, name: str, *, own: str) -> Iterable[StepProblem]:
+    """Yields a warning of a script in the setting of another step, which n8n ignores."""
+    if not node.get(name):
+        return
+    message = f"This step does not read “{name}”: n8n ignores that, and so does a run here."
+    if own not in node.parameters:
+        message += " It has no other code, so the example runs that n8n puts into a new step."
+    todo = "Enter the code again in n8n, and export the workflow again."
+    yield StepProblem("warning", "parameter", f"{message} {todo}")
 
 
 def script_of(source_type: str, parameters: object) -> Script:

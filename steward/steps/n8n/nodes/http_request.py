@@ -133,6 +133,14 @@ class HttpRequestNode(StepType):
     version_parameters = MappingProxyType(
         {**dict.fromkeys(_OLD_NAMES, (1, 3)), **dict.fromkeys(_NEW_NAMES, (3, math.inf))}
     )
+    version_defaults = MappingProxyType(
+        {
+            **dict.fromkeys(("requestMethod", "method"), "GET"),
+            **dict.fromkeys(("responseFormat", "contentType"), "json"),
+            **dict.fromkeys(("specifyQuery", "specifyHeaders", "specifyBody"), "keypair"),
+            **dict.fromkeys(("dataPropertyName", "binaryPropertyName"), "data"),
+        }
+    )
 
     def operation(self, node: NodeDefinition) -> str:
         """Returns http.read or http.send, or woocommerce.http.read for the store's own API."""

@@ -1,5 +1,6 @@
 """The node merge: appends, combines or joins the items of several inputs."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,6 +93,22 @@ class MergeNode(StepType):
             "useDataOfInput",
             "query",
         )
+    )
+    version_parameters = MappingProxyType(
+        {
+            **dict.fromkeys(("join", "propertyName1", "propertyName2", "overwrite"), (1, 2)),
+            "combinationMode": (2, 3),
+            **dict.fromkeys(("mergeByFields", "fieldsToMatchString", "advanced"), (2, math.inf)),
+            **dict.fromkeys(("joinMode", "outputDataFrom", "chooseBranchMode"), (2, math.inf)),
+            **dict.fromkeys(("combineBy", "numberInputs", "useDataOfInput", "query"), (3, math.inf)),
+        }
+    )
+    version_defaults = MappingProxyType(
+        {
+            **{"join": "left", "overwrite": "always", "joinMode": "keepMatches", "outputDataFrom": "both"},
+            **{"combinationMode": "mergeByFields", "combineBy": "combineByFields"},
+            **{"chooseBranchMode": "waitForAll", "numberInputs": 2},
+        }
     )
 
     def field_use_of(self, step: PlanStep) -> FieldUse:

@@ -71,6 +71,7 @@ class SetNode(StepType):
             **dict.fromkeys(("assignments", "includeOtherFields"), (3.3, math.inf)),
         }
     )
+    version_defaults = MappingProxyType({"mode": "manual", "include": "all"})
     unjoined_parameters = ("jsonOutput",)
 
     def reads_dates(self, version: float) -> bool:
