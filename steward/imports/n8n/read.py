@@ -108,7 +108,7 @@ class _WorkflowReader:
                 continue
             proposed = triggers.proposed(node)
             plan_triggers.append(proposed.trigger)
-            self.found_at_triggers[node.name] = proposed.findings
+            self.found_at_triggers[node.name] = proposed.findings + triggers.unknown_version(node)
         return plan_triggers
 
     def without_trigger(

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steward.imports.n8n.field_labels import label_of, words_of
-from steward.imports.n8n.unwrap import AI, MAX_TITLE, Node
+from steward.imports.n8n.unwrap import AI, MAX_TITLE, READ_AS_FIRST, SAVE_AGAIN, Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
-from steward.steps.n8n.node_versions import has_major
+from steward.steps.n8n.node_versions import VERSIONS, has_major
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.store_event import EVENT_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config
@@ -37,6 +37,7 @@ _DATABASES = frozenset(
 _SERVERS = frozenset(["amqp", "ftp", "git", "kafka", "ldap", "mqtt", "rabbitmq"])
 _COMMANDS = frozenset(("executeCommand", "ssh"))
 _FILES_AT_WORK = frozenset(("editImage", "iCal"))
+_DIFFERENT_MINORS = frozenset(("wait",))  # an amount without a unit is hours in 1 and seconds in 1.1
 
 
 def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
@@ -45,7 +46,8 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
     if kind is None or node.type == EVENT_TYPE:
         return _unsupported(node, _why(node))
     if not has_major(kind.versions, node.version):
-        return _unsupported(node, ("node_version", _unknown_major(kind, node.version)))
+        message = _versions_differ(node) or _unknown_major(kind, node.version)
+        return _unsupported(node, ("node_version", message))
     try:
         return _supported(node, kind, targets)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -60,6 +62,14 @@ def unfilled_output(node: Node, port: str) -> str | None:
         return None
     definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
     return kind.unfilled_outputs(definition).get(port)
+
+
+def _versions_differ(node: Node) -> str | None:
+    """Returns the error of a version that is not known in a type whose versions differ, or None."""
+    majors = {int(version) for version in VERSIONS.get(node.type, ())}
+    if node.version_problem is None or (len(majors) < 2 and node.type not in _DIFFERENT_MINORS):
+        return None
+    return f"{node.version_problem} The versions of this step differ. {SAVE_AGAIN}"
 
 
 def _unknown_major(kind: StepType, version: float) -> str:
@@ -226,11 +236,16 @@ class _StepFindings:
         self._findings[Finding(self.node.name, level, code, message)] = None
 
     def uncertain_version(self, kind: StepType) -> None:
-        """Adds a finding on a minor version that is not listed, or if the file does not say the version."""
-        if not self.node.states_version and len({int(version) for version in kind.versions}) > 1:
-            message = "The file does not say which version of the step it is, and they differ."
-            todo = "Open the step in n8n, save the workflow and export it again."
-            self.add(FindingLevel.ERROR, "node_version", f"{message} {todo}")
+        """Adds a finding on a minor version that is not listed, or if the file does not say the version.
+
+        The version of a step that is switched off does not matter.
+        """
+        if self.node.disabled:
+            return
+        if error := _versions_differ(self.node):
+            self.add(FindingLevel.ERROR, "node_version", error)
+        elif self.node.version_problem is not None and len(kind.versions) > 1:
+            self.add(FindingLevel.WARNING, "node_version", f"{self.node.version_problem} {READ_AS_FIRST}")
         elif self.node.version not in kind.versions:
             message = (
                 f"Version {self.node.version:g} is not known. It runs like the version before it;"
@@ -279,12 +294,12 @@ class _StepFindings:
         for name, value in definition.parameters.items():
             if name in kind.parameters or _is_harmless(name) or value in ({}, []):
                 continue
-            setting = f"Its setting “{words_of(name)[:80]}”"
+            setting = words_of(name)[:80]
             if is_complete:
-                message = f"{setting} does not exist in n8n, and is ignored here as there. Nothing to do."
-                self.add(FindingLevel.NOTE, "parameter", message)
+                message = f"This step of n8n has no setting “{setting}”; it is ignored here as there."
+                self.add(FindingLevel.NOTE, "parameter", f"{message} Nothing to do.")
             else:
-                message = f"{setting} does not run here. Remove the setting or the step."
+                message = f"Its setting “{setting}” does not run here. Remove the setting or the step."
                 self.add(FindingLevel.ERROR, "parameter", message)
 
     def unknown_options(self, kind: StepType, definition: NodeDefinition) -> None:
@@ -305,7 +320,7 @@ class _StepFindings:
             if not first <= definition.version < end
             and _is_set(definition.parameters.get(name), kind.version_defaults.get(name))
         ]
-        if ignored and self.node.states_version:
+        if ignored and self.node.version_problem is None:
             names = ", ".join(f"“{name}”" for name in ignored)
             message = (
                 f"Its version of the step does not read {names}: n8n ignores that, and so does a run here."

@@ -9,7 +9,7 @@ from steward.imports.n8n import schedules
 from steward.imports.n8n.field_labels import words_of
 from steward.imports.n8n.form_fields import default_problems, form_fields
 from steward.imports.n8n.schedules import ScheduleReading
-from steward.imports.n8n.unwrap import Node
+from steward.imports.n8n.unwrap import READ_AS_FIRST, Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanTrigger
 from steward.steps.workflow.javascript import values as js
@@ -21,6 +21,9 @@ _UNMARKED = frozenset(
     ("webhook", "formTrigger", "emailReadImap")
 )  # triggers whose type does not end in Trigger
 _TRIGGER_END = ("Trigger", "trigger")
+_OF_SEVERAL_VERSIONS = frozenset(
+    ("webhook", "formTrigger", "emailReadImap", "executeWorkflowTrigger", "scheduleTrigger")
+)
 
 # Topics that a connected store can send, by n8n's event names.
 _WOO_EVENTS = {
@@ -85,6 +88,14 @@ def proposed(node: Node) -> ProposedTrigger:
             for words in default_problems(node.parameters)
         ]
     return proposal
+
+
+def unknown_version(node: Node) -> list[Finding]:
+    """Returns a finding if the file does not say the version of a trigger that has several."""
+    if node.version_problem is None or node.type not in _OF_SEVERAL_VERSIONS:
+        return []
+    message = f"{node.version_problem} {READ_AS_FIRST}"
+    return [Finding(node.name, FindingLevel.WARNING, "node_version", message)]
 
 
 def _is_submitted_in_utc(node: Node) -> bool:

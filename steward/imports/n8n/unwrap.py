@@ -1,5 +1,6 @@
 """Extracts the workflow from what was sent, and gives its nodes unique names."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,17 +17,22 @@ _TOO_LARGE = 1e15  # for versions and positions; JSON can hold numbers beyond an
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _CORE = "n8n-nodes-base."
 AI = "@n8n/n8n-nodes-langchain."
+SAVE_AGAIN = "Open it in n8n, save the workflow and export it again."
+READ_AS_FIRST = f"It is read as version 1, the first one. {SAVE_AGAIN}"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the file. `type` has no core prefix; types of other packages keep theirs."""
+    """A node of the file. `type` has no core prefix; types of other packages keep theirs.
+
+    `version` is 1 if the file has none that can be read, and `version_problem` says so.
+    """
 
     name: str
     original_name: str
     type: str
     version: float
-    states_version: bool
+    version_problem: str | None
     parameters: JsonObject
     position: tuple[float, float]
     credentials: tuple[str, ...]
@@ -130,7 +136,7 @@ def _node(raw: Mapping[str, Any], original_name: str, name: str) -> Node:
         original_name=original_name,
         type=bare(str(raw.get("type") or "")),
         version=_number(raw.get("typeVersion"), 1),
-        states_version=_number(raw.get("typeVersion"), -1) >= 0,
+        version_problem=_version_problem(raw.get("typeVersion")),
         parameters=parameters if isinstance(parameters, Mapping) else {},
         position=_position(raw.get("position")),
         credentials=tuple(str(credential) for credential in credentials)
@@ -154,6 +160,14 @@ def _node(raw: Mapping[str, Any], original_name: str, name: str) -> Node:
         },
         notes=plain(str(raw.get("notes") or "")),
     )
+
+
+def _version_problem(version: object) -> str | None:
+    """Returns why the version of a node is not known, or None if it is."""
+    if version is None:
+        return "The file does not say its version."
+    is_number = not math.isnan(_number(version, math.nan))
+    return None if is_number else "Its version in the file is not a number."
 
 
 def _number(value: object, default: float) -> float:

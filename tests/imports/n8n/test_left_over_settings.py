@@ -10,6 +10,7 @@ import pytest
 
 from steward.imports.n8n.read import read_value
 from steward.model.finding import FindingLevel
+from steward.steps.n8n.nodes import BY_TYPE
 from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
 
 ELSEWHERE = "={{ $('Nowhere').item.json.x }}"
@@ -34,8 +35,11 @@ async def test_a_setting_that_n8n_does_not_have_is_a_note(
     findings = read_value(workflow_of(kind, version, parameters)).findings
     assert [f for f in findings if f.level is FindingLevel.ERROR] == []
     [note] = [f.message for f in findings if f.step == "Step" and f.level is FindingLevel.NOTE]
-    assert "does not exist in n8n" in note
-    assert isinstance(await outputs_of(kind, version, parameters, [{"a": 1}]), list)
+    assert "This step of n8n has no setting" in note
+    without = {name: value for name, value in parameters.items() if name in BY_TYPE[kind].parameters}
+    assert len(without) == len(parameters) - 1
+    outputs = await outputs_of(kind, version, parameters, [{"a": 1}, {"a": 0}])
+    assert outputs == await outputs_of(kind, version, without, [{"a": 1}, {"a": 0}]) != []
 
 
 @pytest.mark.parametrize(
@@ -59,24 +63,25 @@ def test_settings_left_over_from_another_mode_are_ignored(
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "parameters"),
+    ("kind", "version", "parameters", "words"),
     [
-        ("limit", 1.9, {"maxItems": 1, "skip": 2}),
-        ("set", 3.4, {"assignments": {"assignments": []}, "options": {"deep": True}}),
-        ("switch", 3, {"mode": "rules", "rules": {"values": [{"conditions": {"conditions": [RULE]}}]}}),
-        ("switch", 2, {"mode": "rules", "rules": {"rules": [{"operation": "near"}]}}),
-        ("wait", 1.1, {"amount": 1, "unit": "moments"}),
-        ("markdown", 1, {"mode": "htmlToMarkdown", "html": "a", "options": {"extensions": "x"}}),
-        ("gmail", 2.1, {"operation": "getAll", "filters": {"hasNoUserLabels": True}}),
-        ("gmail", 2.1, {**MAIL, "scheduledAt": "2027-01-01"}),
-        ("dateTime", 2, {"operation": "getCurrentDate", "options": {"locale": "de"}}),
+        ("limit", 1.9, {"maxItems": 1, "skip": 2}, "“Skip”"),
+        ("set", 3.4, {"assignments": {"assignments": []}, "options": {"deep": True}}, "“Deep”"),
+        ("switch", 3, {"rules": {"values": [{"conditions": {"conditions": [RULE]}}]}}, "whether all"),
+        ("switch", 2, {"mode": "rules", "rules": {"rules": [{"operation": "near"}]}}, "“near”"),
+        ("wait", 1.1, {"amount": 1, "unit": "moments"}, "unit"),
+        ("markdown", 1, {"mode": "htmlToMarkdown", "options": {"extensions": "x"}}, "“extensions”"),
+        ("gmail", 2.1, {"operation": "getAll", "filters": {"hasNoUserLabels": True}}, "“hasNoUserLabels”"),
+        ("gmail", 2.1, {**MAIL, "scheduledAt": "2027-01-01"}, "“Scheduled At”"),
+        ("dateTime", 2, {"operation": "getCurrentDate", "options": {"locale": "de"}}, "“Locale”"),
     ],
-)
+)  # fmt: skip
 def test_a_setting_that_n8n_may_carry_out_is_refused(
-    kind: str, version: float, parameters: Mapping[str, Any]
+    kind: str, version: float, parameters: Mapping[str, Any], words: str
 ) -> None:
     """Makes one error of a setting that n8n reads, or may read in a version that is not known."""
-    assert len(errors_of(kind, version, parameters)) == 1
+    [error] = errors_of(kind, version, parameters)
+    assert words in error.message
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """Tests which versions of node types run: all listed ones, and unlisted minor ones with a warning."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
-from steward.model.finding import FindingLevel
+from steward.imports.n8n.unwrap import SAVE_AGAIN
+from steward.model.finding import Finding, FindingLevel
 from steward.steps.n8n.node_versions import COMPARED_ON, N8N_VERSION, VERSIONS
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.store_event import EVENT_TYPE
+from tests.imports.exports import chain, node
 from tests.imports.n8n.one_step import errors_of, outputs_of, read_value, workflow_of
 
 
@@ -49,3 +54,64 @@ def test_another_major_version_is_an_error_that_says_what_can_be_done(version: f
 def test_a_new_parameter_of_a_new_minor_version_is_an_error() -> None:
     """Reports an unknown parameter of a newer minor version as a `parameter` error."""
     assert [finding.code for finding in errors_of("set", 3.6, {"newSetting": 1})] == ["parameter"]
+
+
+NO_NUMBER = "Its version in the file is not a number. "
+NOT_SAID = "The file does not say its version. "
+DIFFER = "The versions of this step differ. "
+FIRST = "It is read as version 1, the first one. "
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "level", "words"),
+    [
+        ("set", None, "error", NOT_SAID + DIFFER),
+        ("set", "3.4", "error", NO_NUMBER + DIFFER),
+        ("set", [3.4], "error", NO_NUMBER + DIFFER),
+        ("mailerLite", None, "error", NOT_SAID + DIFFER),
+        ("wait", None, "error", NOT_SAID + DIFFER),
+        ("html", None, "warning", NOT_SAID + FIRST),
+        ("html", "1.2", "warning", NO_NUMBER + FIRST),
+        ("noOp", None, None, None),
+        ("noOp", "1", None, None),
+    ],
+)
+def test_a_version_that_the_file_does_not_say_is_told(
+    kind: str, version: object, level: str | None, words: str | None
+) -> None:
+    """Refuses a step whose versions differ much, and warns of others of several versions."""
+    version_findings = _version_findings({**node("Step", kind, 1, {}), "typeVersion": version})
+    assert [str(finding.level) for finding in version_findings] == ([level] if level else [])
+    assert all(finding.message == f"{words}{SAVE_AGAIN}" for finding in version_findings)
+
+
+@pytest.mark.parametrize("kind", ["set", "wait", "html"])
+def test_the_version_of_a_step_that_is_switched_off_does_not_matter(kind: str) -> None:
+    """Tells nothing about the version of a step that passes its items on."""
+    assert _version_findings({**node("Step", kind, 1, {}, disabled=True), "typeVersion": None}) == []
+
+
+def _version_findings(step: Mapping[str, Any]) -> list[Finding]:
+    findings = read_value(chain(step, node("End", "noOp", 1, {}))).findings
+    return [finding for finding in findings if finding.code == "node_version"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "is_told"),
+    [
+        ("formTrigger", None, True),
+        ("webhook", None, True),
+        ("executeWorkflowTrigger", "1.1", True),
+        ("executeWorkflowTrigger", 1.1, False),
+        ("manualTrigger", None, False),
+    ],
+)
+def test_a_version_that_the_file_does_not_say_of_a_trigger_is_told(
+    kind: str, version: object, *, is_told: bool
+) -> None:
+    """Warns that a trigger with several versions is read as the first."""
+    export = chain(node("Step", "noOp", 1, {}))
+    export["nodes"][0] |= {"type": f"n8n-nodes-base.{kind}", "typeVersion": version}
+    version_findings = [finding for finding in read_value(export).findings if finding.code == "node_version"]
+    assert [str(finding.level) for finding in version_findings] == ["warning"] * is_told
+    assert all(FIRST in finding.message for finding in version_findings)
