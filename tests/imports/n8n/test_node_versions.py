@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from steward.imports.n8n.read import read_value
 from steward.imports.n8n.unwrap import SAVE_AGAIN
 from steward.model.finding import Finding, FindingLevel
 from steward.steps.n8n.node_versions import COMPARED_ON, N8N_VERSION, VERSIONS
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.store_event import EVENT_TYPE
 from tests.imports.exports import chain, node
-from tests.imports.n8n.one_step import errors_of, outputs_of, read_value, workflow_of
+from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
 
 
 @pytest.mark.parametrize("name", sorted(BY_TYPE.keys() - {EVENT_TYPE}))
