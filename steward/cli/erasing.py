@@ -49,7 +49,7 @@ async def _erase_org(args: CliArgs) -> Facts:
     return {
         "organization": {"id": organization.id, "name": done.name},
         "removed": dict(done.removed),
-        "people_anonymized": done.people,
+        "people_anonymised": done.people,
         "subscriptions_left": [{"store": store, "topic": topic} for store, topic in done.subscriptions],
         "file_rewritten": await _rewritten(args.settings),
     }

@@ -216,6 +216,9 @@ async def test_an_organization_is_erased_beside_a_running_worker(
     erasing = steward("org", "erase", "--org", str(org), "--confirm", "Quellenhof Tea")
     (status, facts), _ = await asyncio.gather(erasing, shop.drain())
     assert status == 0, facts
+    assert set(facts) == {
+        "organization", "removed", "people_anonymised", "subscriptions_left", "file_rewritten",
+    }  # fmt: skip
     assert facts["removed"]["runs"] >= 3
     assert {item["store"] for item in facts["subscriptions_left"]} == {shop.connections["woocommerce"].name}
     await shop.pass_time(minutes=10)
