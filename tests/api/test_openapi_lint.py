@@ -160,18 +160,33 @@ def test_a_default_is_what_an_absent_field_means() -> None:
     assert named == {"ApproveBody.write_now": False, "RunAsBody.send_mode": "ask"}
 
 
-def test_numbers_have_the_bounds_that_the_service_keeps() -> None:
-    """Says that versions and ids begin at 1; a client refuses others by itself."""
-    schemas = DOCUMENTS["public"]["components"]["schemas"]
-    versions = [
-        (f"{body}.{name}", shape["minimum"])
-        for body, schema in schemas.items()
+def test_numbers_have_the_bounds_that_the_service_keeps(document: Json) -> None:
+    """Says that versions, ids and limits begin at 1; a client refuses others by itself.
+
+    Filters take any number as an id: an unknown one matches nothing.
+    See docs/design/api/conventions.md#codes.
+    """
+    fields = {
+        f"{body}.{name}": shape
+        for body, schema in document["components"]["schemas"].items()
         if body.endswith("Body")
         for name, shape in schema.get("properties", {}).items()
-        if name.endswith(("version", "integration_id"))
-    ]
-    assert dict(versions).pop("MoveBody.occurrence_version") == 0
-    assert {name for name, minimum in versions if minimum != 1} == {
+    }
+    parameters = {
+        f"{operation['operationId']}?{parameter['name']}": parameter["schema"]
+        for item in document["paths"].values()
+        for operation in item.values()
+        for parameter in operation.get("parameters", [])
+    }
+    assert {"occurrences.list?limit", "destinations.list?integration_id"} <= set(parameters)
+    numbers = {
+        name: shape["minimum"]
+        for name, shape in (fields | parameters).items()
+        if name.endswith(("version", "integration_id", "?limit"))
+    }
+    lists = "automations.list approvals.list approvals.list_decided destinations.list runs.search"
+    filters = {f"{operation}?integration_id" for operation in lists.split()}
+    assert {name for name, minimum in numbers.items() if minimum != 1} - filters == {
         "MoveBody.occurrence_version", "SlotBody.occurrence_version",
     }  # fmt: skip
 

@@ -9,7 +9,15 @@ from pydantic import AfterValidator, Field
 from steward.accounts import audit
 from steward.accounts.audit import Export, NamedEntry
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
-from steward.api.schema.fields import CursorText, PageQuery, QueryInt, QueryParameters, Text, Timestamp, wrong
+from steward.api.schema.fields import (
+    CursorText,
+    PageQuery,
+    QueryParameters,
+    QueryPositive,
+    Text,
+    Timestamp,
+    wrong,
+)
 from steward.database.accounts import audit as rows
 from steward.database.accounts import audit_heads
 from steward.database.accounts.audit import AuditFilter
@@ -24,8 +32,8 @@ _EXPORT_SECONDS = 25.0
 
 
 def _entries(limit: int) -> int:
-    if not 1 <= limit <= MAX_ENTRIES:
-        raise wrong(f"Give 1 to {MAX_ENTRIES:,} entries.")
+    if limit > MAX_ENTRIES:
+        raise wrong(f"Give at most {MAX_ENTRIES:,} entries.")
     return limit
 
 
@@ -46,7 +54,7 @@ class AuditQuery(PageQuery):
 class AuditExportQuery(QueryParameters):
     """Query parameters of an export: its entries, their maximum number, and its format."""
 
-    limit: Annotated[QueryInt, AfterValidator(_entries)] = MAX_ENTRIES
+    limit: Annotated[QueryPositive, AfterValidator(_entries)] = MAX_ENTRIES
     cursor: CursorText | None = None
     format: audit.ExportFormat = "ndjson"
     since: Timestamp | None = Field(default=None, alias="from")

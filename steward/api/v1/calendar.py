@@ -26,12 +26,10 @@ from steward.api.schema.fields import (
     IdText,
     NotNegative,
     Positive,
-    QueryInt,
     QueryParameters,
     QueryPositive,
     RequestBody,
     Timestamp,
-    wrong,
 )
 from steward.api.v1.automation_records import AutomationRecord, current, record
 from steward.database.engine.base import Tx, from_ms, ms
@@ -90,8 +88,6 @@ class EditedAnswer(msgspec.Struct):
 
 
 def _limit(value: int) -> int:
-    if value < 1:
-        raise wrong("Give at least 1.")
     return min(value, _MAX_ROWS)
 
 
@@ -103,7 +99,7 @@ class CalendarQuery(QueryParameters):
     automation_id: IdText | None = None
     integration_id: QueryPositive | None = None
     state: Annotated[list[OccurrenceState], CommaList] = Field(default=[])
-    limit: Annotated[QueryInt, AfterValidator(_limit)] = 200
+    limit: Annotated[QueryPositive, AfterValidator(_limit)] = 200
     cursor: CursorText | None = None
 
 
