@@ -136,16 +136,16 @@ async def _reread(applying: ApplyingStep, pending_parts: list[PartToApply]) -> l
         await _handle_read_error(applying, pending_parts, error)
         return []
     applying.max_parts, applying.unavailable = None, 0
-    unchanged, settled = [], []
+    to_send, settled = [], []
     for pending, current in zip(pending_parts, current_values, strict=True):
         applying.modified[pending.key] = current.modified_at
         verdict = _verdict(operation, pending.part, current)
         if verdict is None:
-            unchanged.append(pending)
+            to_send.append(pending)
         else:
             settled.append((pending, *verdict))
     await ledger.settle_unsent(applying, settled)
-    return unchanged
+    return to_send
 
 
 def _verdict(
