@@ -126,7 +126,7 @@ async def save_state(
     """Writes a change of state as the next version, with its line of history. Raises WrongState."""
     after = replace(after, version=before.version + 1, updated_at=tx.now)
     if await automations.save(tx, before.org, after, expected_version=before.version) == 0:
-        raise WrongState("This automation was changed at the same moment. Read it again.")
+        raise WrongState("This automation was changed at the same moment. Reload it.")
     await topics.follow(tx, after)
     await history.note(
         tx,

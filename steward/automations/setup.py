@@ -124,7 +124,7 @@ def _check_shapes(faults: RequestErrors, command: CreateCommand, rules: Automati
     if command.timezone is not None:
         checks.check_timezone(faults, command.timezone)
     if template is None or command.template_id == WORKFLOW_TEMPLATE:
-        faults.add("template_id", "There is no such template. Choose one of the list of templates.")
+        faults.add("template_id", "There is no such template. Use an id from the list of templates.")
         return None
     inputs = checks.check_inputs(faults, template, command.inputs)
     trigger = checks.check_trigger(faults, template, command.trigger)

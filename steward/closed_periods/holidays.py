@@ -106,7 +106,7 @@ async def accept(tx: Tx, actor: Actor, command: AcceptHolidays) -> list[StoredPe
     for number, text in enumerate(command.days):
         name = _holiday_on(command.region, text)
         if name is None:
-            errors[f"days.{number}"] = ["This is no public holiday there. Take a date of the list."]
+            errors[f"days.{number}"] = ["This is no public holiday there. Use a date from the list."]
             continue
         try:
             accepted.append(await change.create(tx, actor, _of_day(command, date.fromisoformat(text), name)))
@@ -163,7 +163,7 @@ def _calendar(region: HolidayRegion, year: int) -> holiday_library.HolidayCalend
     calendar = holiday_library.calendar(region.country, region.subdivision, year)
     if calendar is None:
         if region.country in holiday_library.countries():
-            message = "There is no such region. Take a code of the country's list."
+            message = "There is no such region. Use a code from the country's list."
             raise ValidationFailed(errors={"subdivision": [message]})
         raise ValidationFailed(errors={"country": ["There is no such country. Use a code from the list."]})
     return calendar

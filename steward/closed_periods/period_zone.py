@@ -23,7 +23,7 @@ async def zone_of(
     if scope.kind is ClosedScopeKind.STORE:
         store = await _store_of(tx, actor, scope)
         if store is None:
-            errors["scope.integration_id"] = ["There is no such store. Take an id of the list of stores."]
+            errors["scope.integration_id"] = ["There is no such store. Use an id from the list of stores."]
         default = None if store is None else store.zone
     elif scope.kind is ClosedScopeKind.AUTOMATION:
         automation = await _automation_of(tx, actor, scope)

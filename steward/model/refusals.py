@@ -103,7 +103,7 @@ class WrongState(Refusal):
     """The record is not in a state that allows the act."""
 
     code = "wrong_state"
-    words = "This can no longer be done. Read it again to see its state."
+    words = "This can no longer be done. Reload it to see its state."
 
 
 class TooLarge(Refusal):

@@ -12,7 +12,7 @@ from steward.model.json import JsonValue
 
 GONE = "It no longer exists."
 CHANGED_SINCE = "It was changed since and is left as it is."
-CHANGED_BETWEEN = "It was changed by something else while the run was going on, and is left as it is."
+CHANGED_BETWEEN = "It was changed by something else while the run was in progress and is left as it is."
 NEWER_LEFT = "A later change of the same object is left, so this one is left too."
 TWICE = "The run changed it again later, so that it cannot be looked up."
 

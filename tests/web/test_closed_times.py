@@ -141,7 +141,7 @@ async def test_the_form_shows_every_fault_that_the_service_names(looking: Look, 
     await expect(dialog.get_by_text("in the next 30 days")).to_be_visible()
     await dialog.get_by_label("For").select_option(label="The store Gone")
     await expect(dialog.get_by_label("For")).to_have_accessible_description(
-        "There is no such store. Take an id of the list of stores."
+        "There is no such store. Use an id from the list of stores."
     )
     await expect(dialog.get_by_text("in the next 30 days")).to_have_count(0)
     assert await seen.audit() == []

@@ -27,7 +27,7 @@ from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 
 _SWITCHED_OFF = "Automations are switched off for this organisation"
 _NOT_FOR_TOKENS = "This operation is not part of the Automations API."
-_NOT_IN_SCOPE = "A token cannot do this. An approver or owner does it in the web app."
+_NOT_IN_SCOPE = "A token cannot do this. An approver or owner can do it in the web app."
 _NOT_IN_ROLE = "Your role does not allow this. Ask an owner of the organization."
 _NO_ORGANIZATION = "Choose an organization first."
 

@@ -77,7 +77,7 @@ class FieldRecord(msgspec.Struct):
 
 
 class ChangeRecord(msgspec.Struct):
-    """A change and what became of it."""
+    """A change and its outcome."""
 
     id: UlidStr
     seq: PositiveInt
