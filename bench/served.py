@@ -1,4 +1,4 @@
-"""A server process of the HTTP measurements: the service's gate, or a fixed answer of the bare framework.
+"""A server process of the HTTP measurements: the service, or a fixed answer of the bare framework.
 
 `python -m bench.served HANDLE bare|URL FOLDER`: HANDLE is the number of a listening socket it was given.
 Both are served by the same server with the same settings, and both tell the CPU time they have used.

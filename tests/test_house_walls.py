@@ -140,10 +140,10 @@ def test_the_migrations_name_the_owned_tables() -> None:
 
 
 def _own_calls(function: Function, path: Path) -> list[list[str]]:
-    """The calls that must name an organization: all but claims, sweeps and the gate.
+    """The calls that must name an organization: all but claims, sweeps and authentication.
 
     Those are known by what PostgreSQL runs for them: one of the `queue_…` functions, which answer ids alone,
-    or of the gate's, which find out whose a token or session is.
+    or of authentication's, which find out whose a token or session is.
     """
     if f"{path.stem}.{function.name}" in NAMED:
         return []

@@ -1,4 +1,4 @@
-"""Operations that exist only in tests and exercise the gate's rules apart from any endpoint."""
+"""Operations that exist only in tests and exercise the request handler's rules apart from any endpoint."""
 
 from typing import Annotated, Any
 

@@ -30,7 +30,7 @@ _STOPPING_WORDS = (
 async def work(ctx: RunContext, lease: Lease) -> bool:
     """Takes one leased run as far as it can go: to its end, to an approval, or to sleep.
 
-    Returns False when the run was given up because the database's disk is full or failing.
+    Returns False when the run was abandoned because the database's disk is full or failing.
     """
     ctx.begin_trace(lease)
     try:
@@ -48,7 +48,7 @@ async def work(ctx: RunContext, lease: Lease) -> bool:
         ctx.log.info("run_released", run=lease.run, org=lease.org)
     except Unavailable as error:
         return _abandon(ctx, lease, error)
-    except MemoryError as error:  # given up too: another process may have the memory
+    except MemoryError as error:  # abandoned too: another process may have the memory
         ctx.log.error("run_abandoned", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
         ctx.log.error("run_crashed", error, run=lease.run, org=lease.org)
@@ -63,7 +63,7 @@ async def work(ctx: RunContext, lease: Lease) -> bool:
 
 
 def _abandon(ctx: RunContext, lease: Lease, error: Unavailable) -> bool:
-    """Logs that the lease is given up, see `worker.release_orphaned_runs`; returns what `work` returns."""
+    """Logs that the run is abandoned, see `worker.release_orphaned_runs`; returns what `work` returns."""
     ctx.log.warning("run_abandoned", run=lease.run, org=lease.org, reason=error.message)
     return not isinstance(error, DiskFull)
 
