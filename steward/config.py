@@ -322,7 +322,7 @@ class Settings:
         _whole(1, 168), "24", "Hours between log lines with each audit log's head"
     )
     late_limit_minutes: int = _setting(
-        _whole(10, 1440), "10", "A slot that could not start within this time is skipped as too late"
+        _whole(10, 1440), "10", "A slot that could not start within this many minutes is skipped as too late"
     )
     approval_hours: int = _setting(_whole(1, 720), "72", "Hours until a pending approval expires")
     approval_seconds: int | None = _setting(
@@ -336,8 +336,10 @@ class Settings:
     lease_seconds: int = _setting(
         _whole(5, 300, test_floor=1), "30", "Seconds until a silent worker's runs are recovered"
     )
-    worker_concurrency: int = _setting(_whole(1, 1000), "20", "Concurrent runs of one worker")
-    organization_concurrency: int = _setting(_whole(1, 1000), "50", "Concurrent runs of one organization")
+    worker_concurrency: int = _setting(_whole(1, 1000), "20", "Maximum concurrent runs per worker")
+    organization_concurrency: int = _setting(
+        _whole(1, 1000), "50", "Maximum concurrent runs per organization"
+    )
     tick_seconds: int = _setting(_whole(1, 15), "1", "Seconds between checks for due slots")
     confined_processes: int = _setting(
         _whole(1, 64), "2", "Child processes for expressions and scripts of imported workflows"
@@ -349,8 +351,10 @@ class Settings:
         " neither a system-call filter nor namespaces; a flaw in their engine then exposes everything that"
         " the service's user can access",
     )
-    max_waiting_events: int = _setting(_whole(1, 200), "200", "Event-started runs waiting per automation")
-    max_waiting_hand: int = _setting(_whole(1, 1000), "1000", "Manually started runs waiting per automation")
+    max_waiting_events: int = _setting(
+        _whole(1, 200), "200", "Maximum waiting event-started runs per automation"
+    )
+    max_waiting_hand: int = _setting(_whole(1, 1000), "1000", "Maximum waiting manual runs per automation")
     imports_kept: int = _setting(_whole(1, 100), "100", "Imports that one organization may store")
     catch_up_minutes: int = _setting(
         _whole(5, 1440, test_floor=1),
@@ -373,7 +377,7 @@ class Settings:
         "Seconds that a read waits for the first byte, if longer than the platform's own limit (such as"
         " 60 s); with STEWARD_ENV=test the limit of every call",
     )
-    undo_days: int = _setting(_whole(1, 3615), "365", "Days after its end that a run can be undone")
+    undo_days: int = _setting(_whole(1, 3615), "365", "Days after its end during which a run can be undone")
     settle_quiet_seconds: int = _setting(
         _whole(30, 3600, test_floor=0),
         "120",
