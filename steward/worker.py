@@ -116,7 +116,7 @@ class Worker:
     started_at: datetime
     claim_bound: ClaimBound
     running: dict[RunId, "asyncio.Task[bool]"] = field(default_factory=dict)
-    abandoned: set[RunId] = field(default_factory=set)  # still leased: the database's disk is full
+    abandoned: set[RunId] = field(default_factory=set)  # still leased: disk full, failing or read-only
     full_organizations: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)  # of dispatched slots, not recorded yet
     claiming: bool = False  # claimed runs may not be in `running` yet

@@ -104,7 +104,7 @@ async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candid
 
 
 def _matches(candidate: _Candidate, request: LoginRequest, ring: KeyRing) -> bool:
-    """Returns whether the secret and all names of the request are right.
+    """Returns whether the secret and all names are right, the credential enabled and the member active.
 
     Compares a secret even without a record, so that the response time does not reveal which is wrong.
     """

@@ -76,7 +76,7 @@ async def facts_of_row(tx: Tx, row: Row, rules: UndoRules) -> UndoFacts | None:
 
 
 async def facts_of(tx: Tx, run: Run, rules: UndoRules) -> UndoFacts | None:
-    """Returns whether the run can be undone; None for a test run and for one that has not ended."""
+    """Returns the facts of the run's undo; None for a test run and for one that has not ended."""
     if run.mode is Mode.TEST or run.status not in TERMINAL or run.finished_at is None:
         return None
     undo_runs = await undos.of_run(tx, run.org, run.id)

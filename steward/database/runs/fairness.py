@@ -20,7 +20,10 @@ RETURNING last_vt - :n AS vt
 
 
 async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
-    """Returns the first of `runs` consecutive stamps, after the organization's last one and the clock."""
+    """Returns the first of `runs` consecutive stamps.
+
+    It follows the organization's last one and is not before the clock, which it may equal.
+    """
     row = await tx.first(_STAMP, {"org": org, "n": runs})
     return int(row["vt"]) if row else 0
 
