@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
-import re
-import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +23,7 @@ from steward.cli.supervision import stop_on_signals
 from steward.clock import SystemClock
 from steward.config import Settings, read
 from steward.database.engine.migrate import migrate
-from steward.database.engine.private_files import make_folder
+from steward.database.engine.private_files import make_file, make_folder
 from steward.database.runs import records as runs
 from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.model.ids import OrgId
@@ -35,7 +34,15 @@ from steward.startup import KEY_FILE
 
 _FACTS_FILE = "demo.json"
 _DATABASE_FILE = "steward.db"
-_OWN_FILES = rf"{re.escape(_DATABASE_FILE)}|{re.escape(KEY_FILE)}"
+# Written before the database: only a folder with it is deleted, never that of an installation.
+_MARKER = ".steward-demo"
+# In the order in which they are deleted.
+_OWN_FILES = (
+    _FACTS_FILE,
+    *(_DATABASE_FILE + end for end in ("", "-wal", "-shm", "-journal", ".reserve", ".lock")),
+    KEY_FILE,
+    _MARKER,
+)
 _WAIT_SECONDS = 4.0
 
 
@@ -52,10 +59,14 @@ class DemoOptions:
 async def demo(options: DemoOptions, *, ready: Ready) -> None:
     """Serves the demo until a signal. Raises CannotServe, AlreadyServed."""
     # Before anything is deleted: the data may be those of a demo that is being served there.
-    listening = serve.listen(options.host, options.port)
-    if options.reset:
-        _delete(options.folder)
-    make_folder(options.folder)
+    with serve.listen(options.host, options.port) as listening:
+        if options.reset:
+            _delete(options.folder)
+        _take(options.folder)
+        await _serve(options, listening, ready)
+
+
+async def _serve(options: DemoOptions, listening: socket.socket, ready: Ready) -> None:
     async with _sandbox(options) as sandbox:
         settings = _settings(options, sandbox)
         await migrate(settings.database_url, SystemClock().now())
@@ -75,18 +86,37 @@ async def demo(options: DemoOptions, *, ready: Ready) -> None:
 
 
 def _delete(folder: Path) -> None:
-    """Deletes a demo's data. Raises CannotServe for a folder that holds something else."""
-    if not folder.exists():
+    """Deletes a demo's data. Raises AlreadyServed, and CannotServe for a folder with other files."""
+    if not folder.exists() or not any(folder.iterdir()):
         return
-    # A first start that was broken off has a database and keys alone.
-    other_files = any(not re.match(_OWN_FILES, path.name) for path in folder.iterdir())
-    if other_files and not (folder / _FACTS_FILE).exists():
+    if not _is_demo(folder):
         raise CannotServe(
-            f"{folder} holds no demo, so --reset does not delete it. Name another folder with --dir."
+            f"{folder} holds no demo, so --reset does not delete it. Name another folder with --dir, or"
+            " delete this one yourself."
         )
-    file = folder / _DATABASE_FILE
-    with stopped(f"sqlite:///{file}") if file.exists() else contextlib.nullcontext():
-        shutil.rmtree(folder)
+    other_names = sorted({path.name for path in folder.iterdir()} - set(_OWN_FILES))
+    if other_names:
+        raise CannotServe(
+            f"{folder} holds files that are not the demo's, so --reset does not delete it:"
+            f" {', '.join(other_names)}. Move them elsewhere, or name another folder with --dir."
+        )
+    with stopped(f"sqlite:///{folder / _DATABASE_FILE}"):
+        make_file(folder / _MARKER)  # so that a deletion that is broken off can be repeated
+        for name in _OWN_FILES:
+            (folder / name).unlink(missing_ok=True)
+
+
+def _take(folder: Path) -> None:
+    """Marks a folder as a demo's before data is written there. Raises CannotServe if it has other files."""
+    make_folder(folder)
+    if not _is_demo(folder) and any(folder.iterdir()):
+        raise CannotServe(f"{folder} holds something else than a demo. Name an empty folder with --dir.")
+    make_file(folder / _MARKER)
+
+
+def _is_demo(folder: Path) -> bool:
+    # Demos of releases before the marker have the facts alone.
+    return (folder / _MARKER).exists() or (folder / _FACTS_FILE).exists()
 
 
 @contextlib.asynccontextmanager

@@ -211,14 +211,13 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
                 return len(mails) == 2 and len(posts) == 1 and len(events) == 1
 
             assert await eventually(is_logged)
+        # Not while the demo runs, on its own ports or on others.
+        elsewhere = (*words[:-1], str(free_port(2)), "--reset")
+        assert await refused(*words, "--reset", env={}) == (1, "cannot_serve")
+        assert await refused(*elsewhere, env={}) == (1, "already_served")
     finally:
         assert await first.stop() == 0
     stored_facts = (tmp_path / "demo" / "demo.json").read_bytes()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear")
-    other_folder = ("demo", "--dir", str(tmp_path / "mine"), "--port", words[-1], "--reset")
-    assert await refused(*other_folder, env={}) == (1, "cannot_serve")
-    assert (tmp_path / "mine" / "letter.txt").exists()
     assert await _printed_by_demo(*words) == f"{in_words(first.facts)}\n"
     assert (tmp_path / "demo" / "demo.json").read_bytes() == stored_facts
     third = await start_forked(*words, "--reset", env={})
