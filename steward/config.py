@@ -572,7 +572,7 @@ def _production_rules(settings: Settings) -> list[str]:
     if not settings.master_keys:
         problems.append(
             "STEWARD_MASTER_KEYS is required with STEWARD_ENV=production, as a list of id:base64 of 32 bytes."
-            " `steward init` makes one and writes it into the settings, which --env-file reads."
+            " `steward keys new` prints one; `steward init` without --env-file makes one and writes it."
         )
     for name in ("base_url", "auth_url", "web_origin"):
         address = urlsplit(getattr(settings, name))

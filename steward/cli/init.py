@@ -23,7 +23,7 @@ from steward.cli.command import (
     read_settings,
 )
 from steward.cli.maintain import stopped
-from steward.config import PREFIX, Settings, read
+from steward.config import PREFIX, read
 from steward.database.engine.migrate import is_sqlite, migrate
 from steward.database.engine.private_files import make_folder
 from steward.model.instants import wire_time
@@ -63,6 +63,7 @@ async def _initialize(args: CliArgs) -> Facts:
     options = args.options
     if options.again and options.org is None:
         raise WrongUsage("Name the organization: steward init --again --org NAME.")
+    _refuse_unused(args)
     questions = _Questions(not options.yes and not options.again)
     if questions.are_asked and not sys.stdin.isatty():
         raise WrongUsage("Run this on a terminal, or give --yes with --org, --timezone and --email.")
@@ -74,7 +75,25 @@ async def _initialize(args: CliArgs) -> Facts:
     async with open_context(known_args) as context:
         await context.ring()
         offer = await (_again if options.again else _first)(context, known_args, questions)
-    return _facts(known_args.settings, file, offer)
+    return _facts(known_args, file, offer)
+
+
+def _refuse_unused(args: CliArgs) -> None:
+    """Raises WrongUsage for options that only settings yet to be written take, beside `--env-file`."""
+    if args.env_file is None:
+        return
+    options = args.options
+    unused = {
+        "--data-dir": options.data_dir,
+        "--base-url": options.base_url,
+        "--database-url-file": options.database_url_file,
+    }
+    names = [name for name, value in unused.items() if value is not None]
+    if names:
+        raise WrongUsage(
+            f"With --env-file, leave out {', '.join(names)}: the file gives these settings, and init writes"
+            " none."
+        )
 
 
 async def _settings_file(args: CliArgs, questions: _Questions) -> Path:
@@ -192,14 +211,16 @@ async def _migrated(args: CliArgs) -> None:
     restrict_files(args.settings)
 
 
-def _facts(settings: Settings, file: Path, offer: SetUpOffer) -> Facts:
-    keys = file.parent / KEY_FILE
+def _facts(args: CliArgs, file: Path, offer: SetUpOffer) -> Facts:
+    # Settings that init wrote have their key beside them; the environment may name another data folder.
+    folder = file.parent if args.env_file is None else args.settings.data_dir.resolve()
+    keys = folder / KEY_FILE
     return {
         "settings_file": str(file),
         "master_keys": str(keys) if keys.exists() else None,
         "organization": {"id": offer.organization.id, "name": offer.organization.name},
         "email": offer.email,
-        "setup_url": invitations.link(settings.web_origin, offer.token),
+        "setup_url": invitations.link(args.settings.web_origin, offer.token),
         "expires_at": wire_time(offer.expires_at),
         "start": f"steward serve --env-file {file}",
     }

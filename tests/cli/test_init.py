@@ -20,8 +20,13 @@ OWNER = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@ex
 
 def init_in(folder: Path, *words: str, **environ: str) -> CommandOutput:
     """Runs `steward init` with `folder` as the data folder and an otherwise empty environment."""
+    return init("--data-dir", str(folder), *words, **environ)
+
+
+def init(*words: str, **environ: str) -> CommandOutput:
+    """Runs `steward init` in an otherwise empty environment."""
     out, err = io.StringIO(), io.StringIO()
-    status = run(["init", "--data-dir", str(folder), *words, "--json"], environ, out=out, err=err)
+    status = run(["init", *words, "--json"], environ, out=out, err=err)
     return CommandOutput(status, out.getvalue(), err.getvalue())
 
 
@@ -66,10 +71,39 @@ def test_a_second_init_changes_nothing_and_again_gives_a_new_link(tmp_path: Path
     assert {name: (folder / name).read_bytes() for name in before} == before
     other = init_in(folder, "--again", "--org", "My Shop", "--email", "other@example.com")
     assert other.facts["email"] == "other@example.com"
-    named = init_in(tmp_path / "absent", "--again", "--org", "My Shop", "--env-file", f"{folder}/steward.env")
+    named = init("--again", "--org", "My Shop", "--env-file", f"{folder}/steward.env")
     assert named.facts["settings_file"] == f"{folder}/steward.env"
     assert init_in(tmp_path / "absent", "--again", "--org", "My Shop").refused == (1, "not_found")
     assert not (tmp_path / "absent").exists()
+
+
+def test_init_uses_a_file_of_settings_in_another_folder(tmp_path: Path) -> None:
+    """Writes no settings, makes the master key in the data folder of the file, and says so."""
+    file = tmp_path / "conf" / "dev.env"
+    file.parent.mkdir()
+    content = (
+        f"STEWARD_ENV=demo\nSTEWARD_DATA_DIR={tmp_path}/data\n"
+        f"STEWARD_DATABASE_URL=sqlite:///{tmp_path}/data/steward.db\n"
+    )
+    file.write_text(content)
+    done = init("--yes", *OWNER, "--env-file", str(file))
+    assert done.status == 0, done.out
+    assert done.facts["settings_file"] == str(file)
+    assert done.facts["master_keys"] == f"{tmp_path}/data/master.keys"
+    assert Path(done.facts["master_keys"]).is_file()
+    assert file.read_text() == content
+    assert [path.name for path in file.parent.iterdir()] == ["dev.env"]
+
+
+@pytest.mark.parametrize("option", ["--data-dir", "--base-url", "--database-url-file"])
+def test_what_a_file_of_settings_gives_is_no_option(tmp_path: Path, option: str) -> None:
+    """Refuses options that only new settings take; nothing is made."""
+    file = tmp_path / "dev.env"
+    file.write_text(f"STEWARD_ENV=demo\nSTEWARD_DATABASE_URL=sqlite:///{tmp_path}/steward.db\n")
+    done = init("--yes", *OWNER, "--env-file", str(file), option, f"{tmp_path}/x")
+    assert done.refused == (2, "usage")
+    assert f"leave out {option}:" in done.facts["error"]["message"]
+    assert [path.name for path in tmp_path.iterdir()] == ["dev.env"]
 
 
 @pytest.mark.parametrize(
