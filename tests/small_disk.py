@@ -21,8 +21,10 @@ def mounted(path: Path, size: int) -> Iterator[Path]:
         pytest.skip(
             f"SKIPPED LOUDLY: no small file system can be mounted here: {completed.stderr.decode().strip()}"
         )
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 def remount(path: Path, how: str) -> None:

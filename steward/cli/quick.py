@@ -44,7 +44,10 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 def check(environ: Mapping[str, str]) -> str | None:
     """Calls the API or, if nothing listens, a worker's metrics. Returns the problem, or None."""
     problem = None
-    for setting, usual, path in ADDRESSES:
+    (api_setting, *_), (metrics_setting, *_) = ADDRESSES
+    # Beside an API address of its own, the default metrics address may be that of another installation.
+    asks_api_only = bool(environ.get(api_setting)) and not environ.get(metrics_setting)
+    for setting, usual, path in ADDRESSES[:1] if asks_api_only else ADDRESSES:
         address = environ.get(setting) or usual
         if address == "off":
             continue

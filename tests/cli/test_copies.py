@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
@@ -63,6 +64,17 @@ async def shop(sqlite_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
     await connect_all(opened)
     yield opened
     await opened.service.close()
+
+
+def test_a_copy_that_fails_without_the_disk_says_why(sqlite_url: str, tmp_path: Path) -> None:
+    """Gives no advice about room where a copy was put in the database's place by hand."""
+    environ = {"STEWARD_ENV": "test", "STEWARD_DATABASE_URL": sqlite_url, "STEWARD_DATA_DIR": str(tmp_path)}
+    with closing(sqlite3.connect(sqlite_path(sqlite_url))) as database:
+        database.execute("CREATE TABLE backup (singleton INTEGER)")
+    status, facts = steward(environ, "backup", "--to", str(tmp_path / "copy.db"))
+    assert (status, facts["error"]["code"]) == (1, "unavailable")
+    assert facts["error"]["message"] == "The copy cannot be made: table backup already exists."
+    assert not list(tmp_path.glob("copy.db*"))
 
 
 async def approved(shop: Shop) -> Run:

@@ -61,6 +61,11 @@ def test_the_usual_addresses_are_those_of_the_settings() -> None:
     ]
 
 
+def test_only_the_address_that_is_set_is_asked() -> None:
+    """Does not ask the usual address of metrics, where another installation may answer."""
+    assert quick.check({"STEWARD_LISTEN": ABSENT}) == f"Nothing listens on {ABSENT} (STEWARD_LISTEN)."
+
+
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", b"", b"what?\r\n\r\n"]
 )

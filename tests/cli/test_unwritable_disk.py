@@ -71,7 +71,10 @@ def test_a_read_only_disk_is_named(steward: Commands, disk: Path) -> None:
     steward("org", "list")
     remount(disk, "ro")
     refused = steward("org", "create", "--name", "Second")
-    assert "cannot be written to" in refused.facts["error"]["message"]
+    assert f"{disk} is not writable" in refused.facts["error"]["message"]
+    copying = steward("backup", "--to", str(disk.parent / "copy.db"))
+    assert copying.refused == (1, "unavailable")
+    assert f"{disk} is not writable" in copying.facts["error"]["message"]
     _fails_for_the_disk(steward("doctor"), disk)
     remount(disk, "rw")
 
@@ -89,4 +92,4 @@ def _leave_log(file: Path) -> None:
 def _fails_for_the_disk(output: CommandOutput, disk: Path) -> None:
     check = next(check for check in output.facts["checks"] if check["name"] == "database")
     assert not check["ok"]
-    assert f"{disk} cannot be written to" in check["message"]
+    assert f"{disk} is not writable" in check["message"]

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from steward.database.engine.base import from_ms, ms
+from steward.database.engine.disk_space import write_obstacle
 from steward.database.engine.private_files import make_file, open_to_write
 from steward.database.engine.sqlite import connect
 from steward.model.refusals import Unavailable
@@ -39,7 +40,7 @@ def create(source: Path, target: Path, now: datetime) -> BackupCopy:
     """Copies a snapshot of the database, which may be in use, and writes the copy's hash beside it.
 
     Only the owner can read the two files. Raises FileExistsError when one of them exists already, and
-    Unavailable when a disk is full or failing.
+    Unavailable if SQLite cannot make the copy, such as on a disk that is full or failing.
     """
     for backup_path in (target, hash_file(target)):
         if backup_path.exists():
@@ -61,8 +62,8 @@ def create(source: Path, target: Path, now: datetime) -> BackupCopy:
         _flush(partial_copy)
         partial_copy.rename(target)
     except sqlite3.OperationalError as error:
-        message = f"The copy cannot be made: {error}. Make room beside the database and where the copy goes."
-        raise Unavailable(message) from error
+        words = (f"The copy cannot be made: {error}.", _disk_advice(error, source, target))
+        raise Unavailable(" ".join(filter(None, words))) from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             partial_copy.unlink()
@@ -71,6 +72,15 @@ def create(source: Path, target: Path, now: datetime) -> BackupCopy:
     _flush(hash_file(target))
     _flush(target.parent)
     return facts
+
+
+def _disk_advice(error: sqlite3.OperationalError, source: Path, target: Path) -> str | None:
+    """Returns what to do about the disks; None if they did not cause the error."""
+    # The low byte is the error without its details; errors of the module itself have no code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return "Make room beside the database and where the copy goes."
+    return write_obstacle(source) or write_obstacle(target)
 
 
 def hash_file(copy: Path) -> Path:

@@ -22,14 +22,17 @@ T = TypeVar("T")
 RESERVE_BYTES = 32 * 1024 * 1024
 _MIN_FREE_SHARE = 0.10
 RETRY_SECONDS = 5
-_MESSAGE = "The disk is full or failing. Nothing was done. Try again after the operator has freed space."
+_MESSAGE = (
+    "The disk is full or failing. Nothing was done. Try again after the operator has made room or made the"
+    " disk writable."
+)
 
 
 def write_obstacle(file: Path) -> str | None:
     """Returns why a database file cannot be written to, as a sentence; None if nothing is in the way."""
     for path in (file.parent, file):
         if path.exists() and not os.access(path, os.W_OK):
-            return f"{path} cannot be written to: make it writable, or its disk."
+            return f"{path} is not writable. Make it, or the disk it is on, writable."
     usage = shutil.disk_usage(file.parent)
     if usage.total and not usage.free:
         return f"The disk of {file.parent} is full: make room."
@@ -66,7 +69,7 @@ class DiskSpace:
         self.database_bytes = self._file.stat().st_size + log_size(self._file)
 
     def make_reserve(self) -> bool:
-        """Creates the reserve file if it is missing; returns False when there is no room for it."""
+        """Creates the reserve file if it is missing; returns False if it cannot, such as for want of room."""
         if self._reserve.exists():
             return True
         try:
