@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+from steward.clock import backoff
 from steward.config import default_of
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.engine.disk_space import DiskSpace
@@ -301,7 +302,7 @@ async def _run_periodically(worker: Worker, task: PeriodicTask) -> None:
             failures += 1
             is_defect = not isinstance(error, Unavailable)
             worker.ctx.metrics.count("steward_periodic_task_failures_total", task=task.name)
-            wait = min(30.0, 2.0 ** (failures - 1))
+            wait = backoff(failures)
             if task.name == "heartbeat":  # a brief database outage must not end the lease
                 wait = min(wait, task.every.total_seconds() / 4)
             _log_failure(worker.ctx, task, error)

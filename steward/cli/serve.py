@@ -21,8 +21,8 @@ from steward.api_process import announced
 from steward.cli.connection_limits import ConnectionLimits, protocol
 from steward.cli.descriptors import LONGEST_QUEUE, MAX_CONNECTIONS, Descriptors, raise_limit, share
 from steward.cli.doctor.sandbox_warning import log_missing_isolation
-from steward.cli.supervision import SOCKET, stop_on_signals, supervised
-from steward.clock import SystemClock
+from steward.cli.supervision import SOCKET, FurtherProcess, stop_on_signals, supervised
+from steward.clock import Clock, SystemClock
 from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
 from steward.runs import restored
@@ -300,7 +300,7 @@ def _metrics_server(service: app.WiredProcess, queue: int) -> uvicorn.Server:
 
 @contextlib.asynccontextmanager
 async def _metrics_served(service: app.WiredProcess, *, queue: int = LONGEST_QUEUE) -> AsyncIterator[None]:
-    """Serves /metrics meanwhile; an address in use is only logged, since calls and runs matter more."""
+    """Serves /metrics meanwhile; a failure of it is only logged, since calls and runs matter more."""
     address = service.settings.metrics_listen
     if address is None:
         yield
@@ -311,13 +311,25 @@ async def _metrics_served(service: app.WiredProcess, *, queue: int = LONGEST_QUE
         service.worker_context.log.warning("metrics_not_served", why=str(error))
         yield
         return
-    server = _metrics_server(service, queue)
+    async with served_meanwhile(_metrics_server(service, queue), bound, service.worker_context.log):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def served_meanwhile(server: uvicorn.Server, bound: socket.socket, log: Log) -> AsyncIterator[None]:
+    """Serves metrics in the background; a server that fails is only logged."""
+
+    def log_failure(serving: asyncio.Task[None]) -> None:
+        if not serving.cancelled() and (error := serving.exception()) is not None:
+            log.warning("metrics_not_served", why=repr(error))
+
     serving = asyncio.create_task(server.serve(sockets=[bound]))
+    serving.add_done_callback(log_failure)
     try:
         yield
     finally:
         server.should_exit = True
-        await serving
+        await asyncio.wait([serving])
 
 
 @contextlib.contextmanager
@@ -342,29 +354,26 @@ def _more_processes(
         stdout=subprocess.DEVNULL,
         env={**variables, "STEWARD_METRICS_LISTEN": "off", "STEWARD_PROCESSES": "1"},
     )
-    children = [begin() for _ in range(process_count - 1)]
-    keeping = asyncio.create_task(_begin_again(children, begin, service, stop))
+    processes = [FurtherProcess(begin, service.worker_context.log) for _ in range(process_count - 1)]
+    for process in processes:
+        process.keep(service.clock.monotonic())
+    keeping = asyncio.create_task(_keep(processes, service.clock, stop))
     try:
         yield
     finally:
         keeping.cancel()
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait()
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
 
 
-async def _begin_again(
-    children: list[subprocess.Popen[str]],
-    begin: Callable[[], subprocess.Popen[str]],
-    service: app.WiredProcess,
-    stop: asyncio.Event,
-) -> None:
-    """Replaces each process that ended by itself, such as one that was killed for want of memory."""
-    while children and not stop.is_set():
-        await service.clock.sleep(1)
-        for index, child in enumerate(children):
-            # A service manager stops all processes at once, and this one may see another's end first.
-            if child.poll() is not None and not stop.is_set():
-                service.worker_context.log.error("api_process_ended", code=child.returncode)
-                children[index] = begin()
+async def _keep(processes: Sequence[FurtherProcess], clock: Clock, stop: asyncio.Event) -> None:
+    """Begins each process again that ended by itself, such as one that was killed for want of memory."""
+    while processes:
+        await clock.sleep(1)
+        # A service manager stops all processes at once, and this one may see another's end first.
+        if stop.is_set():
+            return
+        for process in processes:
+            process.keep(clock.monotonic())

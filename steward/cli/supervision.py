@@ -1,12 +1,20 @@
-"""Stops this process at a signal, and reports its state to the service manager (sd_notify of systemd)."""
+"""Stops this process at a signal, reports its state to the service manager, and restarts further processes.
+
+The service manager is told by sd_notify of systemd.
+"""
 
 import asyncio
+import math
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+
+from steward.clock import LONGEST_BACKOFF, backoff
+from steward.telemetry.log import Log
 
 SOCKET = "NOTIFY_SOCKET"
 _MICROSECONDS = 1_000_000
@@ -78,3 +86,48 @@ def stop_on_signals() -> asyncio.Event:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, request_stop)
     return stop
+
+
+@dataclass(slots=True)
+class FurtherProcess:
+    """A process beside this one, which is begun again if it ends by itself; failures back off 1 to 30 s."""
+
+    begin: Callable[[], "subprocess.Popen[str]"]
+    log: Log
+    _child: "subprocess.Popen[str] | None" = None
+    _begun_at: float = 0.0
+    _due_at: float = -math.inf
+    _failures: int = 0
+
+    def keep(self, now: float) -> None:
+        """Logs the end of the process, and begins it if it is due. `now` is a monotonic time."""
+        if self._child is not None:
+            if self._child.poll() is None:
+                return
+            self.log.error("api_process_ended", code=self._child.returncode)
+            self._child = None
+            if now - self._begun_at >= LONGEST_BACKOFF:
+                self._failures = 0
+            self._back_off(now)
+        if now < self._due_at:
+            return
+        try:
+            self._child = self.begin()
+            self._begun_at = now
+        except OSError as error:  # such as for want of memory
+            self.log.error("api_process_not_begun", why=str(error))
+            self._back_off(now)
+
+    def _back_off(self, now: float) -> None:
+        self._failures += 1
+        self._due_at = now + backoff(self._failures)
+
+    def terminate(self) -> None:
+        """Asks the process to end."""
+        if self._child is not None:
+            self._child.terminate()
+
+    def wait(self) -> None:
+        """Waits for the end of the process."""
+        if self._child is not None:
+            self._child.wait()

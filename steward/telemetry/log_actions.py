@@ -15,6 +15,9 @@ ACTIONS: Mapping[str, LogAction] = {
     "api_process_ended": LogAction(
         "error", "An additional API process ended by itself; it will be restarted."
     ),
+    "api_process_not_begun": LogAction(
+        "error", "An additional API process could not be started; it will be retried."
+    ),
     "approval_mismatch": LogAction(
         "error", "The changes to write differ from the approved ones; none was written."
     ),
@@ -59,7 +62,7 @@ ACTIONS: Mapping[str, LogAction] = {
     "message_deferred": LogAction("info", "A message could not be delivered; it will be retried."),
     "message_refused": LogAction("warning", "A message was refused permanently."),
     "message_sent": LogAction("info", "A message was accepted by its channel."),
-    "metrics_not_served": LogAction("warning", "A process could not listen on its metrics address."),
+    "metrics_not_served": LogAction("warning", "A process does not serve its metrics."),
     "notice_deferred": LogAction(
         "error", "A notice could not be fanned out to its receivers; it will be retried."
     ),
