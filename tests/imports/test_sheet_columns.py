@@ -70,6 +70,15 @@ async def test_an_approval_shows_the_columns_and_adding_them_is_one_change(shop:
 
 
 @EACH_ENGINE_ONCE
+async def test_fields_that_are_indexes_add_their_columns_first(shop: Shop) -> None:
+    """Adds columns in the order of an object's names in JavaScript, where indexes come first."""
+    holds(shop, [])
+    columns = {"mappingMode": "defineBelow", "value": {"b": 1, "10": 2, "9": 3}}
+    await approved(shop, "return [{json: {}}]", sheet("append", columns=columns))
+    assert rows_of(shop) == [["9", "10", "b"], [3, 2, 1]]
+
+
+@EACH_ENGINE_ONCE
 async def test_fields_without_a_column_are_ignored_when_the_step_says_so(shop: Shop) -> None:
     """Leaves the extra fields out with the option “Ignore Them”."""
     holds(shop, STARTED)

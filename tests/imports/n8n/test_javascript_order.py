@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from steward.steps.n8n import item_files
+from steward.steps.n8n.nodes import merge
 from steward.steps.workflow.items import trigger_items
 from steward.steps.workflow.javascript import values as js
 from tests.imports.n8n.one_step import outputs_in, outputs_of, workflow_of
@@ -68,13 +69,14 @@ def test_only_plain_numbers_of_a_path_make_lists(path: str, value: Any, fields: 
     assert target == fields
 
 
-@pytest.mark.parametrize(("count", "kept"), [(1.5, [2, 3]), (2, [2, 3]), (-1, []), (0, [])])
-async def test_the_last_items_are_counted_as_slice_does(count: float, kept: list[int]) -> None:
+@pytest.mark.parametrize(("count", "kept"), [(1.5, [2, 3]), (2, [2, 3]), (-1, []), (0, []), ("-1 / 0", [])])
+async def test_the_last_items_are_counted_as_slice_does(count: float | str, kept: list[int]) -> None:
     """Keeps the items behind a limit that is rounded only once it is subtracted."""
     parameters = {"maxItems": f"={{{{ {count} }}}}", "keep": "lastItems"}
-    assert await outputs_of("limit", 1, parameters, [{"n": n} for n in (1, 2, 3)]) == [
-        [{"n": n} for n in kept]
-    ]
+    items = [{"n": n} for n in (1, 2, 3)]
+    assert await outputs_of("limit", 1, parameters, items) == [[{"n": n} for n in kept]]
+    first = {"maxItems": "={{ -1 / 0 }}", "keep": "firstItems"}
+    assert await outputs_of("limit", 1, first, items) == [[]]
 
 
 PAGE = """<head><noscript><img src="/pixel.png"></noscript><title>T</title></head><body>
@@ -122,17 +124,36 @@ async def test_values_are_trimmed_as_javascript_does() -> None:
     assert await outputs_of("html", 1, parameters, [{"h": page}]) == [[{"t": "x\x1c"}]]
 
 
-async def test_a_join_of_too_many_equal_items_fails() -> None:
-    """Fails a join whose pairs would not fit into memory, before it makes them."""
-    workflow = workflow_of("merge", 3, {"mode": "combine", "fieldsToMatchString": "k"})
-    script = "return Array.from({ length: 800 }, () => ({ json: { k: 1 } }));"
-    code = {"name": "Many", "type": "n8n-nodes-base.code", "typeVersion": 2, "position": [0, 9]}
-    workflow["nodes"].append(code | {"parameters": {"jsCode": script}})
-    workflow["connections"] = {
-        "Start": {"main": [[{"node": "Many", "type": "main", "index": 0}]]},
-        "Many": {"main": [[{"node": "Step", "type": "main", "index": number} for number in (0, 1)]]},
-    }
-    assert "too many items" in await outputs_in(workflow, [{}])
+BY_NAME = {"mergeByFields": {"values": [{"field1": "k", "field2": "k"}]}}
+EQUALS = {"fieldsToMatchString": "k", "mode": "combine"}
+ALL_PAIRS = {**BY_NAME, "resolve": "includeBoth", "options": {"multipleMatches": "all"}}
+TOO_MANY = "too many items"
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters", "counts"),
+    [
+        ("merge", 3, EQUALS, {4: TOO_MANY, 3: [9]}),
+        ("merge", 3, EQUALS | {"options": {"multipleMatches": "first"}}, {10: TOO_MANY, 9: [9]}),
+        ("merge", 3, EQUALS | {"joinMode": "keepNonMatches"}, {8000: [0]}),
+        ("merge", 3, EQUALS | {"outputDataFrom": "input2"}, {8000: [8000]}),
+        ("compareDatasets", 2.3, ALL_PAIRS, {4: TOO_MANY, 3: [0, 9, 0, 0]}),
+    ],
+)
+async def test_a_join_of_too_many_equal_items_fails(
+    monkeypatch: pytest.MonkeyPatch, kind: str, version: float, parameters: Any, counts: dict[int, Any]
+) -> None:
+    """Fails a join of more pairs than it may make; what makes no pairs has no limit, and is quick."""
+    monkeypatch.setattr(merge, "_MAX_PAIRS", 9)
+    workflow = workflow_of(kind, version, parameters)
+    workflow["connections"]["Start"]["main"][0].append({"node": "Step", "type": "main", "index": 1})
+    for count, expected in counts.items():
+        outputs = await outputs_in(workflow, [{"k": 1}] * count)
+        if isinstance(outputs, str):
+            assert TOO_MANY in outputs
+            assert expected == TOO_MANY
+        else:
+            assert [len(output) for output in outputs] == expected
 
 
 async def test_markup_is_measured_by_utf_16_units() -> None:
@@ -148,3 +169,45 @@ async def test_markup_is_measured_by_utf_16_units() -> None:
     [[fields]] = await outputs_of("html", 1.2, extracted, [{"h": page}])
     assert fields["t"] == f"{word} {word} {word}\n{word}"
     assert fields["pre"].split() == ["A", "b"]
+
+
+NOSCRIPT_TEXT = '<p><img alt="a noscript b"><i title="noframes"></i><noscript>S<b>1</b></noscript></p>'
+
+
+@pytest.mark.parametrize(
+    ("page", "selector", "expected"),
+    [
+        (f"{NOSCRIPT_TEXT} noframes", "noscript", ["S<b>1</b>"]),
+        (f"{NOSCRIPT_TEXT} noframes", "b", []),
+        (NOSCRIPT_TEXT, 'img[alt="a noscript b"] ~ NOSCRIPT', ["S<b>1</b>"]),
+        (NOSCRIPT_TEXT, "[title=noframes]", [""]),
+        (f"<script>'<NoScript>'</script>{NOSCRIPT_TEXT}", "script", ["'<NoScript>'"]),
+        ("<p>1</p><noframes>F</noframes>", "noframes", ["F"]),
+        ("<p>1</p><noframes>F</noframes>", "p", ["1"]),
+        ("<head></head><body><noscript>S</noscript>", "body > noscript", ["S"]),
+        (f"{NOSCRIPT_TEXT}<noframes>F</noframes>", "p", "both noscript and noframes"),
+        (f"{NOSCRIPT_TEXT}&lt;noframes&gt;", "p", "both noscript and noframes"),
+        (NOSCRIPT_TEXT, "noframes", "both noscript and noframes"),
+        ("<p>1</p><noframes>F</noframes>", "p, noscript", "both noscript and noframes"),
+        ("<head></head><!-- a --><noscript>S</noscript><body>", "body", "between </head> and <body>"),
+        ("</head ><script>a</SCRIPT>\n<noscript>S</noscript><p>", "p", "between </head> and <body>"),
+    ],
+)
+async def test_noscript_is_not_taken_for_noframes(page: str, selector: str, expected: Any) -> None:
+    """Extracts from pages that mention noframes, and fails an item where the two would be mixed."""
+    values = [{"key": "t", "cssSelector": selector, "returnArray": True}]
+    parameters = {"operation": "extractHtmlContent", "dataPropertyName": "h"}
+    parameters |= {"extractionValues": {"values": values}}
+    outputs = await outputs_of("html", 1, parameters, [{"h": page}])
+    if isinstance(expected, str):
+        assert expected in outputs
+    else:
+        assert outputs == [[{"t": expected}]]
+
+
+async def test_only_the_start_makes_a_page_a_document() -> None:
+    """Keeps the first blanks of a part of a page that has a link or a title somewhere."""
+    to_markdown = {"html": "={{ $json.h }}", "destinationKey": "m"}
+    pages = [" a <link>b", " <!-- c --><!doctype html> a"]
+    outputs = await outputs_of("markdown", 1, to_markdown, [{"h": page} for page in pages])
+    assert [item["m"] for item in outputs[0]] == [" a b", "a"]

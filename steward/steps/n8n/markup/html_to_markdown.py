@@ -76,14 +76,17 @@ class _Around:
     within: str = ""
 
 
-_DOCUMENT = re.compile(r"<(?:!doctype|html|head|body|title|meta|link|base)[\s/>]", re.IGNORECASE)
+_DOCUMENT = re.compile(
+    r"(?:\s++|<!--.*?-->)*+<(?:!doctype|html|head|body|title|meta|link|base)[\s/>]",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def to_markdown(page: str, style: Style | None = None) -> str:
     """Converts a page to Markdown. Raises TooDeep."""
     if not is_readable(page):
         raise TooDeep
-    is_part = _DOCUMENT.search(page) is None
+    is_part = _DOCUMENT.match(page) is None
     body = LexborHTMLParser(f"<body>{page}" if is_part else page).body  # a part keeps its first blanks
     writer = _Writer(style or Style(), _with_content(body) if body is not None else set())
     if body is not None:

@@ -261,7 +261,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
     written: list[_Row] = []
     for number in range(len(call.items)):
         try:
-            fields = _mapped(call, number)
+            fields = dict(js.members(_mapped(call, number)))
             row_number = None if operation == "append" else await writing.match(number, fields, operation)
             cells = columns.admit(call, number, fields, operation)
             if _keeps_cells(call, number, operation):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from html import unescape
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
@@ -157,6 +158,7 @@ def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: b
             raise ItemFailed("The page is larger than 5 MiB.")
         if not is_readable(page):
             raise ItemFailed("The page has too many elements, or elements too deep in one another.")
+        _check_noframes(page, params)
         text = _with_scripting(page)
         tree = LexborHTMLParser(text)
         json: dict[str, JsonValue] = {}
@@ -167,9 +169,40 @@ def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: b
     return extracted
 
 
-_NOSCRIPT = re.compile(r"(</?)noscript(?=[\s/>])", re.IGNORECASE)
-_NOFRAMES = re.compile(r"(</?)noframes(?=[\s/>])")
-_NOSCRIPT_SELECTOR = re.compile(r"(?<![\w.#\[\"'=:-])noscript(?![\w-])", re.IGNORECASE)
+_NOSCRIPT = re.compile(r"(?<=<)(/?)(noscript)(?=[\s/>])", re.IGNORECASE)
+_NOFRAMES = re.compile(r"(?<=<)(/?)(noframes)(?=[\s/>])", re.IGNORECASE)
+_NAMES_IN_SELECTOR = re.compile(  # what is in brackets or quotes names no element
+    r"""(?P<kept>\[(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^]"'])*\]"""
+    r"""|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+    r"""|(?<![\w.#:\\-])(?P<name>noscript|noframes)(?![\w-])""",
+    re.IGNORECASE | re.DOTALL,
+)
+_BEHIND_HEAD = re.compile(
+    r"</head\b[^>]*(?:>|\Z)"
+    r"(?:\s++|<!--.*?(?:-->|\Z)|<[!?/][^>]*(?:>|\Z)|<(?:base|link|meta|head|html)\b[^>]*(?:>|\Z)"
+    r"|<(script|style|title|template)\b.*?(?:</\1\s*>|\Z))*+"
+    r"(?P<noscript><noscript[\s/>])?",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _check_noframes(page: str, params: Params) -> None:
+    """Raises ItemFailed if `noscript` cannot be called `noframes`, as `_with_scripting` does."""
+    has_noscript = _NOSCRIPT.search(page) is not None
+    if has_noscript and any(match["noscript"] for match in _BEHIND_HEAD.finditer(page)):
+        message = "The page has a noscript element between </head> and <body>, which cannot be read here."
+        raise ItemFailed(f"{message} Remove the element first.")
+    names = {
+        match["name"].lower()
+        for row in params.rows("extractionValues.values")
+        for name in ("cssSelector", "skipSelectors")
+        for match in _NAMES_IN_SELECTOR.finditer(row.text(name))
+        if match["name"]
+    }
+    has_noframes = "noframes" in page.lower() and _NOFRAMES.search(unescape(page)) is not None
+    if (has_noscript or "noscript" in names) and (has_noframes or "noframes" in names):
+        message = "The page or a selector uses both noscript and noframes, which cannot be told apart here."
+        raise ItemFailed(f"{message} Remove one of them first.")
 
 
 def _with_scripting(page: str) -> str:
@@ -177,13 +210,21 @@ def _with_scripting(page: str) -> str:
 
     Where scripts run, as in n8n's parser, the content of `noscript` is text and not elements.
     """
-    return page if "noframes" in page.lower() else _NOSCRIPT.sub(r"\1noframes", page)
+    return _NOSCRIPT.sub(lambda tag: tag[1] + _in_case_of(tag[2], "noframes"), page)
+
+
+def _in_case_of(name: str, other_name: str) -> str:
+    """Returns the other name with the capitals of the name, which is equally long."""
+    letters = zip(name, other_name, strict=True)
+    return "".join(other.upper() if letter.isupper() else other for letter, other in letters)
 
 
 def _renamed_back(value: AnyJson) -> AnyJson:
     if isinstance(value, list):
         return [_renamed_back(element) for element in value]
-    return _NOFRAMES.sub(r"\1noscript", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _NOFRAMES.sub(lambda tag: tag[1] + _in_case_of(tag[2], "noscript"), value)
 
 
 def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool, tidy: bool) -> AnyJson:
@@ -213,8 +254,10 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, has
     return js.trimmed(value) if isinstance(value, str) and trim else value
 
 
-_IS_SET = frozenset(("autofocus", "autoplay", "async", "checked", "controls", "defer", "disabled", "hidden"))
-_IS_SET |= {"loop", "multiple", "open", "readonly", "required", "scoped", "selected"}
+_BOOLEAN_ATTRIBUTES = frozenset(
+    ("autofocus", "autoplay", "async", "checked", "controls", "defer", "disabled", "hidden")
+)
+_BOOLEAN_ATTRIBUTES |= {"loop", "multiple", "open", "readonly", "required", "scoped", "selected"}
 
 
 def _attribute(node: LexborNode, name: str) -> AnyJson:
@@ -223,7 +266,7 @@ def _attribute(node: LexborNode, name: str) -> AnyJson:
     An attribute that is only set has its name as text; options and boxes have a value without one.
     """
     if name in node.attributes:
-        return name if name.lower() in _IS_SET else (node.attributes[name] or "")
+        return name if name.lower() in _BOOLEAN_ATTRIBUTES else (node.attributes[name] or "")
     if name == "value" and node.tag == "option":
         return node.text()
     is_box = node.tag == "input" and node.attributes.get("type") in ("checkbox", "radio")
@@ -270,7 +313,8 @@ def _text_with_lines(node: LexborNode, row: Params) -> str:
 
 def _selected(tree: LexborHTMLParser | LexborNode, selector: str) -> list[LexborNode]:
     try:
-        return tree.css(_NOSCRIPT_SELECTOR.sub("noframes", selector))
+        renamed = _NAMES_IN_SELECTOR.sub(lambda part: part["kept"] or "noframes", selector)
+        return tree.css(renamed)
     except (SelectolaxError, ValueError):
         raise ItemFailed(f"The selector “{selector[:80]}” cannot be read.") from None
 

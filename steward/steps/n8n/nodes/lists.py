@@ -364,6 +364,7 @@ def limited(items: Items, params: Params) -> Items:
     if max_items != max_items:
         raise ItemFailed("The number of items to keep is not a number.")
     paired = [Item(item.json, paired_with(index)) for index, item in enumerate(items)]
+    max_items = max(max_items, -len(paired))  # a slice has no infinite bounds
     if max_items >= len(paired):
         return paired
     if params.text("keep", "firstItems") == "firstItems":

@@ -359,11 +359,18 @@ def matched(
     first_names, second_names = [name for name, _ in pairs], [name for _, name in pairs]
     indexes_by_key = _indexes_by_key(second, second_names, fuzzy=fuzzy, dots=dots)
     of_first: list[Sequence[int]] = []
+    of_second: set[int] = set()
+    matched_keys: set[str] = set()
     for item in first:
         key = _key(item, first_names, fuzzy=fuzzy, dots=dots)
         indexes = indexes_by_key.get(key, []) if key is not None else []
-        of_first.append(indexes[:1] if only_first else indexes)
-    return Matches(of_first, frozenset(index for indexes in of_first for index in indexes))
+        if only_first:
+            indexes = indexes[:1]
+        of_first.append(indexes)
+        if key is not None and key not in matched_keys:  # equal items have the same matches
+            matched_keys.add(key)
+            of_second.update(indexes)
+    return Matches(of_first, frozenset(of_second))
 
 
 def _indexes_by_key(items: Items, names: Sequence[str], *, fuzzy: bool, dots: bool) -> dict[str, list[int]]:
