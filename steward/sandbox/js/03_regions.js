@@ -83,8 +83,8 @@ const datePartsIn = (region, options, date, words, twelve) => {
   if (region.tag === 'en-CA') return dateParts(options, date, words);
   const alone = !options.day && !options.year && !options.weekday;
   const shortMonths = alone ? words.shortMonths : words.formMonths;
-  const within = options.day || options.month || options.year || (options.hour && (options.minute || twelve));
-  const shortDays = within ? words.formDays : words.shortDays;
+  const isBesideOthers = options.day || options.month || options.year || (options.hour && (options.minute || twelve));
+  const shortDays = isBesideOthers ? words.formDays : words.shortDays;
   const german = region.tag === 'de-DE';
   const padded = region.padded && !isMixed(region, options) || (german && !options.year && !options.weekday && options.month === '2-digit');
   const pad = padded && !worded && options.month && (options.day || options.year) ? '2-digit' : null;
@@ -92,8 +92,8 @@ const datePartsIn = (region, options, date, words, twelve) => {
   const day = options.day && part('day', sized(size(options.day), date.getUTCDate()));
   const year = options.year && part('year', sized(options.year, date.getUTCFullYear()));
   const middle = options.month && part('month', worded ? wordOf(words.months, shortMonths, month, options.month) : sized(size(options.month), month + 1));
-  const spanish = region.tag === 'es-ES' && options.weekday === 'long' && options.month === 'short' && options.day && options.year;
-  const of = region.of && (region.always || options.month === 'long' || spanish) ? region.of : ' ';
+  const hasSpanishShortMonth = region.tag === 'es-ES' && options.weekday === 'long' && options.month === 'short' && options.day && options.year;
+  const of = region.of && (region.always || options.month === 'long' || hasSpanishShortMonth) ? region.of : ' ';
   const [first, second] = worded ? [german ? '. ' : of, of] : [region.sep, german && !options.day ? '/' : region.sep];
   const parts = [];
   if (options.weekday) parts.push(part('weekday', wordOf(words.days, shortDays, date.getUTCDay(), options.weekday)));
