@@ -128,8 +128,7 @@ async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
     """
     since, until = await _checked(tx, org, query)
     states = frozenset(query.states or OccurrenceState)
-    # An overdue row that nobody decided yet is judged by the version that was valid then.
-    periods = await applicable.read(tx, org, since=min(tx.now, since))
+    periods = await applicable.read(tx, org, since=tx.now)
     rows: list[Occurrence] = []
     after, has_more = query.after, True
     while has_more and len(rows) <= query.limit:

@@ -274,7 +274,6 @@ async def test_an_overdue_run_of_an_ended_period_is_not_moved(
     period = await closer.close("05-01T00:00", "05-02T00:00")
     await world.clock.advance_to(FIRST + timedelta(hours=1))
     await closer.end(period)
-    assert (await diary.row(automation, FIRST)).state is SKIPPED
     with pytest.raises(WrongState, match="has passed, within the closed period Christmas"):
         await diary.move(automation, FIRST, utc("05-02 09:00"))
     await world.dispatch()
