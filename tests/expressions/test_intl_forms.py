@@ -44,7 +44,22 @@ FORMS: Final = [
     ("en-US", "day: 'numeric', era: 'short'", None),
     ("de-DE", f"{HM}, second: '2-digit', fractionalSecondDigits: 1", None),
     ("fr-FR", f"{HM}, timeZoneName: 'long'", None),
+    ("en-US", "minute: '2-digit', fractionalSecondDigits: 1", None),
+    ("fr-FR", "month: 'narrow', day: 'numeric', hour: '2-digit'", None),
+    ("es-ES", f"{HM}, hourCycle: 'h24'", None),
+    ("de-DE", "day: 'numeric', month: 'numeric', timeZoneName: 'short'", None),
+    ("en-GB", "hour: 'numeric', timeZoneName: 'short'", None),
 ]  # fmt: skip
+ZONE: Final = "timeZoneName: 'short'"
+HOURS: Final = [
+    ("hour: 'numeric', minute: '2-digit'", "9:05"),
+    ("hour: 'numeric', minute: '2-digit', second: 'numeric'", "09:05:07"),
+    ("hour: 'numeric', minute: '2-digit', second: '2-digit'", "9:05:07"),
+    ("hour: 'numeric', minute: 'numeric', second: '2-digit'", "09:05:07"),
+    (f"hour: 'numeric', minute: '2-digit', {ZONE}", "09:05 UTC"),
+    (f"hour: 'numeric', minute: 'numeric', second: 'numeric', {ZONE}", "9:05:07 UTC"),
+    (f"hour: '2-digit', minute: 'numeric', second: 'numeric', {ZONE}", "09:05:07 UTC"),
+]
 SORTED: Final = [
     (["st", "strasse", "straße", "stra", "Stratos"], "en", ["st", "stra", "strasse", "straße", "Stratos"]),
     (
@@ -74,6 +89,18 @@ async def test_a_date_has_the_form_of_its_locale(
     assert isinstance(value, ExpressionError) if expected is None else value == expected
 
 
+@pytest.mark.parametrize(("options", "expected"), HOURS)
+@pytest.mark.parametrize("locale", ["en-GB", "de-DE", "fr-FR", "it-IT", "nl-NL", "pt-BR", "sv-SE"])
+async def test_an_hour_is_as_wide_as_in_v8(
+    evaluator: Evaluator, world: World, locale: str, options: str, expected: str
+) -> None:
+    """Writes a leading zero depending on the widths of minutes and seconds, and on a name of a zone."""
+    made = f"new Intl.DateTimeFormat('{locale}', {{ timeZone: 'UTC', {options} }} )"
+    code = f"{made}.format(new Date('2024-09-06T09:05:07Z'))"
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    assert value == expected
+
+
 @pytest.mark.parametrize(("texts", "locale", "expected"), SORTED)
 async def test_texts_are_ordered_by_their_language(
     evaluator: Evaluator, world: World, texts: list[str], locale: str, expected: list[str]
@@ -93,9 +120,24 @@ async def test_parts_and_errors_are_those_of_v8(evaluator: Evaluator, world: Wor
         "(5).toLocaleString('en-US', { style: 'currency' } )",
         "(1234.5).toLocaleString('en-US', { style: 'currency', currency: 'HUF' } )",
         "(1.2345).toLocaleString('en-US', { style: 'currency', currency: 'kwd' } )",
+        "(5).toLocaleString('en-US', { style: 'currency', currency: 'XOF' } )",
+        "(5).toLocaleString('en-US', { style: 'currency', currency: 'CLF' } )",
     ]
     values = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in codes], world([{}]))
     assert [value for (value,) in values] == [
         *("12 AM", "\u202f", UNDEFINED),
-        *("HUF\xa01,235", "KWD\xa01.235"),
+        *("HUF\xa01,235", "KWD\xa01.235", "F\u202fCFA\xa05", "CLF\xa05.0000"),
     ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["useGrouping: 'min2'", "style: 'currency', currency: 'AMD', currencyDisplay: 'narrowSymbol'"],
+)
+async def test_numbers_that_are_not_written_as_in_v8_are_refused(
+    evaluator: Evaluator, world: World, options: str
+) -> None:
+    """Refuses groups of an own width and narrow signs that are not known."""
+    code = f"(1234).toLocaleString('en-US', {{ {options} }} )"
+    [[value]] = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world([{}]))
+    assert isinstance(value, ExpressionError)

@@ -1,12 +1,13 @@
 // Numbers as Intl writes them: rounded by their decimal digits, grouped, with their signs and units.
 
 const SIGNS = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN¥', KRW: '₩', BRL: 'R$', CAD: 'CA$', AUD: 'A$',
-  MXN: 'MX$', NZD: 'NZ$', ILS: '₪', VND: '₫', TWD: 'NT$', HKD: 'HK$', PHP: '₱' };
+  MXN: 'MX$', NZD: 'NZ$', ILS: '₪', VND: '₫', TWD: 'NT$', HKD: 'HK$', PHP: '₱',
+  XAF: 'FCFA', XOF: 'F\u202fCFA', XPF: 'CFPF', XCD: 'EC$' };
 
 // The decimal places of currencies that do not have two.
-const NO_CENTS = new Set('AFN ALL BIF CLP COP DJF GNF HUF IDR IQD IRR ISK JPY KMF KPW KRW LAK LBP MGA MMK PKR PYG RWF SLL SOS SYP UGX VND VUV XAF XOF XPF YER'.split(' '));
+const NO_CENTS = new Set('AFN ALL BIF CLP COP DJF GNF HUF IDR IQD IRR ISK JPY KMF KPW KRW LAK LBP MGA MMK PKR PYG RWF SLL SOS SYP UGX UYI VND VUV XAF XOF XPF YER'.split(' '));
 const THREE_PLACES = new Set(['BHD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND']);
-const centsOf = (currency) => (NO_CENTS.has(currency) ? 0 : THREE_PLACES.has(currency) ? 3 : 2);
+const centsOf = (currency) => (NO_CENTS.has(currency) ? 0 : currency === 'CLF' || currency === 'UYW' ? 4 : THREE_PLACES.has(currency) ? 3 : 2);
 
 const grouped = (digits) => digits.replace(/\B(?=(?:\d{3})+$)/g, ',');
 
@@ -69,7 +70,7 @@ const inUnit = (text, { unit, unitDisplay }) => {
 
 /** Refuses options that are not supported, rather than ignoring them. */
 const refuseStyles = (options) => {
-  const odd = (options.notation && !['standard', 'compact'].includes(options.notation) && `notation “${options.notation}”`) || (options.currencyDisplay === 'name' && 'currencyDisplay “name”') || (options.roundingMode && options.roundingMode !== 'halfExpand' && `roundingMode “${options.roundingMode}”`) || (options.roundingIncrement > 1 && 'roundingIncrement');
+  const odd = (options.notation && !['standard', 'compact'].includes(options.notation) && `notation “${options.notation}”`) || (options.currencyDisplay === 'name' && 'currencyDisplay “name”') || (options.currencyDisplay === 'narrowSymbol' && !hasOwn(SIGNS, options.currency ?? '') && 'currencyDisplay “narrowSymbol” of this currency') || (options.roundingMode && options.roundingMode !== 'halfExpand' && `roundingMode “${options.roundingMode}”`) || (options.roundingIncrement > 1 && 'roundingIncrement') || (typeof options.useGrouping === 'string' && `useGrouping “${options.useGrouping}”`);
   if (odd) fault(`Numbers are not written with ${odd} here. Leave it out, or write the number yourself.`);
 };
 
@@ -117,7 +118,7 @@ class NumberFormatting {
     if (options.style === 'percent') text += region?.percent ?? '%';
     if (options.style === 'unit') text = inUnit(text, options);
     if (options.style === 'currency') {
-      const sign = options.currencyDisplay === 'code' ? options.currency : options.currencyDisplay === 'narrowSymbol' ? (SIGNS[options.currency] ?? options.currency).replace(/^[A-Z]+(?=[$¥])/, '') : (SIGNS[options.currency] ?? options.currency);
+      const sign = options.currencyDisplay === 'code' ? options.currency : options.currencyDisplay === 'narrowSymbol' ? (SIGNS[options.currency] ?? options.currency).replace(/^(?!R)[A-Z]+(?=[$¥])/, '') : (SIGNS[options.currency] ?? options.currency);
       text = `${sign}${/[A-Z]$/.test(sign) && !odd ? '\u00a0' : ''}${text}`;
     }
     const zero = !/[1-9∞]/.test(text);

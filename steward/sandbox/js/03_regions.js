@@ -83,7 +83,8 @@ const datePartsIn = (region, options, date, words, twelve) => {
   if (region.tag === 'en-CA') return dateParts(options, date, words);
   const alone = !options.day && !options.year && !options.weekday;
   const shortMonths = alone ? words.shortMonths : words.formMonths;
-  const isBesideOthers = options.day || options.month || options.year || (options.hour && (options.minute || twelve));
+  const isBesideTime = !options.timeZoneName && options.hour && (options.minute || twelve);
+  const isBesideOthers = options.day || options.month || options.year || isBesideTime;
   const shortDays = isBesideOthers ? words.formDays : words.shortDays;
   const german = region.tag === 'de-DE';
   const padded = region.padded && !isMixed(region, options) || (german && !options.year && !options.weekday && options.month === '2-digit');
@@ -110,9 +111,11 @@ const datePartsIn = (region, options, date, words, twelve) => {
 /** Whether an hour below ten has a leading zero: where no width other than the region's is requested. */
 const hourPadded = (region, options) => {
   if (region.twelve) return true;
-  if (options.weekday && !options.day && !options.month && options.minute) return !region.bare;
-  if (region.bare || (region.tag === 'it-IT' && !options.minute)) return false;
-  return options.minute !== '2-digit' && options.second !== '2-digit';
+  if (region.bare) return false;
+  if (options.timeZoneName) return !options.second;
+  if (!options.minute) return region.tag !== 'it-IT';
+  if (options.weekday && !options.day && !options.month) return true;
+  return options.minute === 'numeric' || options.second === 'numeric';
 };
 
 /** The text between a weekday alone and a time. */

@@ -22,7 +22,19 @@ const TOGETHER = new Set(['', 'y', 'm', 'd', 'w', 'ym', 'md', 'ymd', 'wd', 'wmd'
 const mustFit = (options) => {
   const parts = [options.weekday && 'w', options.year && 'y', options.month && 'm', options.day && 'd'].filter(Boolean).join('');
   if (!TOGETHER.has(parts)) fault('A date is not written with these parts alone here. Write day and month too, or each part by itself.');
+  if (options.fractionalSecondDigits && !options.second) fault('A part of a second is not written without the second here. Add second.');
   if (options.hour && options.second && !options.minute) fault('A time is not written with hours and seconds alone here. Write the minutes too.');
+};
+
+/** Refuses times and names of zones that a region writes in a way of its own. */
+const mustFitTime = (options, region, twelve) => {
+  const hasTime = options.hour || options.minute || options.second;
+  if (region?.tag === 'fr-FR' && options.month === 'narrow' && hasTime) refuseRegion(region, 'A month of one letter with a time');
+  if (region && !region.twelve && options.hourCycle === 'h24' && hasTime) refuseRegion(region, 'A time whose midnight is 24');
+  if (!options.timeZoneName) return;
+  if (!hasTime && (region || options.month === 'long')) fault('A date is not written with the name of a zone here. Write the time too.');
+  const isSuffixed = twelve ? region?.tag === 'pt-BR' : !region?.hour;
+  if (options.hour && !options.minute && isSuffixed) fault('An hour alone is not written with the name of a zone here. Write the minutes too.');
 };
 
 /** The wall clock of a moment in a zone, as a date read in UTC. */
@@ -108,6 +120,7 @@ class DateTimeFormatting {
     if (region?.point && resolved.fractionalSecondDigits) refuseRegion(region, 'A part of a second');
     if (region && resolved.timeStyle && (resolved.hour12 !== undefined || resolved.hourCycle)) refuseRegion(region, 'timeStyle with another count of hours');
     mustFit(resolved);
+    mustFitTime(resolved, region, this.#twelve);
     this.#options = resolved;
     this.format = (date) => this.formatToParts(date).map((part) => part.value).join('').replaceAll(NARROW, ' ');
   }
