@@ -59,6 +59,7 @@ HOURS: Final = [
     (f"hour: 'numeric', minute: '2-digit', {ZONE}", "09:05 UTC"),
     (f"hour: 'numeric', minute: 'numeric', second: 'numeric', {ZONE}", "9:05:07 UTC"),
     (f"hour: '2-digit', minute: 'numeric', second: 'numeric', {ZONE}", "09:05:07 UTC"),
+    ("timeStyle: 'long'", "09:05:07 UTC"),
 ]
 SORTED: Final = [
     (["st", "strasse", "straße", "stra", "Stratos"], "en", ["st", "stra", "strasse", "straße", "Stratos"]),

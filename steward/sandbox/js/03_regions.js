@@ -112,7 +112,7 @@ const datePartsIn = (region, options, date, words, twelve) => {
 const hourPadded = (region, options) => {
   if (region.twelve) return true;
   if (region.bare) return false;
-  if (options.timeZoneName) return !options.second;
+  if (options.timeZoneName) return Boolean(options.timeStyle) || !options.second;
   if (!options.minute) return region.tag !== 'it-IT';
   if (options.weekday && !options.day && !options.month) return true;
   return options.minute === 'numeric' || options.second === 'numeric';
