@@ -172,8 +172,8 @@ def _extracted(call: StepCall, index: int, pages: Sequence[JsonValue], tidies: b
 _NOSCRIPT = re.compile(r"(?<=<)(/?)(noscript)(?=[\s/>])", re.IGNORECASE)
 _NOFRAMES = re.compile(r"(?<=<)(/?)(noframes)(?=[\s/>])", re.IGNORECASE)
 _NAMES_IN_SELECTOR = re.compile(  # what is in brackets or quotes names no element
-    r"""(?P<kept>\[(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^]"'])*\]"""
-    r"""|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+    r"""(?P<kept>\[(?:"(?:\\.?|[^"\\])*+(?:"|\Z)|'(?:\\.?|[^'\\])*+(?:'|\Z)|[^]"'])*+(?:\]|\Z)"""
+    r"""|"(?:\\.?|[^"\\])*+(?:"|\Z)|'(?:\\.?|[^'\\])*+(?:'|\Z))"""
     r"""|(?<![\w.#:\\-])(?P<name>noscript|noframes)(?![\w-])""",
     re.IGNORECASE | re.DOTALL,
 )
