@@ -56,8 +56,6 @@ class CountingEngine:
         async def counted(tx: Tx) -> T:
             return await act(_CountedTx(tx, self))
 
-        if options.get("sets_tenant"):  # the look-up of the caller: functions of the schema
-            return await self._counted.read(now, act, org=org, **options)
         return await self._counted.read(now, counted, org=org, **options)
 
     def take(self) -> int:

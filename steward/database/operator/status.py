@@ -29,7 +29,7 @@ _COUNTED = {
     "waiting_approvals": "approvals WHERE org_id = :org AND status = 'pending'",
     "queued_runs": f"runs WHERE org_id = :org AND kind IN ({_literals(kinds([RunStatus.QUEUED]))})",
 }
-COUNTS = "SELECT " + ", ".join(
+_COUNTS = "SELECT " + ", ".join(
     f"(SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT :cap) AS counted) AS {name}"
     for name, rows in _COUNTED.items()
 )
@@ -56,7 +56,7 @@ class SchedulerStats:
 
 async def counts(tx: Tx, org: OrgId, *, cap: int = MAX_COUNTED) -> StatusCounts:
     """Returns the organization's counts, each up to `cap`, in one statement."""
-    row = await tx.first(COUNTS, {"org": org, "cap": cap})
+    row = await tx.first(_COUNTS, {"org": org, "cap": cap})
     if row is None:
         return StatusCounts(0, 0, 0, 0)
     return StatusCounts(row["active"], row["paused"], row["waiting_approvals"], row["queued_runs"])
