@@ -74,7 +74,10 @@ async def supervised(
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Returns an event that the first SIGTERM or SIGINT sets; the second exits at once."""
+    """Returns an event that the first SIGTERM or SIGINT sets; the second exits at once.
+
+    A terminal that closes sets it too, unless hang-ups are ignored (`nohup`).
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -85,6 +88,8 @@ def stop_on_signals() -> asyncio.Event:
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, request_stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, stop.set)  # the kernel and the shell may each send one
     return stop
 
 

@@ -4,6 +4,8 @@ import asyncio
 import hashlib
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +151,18 @@ async def test_a_database_of_an_earlier_commit_is_refused(database_url: str, clo
         with pytest.raises(SchemaDiffers, match="made by another release, or by a commit before the first"):
             await migrate(database_url, clock.now(), dry_run=dry_run)
     assert (1, other) in await _rows(database_url, "SELECT version, sha256 FROM schema_version")
+
+
+async def test_a_file_of_another_program_is_refused(tmp_path: Path, clock: FakeClock) -> None:
+    """Refuses an SQLite file with tables of another program and changes nothing."""
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE orders (id INTEGER)")
+    content = path.read_bytes()
+    for dry_run in (True, False):
+        with pytest.raises(SchemaDiffers, match="of another program: name a new file"):
+            await migrate(f"sqlite:///{path}", clock.now(), dry_run=dry_run)
+    assert path.read_bytes() == content
 
 
 async def test_functions_are_applied_by_every_migrate(postgresql_url: str, clock: FakeClock) -> None:

@@ -82,7 +82,10 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
             async with httpx.AsyncClient() as client:
                 assert (await client.get(f"http://{other.facts['listen']}/readyz")).status_code == 200
         finally:
-            assert await other.stop() == 0
+            # As a closed terminal does: from the kernel, and from the shell.
+            os.kill(other.child.pid, signal.SIGHUP)
+            os.kill(other.child.pid, signal.SIGHUP)
+            assert await other.child.wait() == 0
     finally:
         assert await serving.stop() == 0
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -179,8 +180,8 @@ async def migrate(
     With `cleans` it also drops what no process of this release uses; processes of earlier releases then
     fail.
 
-    Raises SchemaDiffers when another release created the database or a later one migrated it further than
-    this one supports, Unavailable when it cannot be opened or a table stays locked.
+    Raises SchemaDiffers when another release or program created the database, or a later release migrated it
+    further than this one supports, and Unavailable when it cannot be opened or a table stays locked.
     """
     if is_sqlite(url):
         return await asyncio.to_thread(_migrate_sqlite, sqlite_path(url), now, dry_run, cleans, folder)
@@ -194,6 +195,7 @@ def _migrate_sqlite(
     steps = migrations("sqlite", folder)
     if dry_run and not path.exists():
         return _report("sqlite", {}, steps, dry_run=True)
+    _refuse_foreign(path)
     make_folder(path.parent)
     try:
         connection = connect(path)
@@ -212,6 +214,19 @@ def _migrate_sqlite(
         return report
     finally:
         connection.close()
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raises SchemaDiffers for a file with another program's tables; `connect` would already change it."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            tables = {
+                name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            }
+    except sqlite3.Error:
+        return  # there is none yet, or opening it for writing tells why not
+    if tables and "schema_version" not in tables:
+        raise SchemaDiffers(f"{path} is the database of another program: name a new file.")
 
 
 def _enable_incremental_vacuum(connection: sqlite3.Connection) -> None:
