@@ -6,7 +6,7 @@ from datetime import datetime
 
 from steward.database.engine.base import PerEngine, Tx, from_ms
 from steward.database.runs.records import COLUMNS, record
-from steward.database.runs.run_lists import RunFilter, find, newest_in_index
+from steward.database.runs.run_lists import RunFilter, find
 from steward.model.automation import AutomationState, facets
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, Run, RunStatus, kinds
@@ -24,8 +24,8 @@ _FAILED_KINDS = kinds([RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE)
 _STRIPS = (
     "SELECT a.id AS automation_id, r.id, r.status, r.queued_at FROM automations AS a CROSS JOIN LATERAL"
     " (SELECT n.id, n.status, n.queued_at FROM unnest(CAST(:kinds AS bigint[])) AS k(kind) CROSS JOIN LATERAL"
-    " (SELECT o.id, o.status, o.queued_at FROM runs AS o WHERE o.org_id = :org"
-    f"{newest_in_index('o', {'o.automation_id': 'a.id', 'o.kind': 'k.kind'})} LIMIT :limit) AS n"
+    " (SELECT o.id, o.status, o.queued_at FROM runs AS o WHERE o.org_id = :org AND o.automation_id = a.id"
+    " AND o.kind = k.kind ORDER BY o.queued_at DESC, o.id DESC LIMIT :limit) AS n"
     " ORDER BY n.queued_at DESC, n.id DESC LIMIT :limit) AS r"
     " WHERE a.org_id = :org AND a.id IN (:automations)"
 )
@@ -54,24 +54,13 @@ _PROBES = " UNION ".join(
 )
 # No fewer than there can be: with a limit, PostgreSQL looks up each automation instead of reading them all.
 _ALL_PROBES = _MAX_IN_USE + _MAX_PROBES + len(_FAILED_KINDS) * _MAX_PROBED_RUNS
-_MENDING_KINDS = kinds(
-    [RunStatus.SUCCEEDED, RunStatus.WAITING_APPROVAL, RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE
-)
 # The newest run of each kind of an automation `a` that mends a failure or is one; no index orders all kinds.
-_NEWEST = PerEngine(
-    *(
-        " UNION ALL ".join(
-            f"SELECT * FROM (SELECT r.id, r.queued_at FROM runs AS r WHERE r.org_id = a.org_id{newest(kind)}"
-            f" LIMIT 1) AS k{kind}"
-            for kind in _MENDING_KINDS
-        )
-        for newest in (
-            " AND r.automation_id = a.id AND r.kind = {0} AND r.queued_at >= :since"
-            " ORDER BY r.queued_at DESC, r.id DESC".format,
-            lambda kind: newest_in_index(
-                "r", {"r.automation_id": "a.id", "r.kind": f"{kind}"}, since=":since"
-            ),
-        )
+_NEWEST = " UNION ALL ".join(
+    "SELECT * FROM (SELECT r.id, r.queued_at FROM runs AS r WHERE r.org_id = a.org_id"
+    f" AND r.automation_id = a.id AND r.kind = {kind} AND r.queued_at >= :since"
+    f" ORDER BY r.queued_at DESC, r.id DESC LIMIT 1) AS k{kind}"
+    for kind in kinds(
+        [RunStatus.SUCCEEDED, RunStatus.WAITING_APPROVAL, RunStatus.FAILED, RunStatus.EXPIRED], Mode.LIVE
     )
 )
 # The newest run is joined last on both engines: PostgreSQL would otherwise probe all automations for each
@@ -83,7 +72,7 @@ SELECT {COLUMNS}, p.store_label, p.integration_id, p.failures, c.name AS connect
     CASE WHEN c.state = 'connected' AND c.check_at <= :now THEN 1 ELSE 0 END AS checking
 FROM (
     SELECT a.org_id, a.store_label, a.integration_id, s.consecutive_failures AS failures,
-        (SELECT n.id FROM ({newest}) AS n ORDER BY n.queued_at DESC, n.id DESC LIMIT 1) AS run_id
+        (SELECT n.id FROM ({_NEWEST}) AS n ORDER BY n.queued_at DESC, n.id DESC LIMIT 1) AS run_id
     FROM ({_PROBES}) AS probed
     CROSS JOIN automations AS a
     CROSS JOIN schedules AS s
@@ -96,12 +85,9 @@ LEFT JOIN connections AS c ON c.org_id = p.org_id AND c.integration_id = p.integ
 WHERE runs.org_id = p.org_id AND runs.id = p.run_id AND runs.status IN ('failed', 'expired')
 ORDER BY runs.queued_at DESC LIMIT :limit
 """
-        for newest, newest_run in (
-            (_NEWEST.sqlite, "runs"),
-            (
-                _NEWEST.postgresql,
-                "LATERAL (SELECT * FROM runs AS q WHERE q.org_id = p.org_id AND q.id = p.run_id OFFSET 0)",
-            ),
+        for newest_run in (
+            "runs",
+            "LATERAL (SELECT * FROM runs AS q WHERE q.org_id = p.org_id AND q.id = p.run_id OFFSET 0)",
         )
     )
 )

@@ -1,6 +1,6 @@
 """Lists of runs; a page costs the same however many runs there are, match, or precede it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,6 @@ from steward.model.run import Mode, RunStatus, StartedBy, kinds
 
 _RUNS = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org"
 _KEYS = "SELECT runs.queued_at, runs.id FROM runs WHERE runs.org_id = :org"
-_NEVER = 2**63 - 1  # an instant after all others
 _ORDER = "ORDER BY runs.queued_at DESC, runs.id DESC LIMIT :limit"
 # By the table that has an index for it; a run has few undos.
 _UNDO_OF = "runs.id IN (SELECT u.run_id FROM undos AS u WHERE u.org_id = :org AND u.of_run_id = :undo_of)"
@@ -96,8 +95,8 @@ def _conditions(run_filter: RunFilter) -> str:
 
 
 def _statement(run_filter: RunFilter, *, is_first: bool) -> Sql:
-    after = "" if is_first else " AND (runs.queued_at, runs.id) < (:after_at, :after_id)"
-    conditions = _conditions(run_filter) + after
+    conditions = _conditions(run_filter)
+    conditions += "" if is_first else " AND (runs.queued_at, runs.id) < (:after_at, :after_id)"
     if run_filter.undo_of is not None:
         return f"{_RUNS} AND {_UNDO_OF} AND runs.kind IN (:kinds){conditions} {_ORDER}"
     of_some_kinds = bool(run_filter.statuses or run_filter.mode or run_filter.started_by)
@@ -114,40 +113,8 @@ def _statement(run_filter: RunFilter, *, is_first: bool) -> Sql:
         " ORDER BY page.queued_at DESC, page.id DESC",
         "SELECT run.* FROM (SELECT newest.queued_at, newest.id"
         " FROM unnest(CAST(:kinds AS bigint[])) AS k(kind)"
-        f" CROSS JOIN LATERAL ({_KEYS}{after}{_newest_of_kind(run_filter, is_first=is_first)}"
-        " LIMIT :limit) AS newest ORDER BY newest.queued_at DESC, newest.id DESC LIMIT :limit) AS page"
+        f" CROSS JOIN LATERAL ({_KEYS} AND runs.kind = k.kind{conditions} {_ORDER}) AS newest"
+        " ORDER BY newest.queued_at DESC, newest.id DESC LIMIT :limit) AS page"
         f" CROSS JOIN LATERAL ({_RUNS} AND runs.id = page.id OFFSET 0) AS run"
         " ORDER BY page.queued_at DESC, page.id DESC",
-    )
-
-
-def _newest_of_kind(run_filter: RunFilter, *, is_first: bool) -> str:
-    """Returns PostgreSQL's conditions and order for the runs of `k.kind` that a filter may match."""
-    keys = {"runs.kind": "k.kind"}
-    if run_filter.automation is not None:
-        keys = {"runs.automation_id": ":automation"} | keys
-    elif run_filter.store is not None:
-        keys = {"runs.integration_id": ":store"} | keys
-    ends = [] if run_filter.until is None else ["CAST(:until AS bigint) - 1"]
-    ends += [] if is_first else ["CAST(:after_at AS bigint)"]
-    since = None if run_filter.since is None else ":since"
-    is_partial = "" if run_filter.store is None else " AND runs.integration_id IS NOT NULL"  # as its index is
-    return is_partial + newest_in_index("runs", keys, since=since, ends=ends)
-
-
-def newest_in_index(
-    alias: str, keys: Mapping[str, str], *, since: str | None = None, ends: Sequence[str] = ()
-) -> str:
-    """Returns PostgreSQL's conditions and order for runs with equal `keys`, newest first, then id descending.
-
-    `keys` maps the columns of an index between `org_id` and `queued_at` to the values. Compared as one row,
-    they keep the planner to that index. With separate equations it may prefer a smaller index in which it
-    expects the value to be frequent, and read every run of the organization when there is none.
-    """
-    columns, values = ", ".join(keys), ", ".join(keys.values())
-    row = f"({columns}, {alias}.queued_at)"
-    order = " DESC, ".join((*keys, f"{alias}.queued_at", f"{alias}.id"))
-    return (
-        f" AND {row} >= ({values}, {since or 0})"
-        f" AND {row} <= ({values}, least({', '.join([*ends, str(_NEVER)])})) ORDER BY {order} DESC"
     )
