@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from steward.database.engine.base import Args, Tx
+from steward.database.runs.index_conditions import BY_KIND
 from steward.model.closed_period import ClosedScope, ClosedScopeKind
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Mode, RunStatus, kinds
@@ -60,7 +61,7 @@ async def live_runs(tx: Tx, org: OrgId, scope: ClosedScope) -> int:
     row = await tx.first(
         "SELECT count(*) AS runs FROM runs AS r JOIN automations AS a"
         " ON a.org_id = r.org_id AND a.id = r.automation_id WHERE r.org_id = :org"
-        f" AND r.kind IN (:kinds){condition}",
+        f" AND r.kind IN (:kinds) AND {BY_KIND.format(run='r')}{condition}",
         {**args, "org": org, "kinds": kinds(sorted(set(RunStatus) - TERMINAL), Mode.LIVE)},
     )
     return 0 if row is None else int(row["runs"])

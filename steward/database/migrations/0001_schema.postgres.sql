@@ -101,7 +101,7 @@ GRANT SELECT ON schedules, approvals, write_ledger, workers, deferred_rows, dir_
 GRANT SELECT, UPDATE ON fairness_clock TO steward_queue;
 GRANT SELECT (org_id, run_id, is_test, created_at) ON run_files TO steward_queue;
 GRANT SELECT (org_id, id, automation_id, mode, status, queue, vt, worker_id, epoch, attempt, wake_at, approval_id, queued_at, started_at,
-    expires_at, finished_at, held_name, kind) ON runs TO steward_queue;
+    expires_at, finished_at, held_name, kind, started_by) ON runs TO steward_queue;
 GRANT SELECT (org_id, kind, valid_until) ON closed_periods TO steward_queue;
 GRANT UPDATE (queue, worker_id, epoch) ON runs TO steward_queue;
 GRANT SELECT (org_id, closed_from) ON organizations TO steward_queue;

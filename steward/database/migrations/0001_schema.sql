@@ -519,7 +519,7 @@ CREATE TABLE runs (
     expires_at {ms},
     finished_at {ms},
     automation_name {text} NOT NULL,
-    automation_version {int} NOT NULL,
+    automation_version {int} NOT NULL CHECK (automation_version > 0),
     template_id {text} NOT NULL,
     template_version {int} NOT NULL,
     started_by {text} NOT NULL CHECK (started_by IN ('schedule', 'event', 'hand')),
@@ -585,12 +585,13 @@ CREATE INDEX runs_parked ON runs (expires_at) WHERE queue = 'parked';
     WHERE mode = 'live' AND queue IN ('ready', 'leased', 'sleeping', 'parked');
 CREATE UNIQUE INDEX runs_of_slot ON runs (org_id, automation_id, slot_at) WHERE slot_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHERE event_id IS NOT NULL;
--- Few runs share one instant: PostgreSQL sorts them when it reads, and needs no id in the index.
+-- Few runs share one instant: PostgreSQL sorts them when it reads, and needs no id in the index. Its indexes of all
+-- automations' runs have a condition that is always true, so that only statements which state it use them (index_conditions.py).
 {sqlite} CREATE INDEX runs_by_age ON runs (org_id, queued_at, id);
-{postgres} CREATE INDEX runs_by_age ON runs (org_id, queued_at);
+{postgres} CREATE INDEX runs_by_age ON runs (org_id, queued_at) WHERE automation_version > 0;
 -- For lists by status, mode and starter: of all automations, of one, and of one store.
 {sqlite} CREATE INDEX runs_by_kind ON runs (org_id, kind, queued_at, id);
-{postgres} CREATE INDEX runs_by_kind ON runs (org_id, kind, queued_at);
+{postgres} CREATE INDEX runs_by_kind ON runs (org_id, kind, queued_at) WHERE started_by > '';
 {sqlite} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, kind, queued_at, id);
 {postgres} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, kind, queued_at);
 {sqlite} CREATE INDEX runs_of_store ON runs (org_id, integration_id, kind, queued_at, id) WHERE integration_id IS NOT NULL;

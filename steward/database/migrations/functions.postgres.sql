@@ -529,6 +529,7 @@ SET search_path = pg_catalog, public AS $$
             CROSS JOIN unnest(kinds) AS k (kind)
             CROSS JOIN LATERAL (SELECT q.queued_at FROM runs AS q
                                 WHERE q.org_id = o.org_id AND q.kind = k.kind AND q.queued_at < queued_before
+                                  AND q.started_by > ''
                                 ORDER BY q.queued_at LIMIT 1) AS r
             WHERE o.org_id BETWEEN first_org AND last_org)
 $$;

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from steward.database.accounts import audit_heads
 from steward.database.engine.base import PerEngine, Tx, from_ms
+from steward.database.runs.index_conditions import BY_KIND
 from steward.model.audit import Fault
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
@@ -155,6 +156,7 @@ async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
     """Counts the organization's runs since an instant that were given up because their workers were lost."""
     row = await tx.first(
         "SELECT count(*) AS many FROM runs WHERE org_id = :org AND kind IN (:kinds)"
+        f" AND {BY_KIND.format(run='runs')}"
         " AND queued_at >= :oldest AND finished_at >= :since AND code = 'interrupted'",
         {
             "org": org,

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from steward.database.engine.base import Json, Tx, from_ms, from_ms_or_none
 from steward.database.operator.restored import with_history
+from steward.database.runs.index_conditions import BY_KIND
 from steward.model.automation import AutomationState, facets
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds
@@ -27,7 +28,8 @@ _COUNTED = {
     "active": f"automations WHERE org_id = :org AND facet IN ({_literals(facets([AutomationState.ACTIVE]))})",
     "paused": f"automations WHERE org_id = :org AND facet IN ({_literals(facets([AutomationState.PAUSED]))})",
     "waiting_approvals": "approvals WHERE org_id = :org AND status = 'pending'",
-    "queued_runs": f"runs WHERE org_id = :org AND kind IN ({_literals(kinds([RunStatus.QUEUED]))})",
+    "queued_runs": f"runs WHERE org_id = :org AND kind IN ({_literals(kinds([RunStatus.QUEUED]))})"
+    f" AND {BY_KIND.format(run='runs')}",
 }
 _COUNTS = "SELECT " + ", ".join(
     f"(SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT :cap) AS counted) AS {name}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import PerEngine, Tx, from_ms
+from steward.database.runs.index_conditions import BY_KIND
 from steward.database.runs.records import COLUMNS, record
 from steward.database.runs.run_lists import RunFilter, find
 from steward.model.automation import AutomationState, facets
@@ -47,6 +48,7 @@ _PROBES = " UNION ".join(
         *(
             "SELECT e.automation_id FROM (SELECT r.automation_id FROM runs AS r"
             f" WHERE r.org_id = :org AND r.kind = {kind} AND r.queued_at >= :since"
+            f" AND {BY_KIND.format(run='r')}"
             f" ORDER BY r.queued_at DESC LIMIT {_MAX_PROBED_RUNS}) AS e"
             for kind in _FAILED_KINDS
         ),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import PerEngine, Row, Sql, Tx
+from steward.database.runs.index_conditions import BY_AGE, BY_KIND
 from steward.database.runs.records import COLUMNS
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, RunStatus, StartedBy, kinds
@@ -101,19 +102,21 @@ def _statement(run_filter: RunFilter, *, is_first: bool) -> Sql:
         return f"{_RUNS} AND {_UNDO_OF} AND runs.kind IN (:kinds){conditions} {_ORDER}"
     of_some_kinds = bool(run_filter.statuses or run_filter.mode or run_filter.started_by)
     if run_filter.automation is None and run_filter.store is None and not of_some_kinds:
-        return f"{_RUNS}{conditions} {_ORDER}"
+        return f"{_RUNS} AND {BY_AGE.format(run='runs')}{conditions} {_ORDER}"
     # Each kind is read from an index in the order of the list, and the kinds are merged. SQLite names the
     # kinds and reads from each what the page needs; PostgreSQL, where planning is expensive, has one plan for
     # all.
     requested = kinds(run_filter.statuses, run_filter.mode, run_filter.started_by)
     parts = " UNION ALL ".join(f"{_KEYS} AND runs.kind = {kind}{conditions}" for kind in requested)
+    is_of_all = run_filter.automation is None and run_filter.store is None
+    by_kind = f" AND {BY_KIND.format(run='runs')}" if is_of_all else ""
     return PerEngine(
         f"SELECT {COLUMNS} FROM ({parts} ORDER BY queued_at DESC, id DESC LIMIT :limit) AS page"
         " CROSS JOIN runs WHERE runs.org_id = :org AND runs.id = page.id"
         " ORDER BY page.queued_at DESC, page.id DESC",
         "SELECT run.* FROM (SELECT newest.queued_at, newest.id"
         " FROM unnest(CAST(:kinds AS bigint[])) AS k(kind)"
-        f" CROSS JOIN LATERAL ({_KEYS} AND runs.kind = k.kind{conditions} {_ORDER}) AS newest"
+        f" CROSS JOIN LATERAL ({_KEYS} AND runs.kind = k.kind{by_kind}{conditions} {_ORDER}) AS newest"
         " ORDER BY newest.queued_at DESC, newest.id DESC LIMIT :limit) AS page"
         f" CROSS JOIN LATERAL ({_RUNS} AND runs.id = page.id OFFSET 0) AS run"
         " ORDER BY page.queued_at DESC, page.id DESC",

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from steward.database.engine.base import Row, Tx, from_ms, ms
+from steward.database.runs.index_conditions import BY_AGE
 from steward.model.ids import AutomationId, OrgId
 from steward.model.run import RunStatus
 
@@ -20,6 +21,9 @@ KEPT_FOR = timedelta(days=32)
 
 _WHOLE = ""  # stands for the organization in the column of automations
 _COLUMNS = "id, automation_id, queued_at, status, summary"
+_LIVE_RUNS = (
+    f"SELECT {_COLUMNS} FROM runs WHERE org_id = :org AND mode = 'live' AND {BY_AGE.format(run='runs')}"
+)
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.EXPIRED})
 _STOPPED = frozenset({RunStatus.REFUSED, RunStatus.CANCELLED})
 _ADD = (
@@ -115,7 +119,7 @@ async def add_up(tx: Tx, org: OrgId, *, since: datetime, until: datetime) -> dat
     Both instants are starts of quarters. The last quarter always gets a row, from which the next pass
     continues.
     """
-    where = f"SELECT {_COLUMNS} FROM runs WHERE org_id = :org AND mode = 'live' AND queued_at >= :since"
+    where = f"{_LIVE_RUNS} AND queued_at >= :since"
     args: dict[str, object] = {"org": org, "since": since, "until": until, "limit": _MAX_RUNS + 1}
     rows = await tx.all(f"{where} AND queued_at < :until ORDER BY queued_at LIMIT :limit", args)
     if len(rows) > _MAX_RUNS:
@@ -193,10 +197,7 @@ async def forget(tx: Tx, org: OrgId, *, before: datetime) -> None:
 async def _uncounted(tx: Tx, org: OrgId, since: datetime) -> list[Row]:
     """Returns the runs whose end is not in the numbers: open ones, and those of the current quarters."""
     start = max(since, await counted_until(tx, org) or since)
-    recent = await tx.all(
-        f"SELECT {_COLUMNS} FROM runs WHERE org_id = :org AND mode = 'live' AND queued_at >= :since",
-        {"org": org, "since": start},
-    )
+    recent = await tx.all(f"{_LIVE_RUNS} AND queued_at >= :since", {"org": org, "since": start})
     rows = await tx.all(
         "SELECT open FROM run_totals WHERE org_id = :org AND open IS NOT NULL AND starts_at >= :since",
         {"org": org, "since": since},
