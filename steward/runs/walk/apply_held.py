@@ -8,7 +8,7 @@ from steward.database.runs.write_ledger import OPEN, Effect
 from steward.model.change import Outcome
 from steward.model.plan import PlanStep
 from steward.runs.walk.approved_set import verified_hash
-from steward.runs.walk.held_step import HandOn
+from steward.runs.walk.held_step import ComputeOutput
 from steward.runs.walk.last_row import changes_of_step, write_last_row
 from steward.runs.walk.state import Walk
 from steward.runs.writes import apply, ledger, reconcile, write_answers
@@ -31,23 +31,23 @@ async def apply_step(
     step: PlanStep,
     started_at: datetime,
     iteration: str = "",
-    hand_on: HandOn | None = None,
+    compute_output: ComputeOutput | None = None,
 ) -> None:
     """Applies the approved changes of a held step and writes its last row.
 
-    `hand_on` computes the output of a workflow's step from the outcomes and the answers to its writes.
+    `compute_output` computes the output of a workflow's step from the outcomes and the answers to its writes.
 
     Raises LeaseLost, CancelRequested, ApprovalMismatch, and MustWait when the run has to sleep first.
     """
     walk.show_progress(step, started_at)
     try:
-        await _apply_step(walk, step, started_at, iteration, hand_on)
+        await _apply_step(walk, step, started_at, iteration, compute_output)
     finally:
         walk.ctx.progress.pop(walk.run.id, None)
 
 
 async def _apply_step(
-    walk: Walk, step: PlanStep, started_at: datetime, iteration: str, hand_on: HandOn | None
+    walk: Walk, step: PlanStep, started_at: datetime, iteration: str, compute_output: ComputeOutput | None
 ) -> None:
     items = await walk.read(partial(changes_of_step, walk=walk, step=step, iteration=iteration))
     change_hash = await verified_hash(walk, items)
@@ -59,7 +59,7 @@ async def _apply_step(
         change_hash=change_hash,
         version=walk.run.plan_version or walk.run.template_version,
         done=sum(item.outcome not in _NOT_DONE for item in items),
-        answer_budget=write_answers.AnswerBudget() if hand_on is not None else None,
+        answer_budget=write_answers.AnswerBudget() if compute_output is not None else None,
     )
     ledger.remember(applying, await _read_effects(walk))
     await apply.apply(applying)
@@ -67,9 +67,9 @@ async def _apply_step(
     if until is not None:
         raise MustWait(max((until - walk.ctx.clock.now()).total_seconds(), 0.001))
     if await _must_apply_again(walk, step, iteration):
-        await _apply_step(walk, step, started_at, iteration, hand_on)
+        await _apply_step(walk, step, started_at, iteration, compute_output)
         return
-    await write_last_row(walk, step, started_at, iteration, hand_on)
+    await write_last_row(walk, step, started_at, iteration, compute_output)
 
 
 async def _read_effects(walk: Walk) -> list[Effect]:

@@ -8,7 +8,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep
 from steward.model.run import Counts
 from steward.steps.base import MemoryWrite, StepResult
-from steward.steps.workflow.handed_on import DoneChange, HandedOn
+from steward.steps.workflow.output_after_changes import AppliedChange, OutputAfterChanges
 
 DONE_OUTCOMES = (Outcome.APPLIED, Outcome.UNCHANGED)
 
@@ -67,4 +67,4 @@ class HeldStep:
 
 
 # Returns the output of a workflow's step once its changes are done; None leaves the planned output.
-HandOn = Callable[[HeldStep, Sequence[DoneChange]], HandedOn | None]
+ComputeOutput = Callable[[HeldStep, Sequence[AppliedChange]], OutputAfterChanges | None]

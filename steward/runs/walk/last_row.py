@@ -14,12 +14,12 @@ from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts
 from steward.run_queue.summaries import change_counts
 from steward.runs.checkpoint import EndedStep
-from steward.runs.walk.held_step import DONE_OUTCOMES, HandOn, HeldStep
+from steward.runs.walk.held_step import DONE_OUTCOMES, ComputeOutput, HeldStep
 from steward.runs.walk.state import Walk
 from steward.runs.writes import write_answers
 from steward.steps.base import MemoryWrite
-from steward.steps.workflow.handed_on import DoneChange, HandedOn
 from steward.steps.workflow.items import encode_outputs
+from steward.steps.workflow.output_after_changes import AppliedChange, OutputAfterChanges
 
 
 def connection_row(walk: Walk, items: Sequence[Change]) -> JsonObject | None:
@@ -38,7 +38,11 @@ async def changes_of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str 
 
 
 async def write_last_row(
-    walk: Walk, step: PlanStep, started_at: datetime, iteration: str, hand_on: HandOn | None = None
+    walk: Walk,
+    step: PlanStep,
+    started_at: datetime,
+    iteration: str,
+    compute_output: ComputeOutput | None = None,
 ) -> None:
     """Writes the step's last row: the outcomes of its changes, and the memory that they cause."""
     items = await walk.read(partial(changes_of_step, walk=walk, step=step, iteration=iteration))
@@ -50,11 +54,13 @@ async def write_last_row(
         code, message = _sheet_verdict(items, message) or (code, message)
     outcomes = {item.position: item.outcome for item in items}
     output, state = held_step.output_after(outcomes), _value_state(counts, items)
-    handed = None if hand_on is None else hand_on(held_step, await _done_changes(walk, items))
-    if handed is not None:
-        output, state = _handed_output(held_step, handed), _state_of_output(handed, state)
-        if handed.outputs is None and status is not StepStatus.FAILED:
-            status, code, message = StepStatus.FAILED, handed.code, handed.message
+    step_output = (
+        None if compute_output is None else compute_output(held_step, await _done_changes(walk, items))
+    )
+    if step_output is not None:
+        output, state = _encoded_output(held_step, step_output), _state_of_output(step_output, state)
+        if step_output.outputs is None and status is not StepStatus.FAILED:
+            status, code, message = StepStatus.FAILED, step_output.code, step_output.message
     ended = EndedStep(
         step=step,
         title=held_step.title,
@@ -73,22 +79,22 @@ async def write_last_row(
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
-async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[DoneChange]:
+async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[AppliedChange]:
     load = partial(write_answers.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
     answers = await walk.read(load)
-    return [DoneChange(item.outcome, item.message, answers.get(item.id)) for item in items]
+    return [AppliedChange(item.outcome, item.message, answers.get(item.id)) for item in items]
 
 
-def _handed_output(held_step: HeldStep, handed: HandedOn) -> JsonValue:
+def _encoded_output(held_step: HeldStep, step_output: OutputAfterChanges) -> JsonValue:
     """Returns what the journal stores of a workflow's step that is done."""
     assert isinstance(held_step.output, dict)
     stored = {name: value for name, value in held_step.output.items() if name != "answers"}
-    return {**stored, "out": encode_outputs(handed.outputs or [])}
+    return {**stored, "out": encode_outputs(step_output.outputs or [])}
 
 
-def _state_of_output(handed: HandedOn, state: ValueState) -> ValueState:
+def _state_of_output(step_output: OutputAfterChanges, state: ValueState) -> ValueState:
     """Returns the state of a workflow's step: one whose failure is tolerated is done."""
-    if handed.outputs is None:
+    if step_output.outputs is None:
         return ValueState.FAILED
     return ValueState.DONE if state is ValueState.FAILED else state
 

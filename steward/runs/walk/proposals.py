@@ -18,7 +18,7 @@ from steward.run_queue.summaries import NO_APPROVAL_ROUND, change_counts
 from steward.runs import checkpoint
 from steward.runs.checkpoint import Checkpoint, EndedStep
 from steward.runs.walk.apply_held import apply_step
-from steward.runs.walk.held_step import HandOn, HeldStep
+from steward.runs.walk.held_step import ComputeOutput, HeldStep
 from steward.runs.walk.last_row import connection_row
 from steward.runs.walk.state import Walk
 from steward.steps.base import StepResult, TooManyChanges
@@ -32,7 +32,7 @@ async def propose(
     *,
     iteration: str = "",
     asks: bool = False,
-    hand_on: HandOn | None = None,
+    compute_output: ComputeOutput | None = None,
 ) -> None:
     """Handles a step's proposals according to the step's kind and the run's mode.
 
@@ -49,7 +49,7 @@ async def propose(
         await _hold(walk, step, produced, started_at, iteration)
     else:
         await _prepare(walk, step, produced, iteration)
-        await apply_step(walk, step, started_at, iteration, hand_on)
+        await apply_step(walk, step, started_at, iteration, compute_output)
 
 
 async def _list_known(

@@ -14,14 +14,14 @@ from steward.outbound.errors import CallError
 from steward.runs.checkpoint import EndedStep
 from steward.runs.walk import apply_held, proposals, read_retries
 from steward.runs.walk.state import RunTimedOut, Walk
-from steward.runs.walk.workflow_outputs import hand_on_of
+from steward.runs.walk.workflow_outputs import output_function_of
 from steward.runs.writes.apply import MustWait
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.workflow.execute import ExecutionResult, origin_of
-from steward.steps.workflow.handed_on import (
+from steward.steps.workflow.items import decode_outputs, encode_outputs
+from steward.steps.workflow.output_after_changes import (
     encode_answers,
 )
-from steward.steps.workflow.items import decode_outputs, encode_outputs
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, NodeResult
 from steward.steps.workflow.walk import ExecutionHold, SettledExecution
@@ -192,7 +192,7 @@ class WorkflowJournal:
                 started_at,
                 iteration=self.iteration(execution),
                 asks=asks,
-                hand_on=hand_on_of(execution, self.walk.plan.mode),
+                compute_output=output_function_of(execution, self.walk.plan.mode),
             )
         except StepFailed as failure:
             await self.fail(execution, failure.code, failure.message)
@@ -202,8 +202,11 @@ class WorkflowJournal:
     async def _apply(self, execution: Execution) -> None:
         await self.walk.ctx.wait_for_lease(self.walk.lease)
         now = self.walk.ctx.clock.now()
-        iteration, hand_on = self.iteration(execution), hand_on_of(execution, self.walk.plan.mode)
-        await apply_held.apply_step(self.walk, execution.step, now, iteration, hand_on)
+        iteration, compute_output = (
+            self.iteration(execution),
+            output_function_of(execution, self.walk.plan.mode),
+        )
+        await apply_held.apply_step(self.walk, execution.step, now, iteration, compute_output)
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
         """Returns what a held execution hands on after the decision; None while it waits."""

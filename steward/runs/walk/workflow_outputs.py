@@ -1,4 +1,4 @@
-"""What a workflow's step hands on once its changes are done."""
+"""Computes the output of a workflow's step once its changes are done."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -7,30 +7,30 @@ from typing import Any
 from steward.model.plan import DataMode
 from steward.runs.walk import held_step
 from steward.steps.n8n.nodes import BY_TYPE
-from steward.steps.shopify_flow.walk import flow_handed_on
+from steward.steps.shopify_flow.walk import flow_output_after_changes
 from steward.steps.workflow.execute import origin_of
-from steward.steps.workflow.handed_on import (
-    DoneChange,
-    DoneStep,
-    HandedOn,
-    decode_answers,
-    hand_on,
-)
 from steward.steps.workflow.items import decode_outputs
+from steward.steps.workflow.output_after_changes import (
+    AppliedChange,
+    AppliedStep,
+    OutputAfterChanges,
+    decode_answers,
+    output_after_changes,
+)
 from steward.steps.workflow.plan_order import Execution
 
 
-def hand_on_of(execution: Execution, mode: DataMode | None) -> held_step.HandOn:
+def output_function_of(execution: Execution, mode: DataMode | None) -> held_step.ComputeOutput:
     """Returns the function that computes the execution's output from the outcomes of its changes."""
-    return partial(_handed_on, execution, mode)
+    return partial(_output_of_execution, execution, mode)
 
 
-def _handed_on(
-    execution: Execution, mode: DataMode | None, held_step: held_step.HeldStep, done: Sequence[DoneChange]
-) -> HandedOn | None:
+def _output_of_execution(
+    execution: Execution, mode: DataMode | None, held_step: held_step.HeldStep, done: Sequence[AppliedChange]
+) -> OutputAfterChanges | None:
     origin = origin_of(execution.step)
     output: Mapping[str, Any] = held_step.output if isinstance(held_step.output, dict) else {}
-    step = DoneStep(
+    step = AppliedStep(
         planned=decode_outputs(output.get("out")),
         item_of=held_step.item_of or (),
         answers=decode_answers(output.get("answers")),
@@ -38,4 +38,8 @@ def _handed_on(
         inputs=[items[:1] for items in execution.inputs] if origin.once else execution.inputs,
         always_output=origin.always_output,
     )
-    return flow_handed_on(step, done) if mode is DataMode.ENVIRONMENT else hand_on(step, done, BY_TYPE)
+    return (
+        flow_output_after_changes(step, done)
+        if mode is DataMode.ENVIRONMENT
+        else output_after_changes(step, done, BY_TYPE)
+    )

@@ -74,7 +74,7 @@ def _answer(work: Callable[[], object]) -> dict[str, object]:
     except binascii.Error:
         return {"failed": "The text is not valid Base64."}
     except RecursionError:
-        return {"failed": "The file's parts lie too deep in one another."}
+        return {"failed": "The file's parts are nested too deeply."}
 
 
 _READERS: dict[str, Callable[[bytes, dict[str, Any]], object]] = {

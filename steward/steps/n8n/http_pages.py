@@ -16,10 +16,10 @@ from steward.steps.workflow.answers import (
     response_body,
     response_items,
 )
-from steward.steps.workflow.effects import as_item_failure
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
 from steward.steps.workflow.expressions.views import ExpressionError
+from steward.steps.workflow.external_calls import as_item_failure
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.memory_budget import StepBudget
 from steward.steps.workflow.step_types import (

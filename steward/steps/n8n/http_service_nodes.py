@@ -17,7 +17,7 @@ from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
 from steward.steps.n8n.service_nodes import ServiceNode, ServicePort
-from steward.steps.workflow.effects import account_of, as_item_failure, web_of
+from steward.steps.workflow.external_calls import account_of, as_item_failure, web_of
 from steward.steps.workflow.run_marks import check_marks
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall
 from steward.steps.workflow.web_access import KIND, WebAccess

@@ -15,8 +15,8 @@ from steward.outbound.hosts import is_among
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
 from steward.steps.workflow.addresses import user_part_of
-from steward.steps.workflow.effects import as_item_failure, read_all, store_of
 from steward.steps.workflow.expressions.marked_texts import KeyReads, reads_nothing
+from steward.steps.workflow.external_calls import as_item_failure, read_all, store_of
 from steward.steps.workflow.http_keys import KeyPlace, key_places, sign_in_of
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem

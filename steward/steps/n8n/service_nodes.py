@@ -24,7 +24,7 @@ from steward.steps.n8n.service_fields import (
     read_call_fields,
     read_source,
 )
-from steward.steps.workflow.effects import Effects, account_of, read_all, read_each_item
+from steward.steps.workflow.external_calls import ItemProposals, account_of, read_all, read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -266,14 +266,14 @@ class ServiceNode(StepType):
         return self.operations[key].call(fields)
 
     async def _send(self, call: StepCall, port: ServicePort, key: str) -> NodeResult:
-        effects, write = Effects(call), port.operation
+        item_proposals, write = ItemProposals(call), port.operation
         for index in range(len(call.items)):
             try:
                 fields = _fields(call, port, index)
                 command = port.command(await self.prepared(call, index, port, fields, key))
                 answer_parameters = {name: js.to_json(fields.value(name)) for name in self.answer_parameters}
             except ItemFailed as failure:
-                effects.fail_item(index, failure.message)
+                item_proposals.fail_item(index, failure.message)
                 continue
             planned = write.plan([command], integration_id=port.integration_id)
             settings: JsonObject = {
@@ -281,8 +281,8 @@ class ServiceNode(StepType):
                 "version": call.version,
                 "parameters": answer_parameters,
             }
-            effects.add_plan(index, planned, Item({}, paired_with(index)), write, settings)
-        return effects.result()
+            item_proposals.add_plan(index, planned, Item({}, paired_with(index)), write, settings)
+        return item_proposals.result()
 
 
 async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) -> NodeResult:

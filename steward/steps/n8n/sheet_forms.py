@@ -7,7 +7,7 @@ from steward.connectors.base.records import Cell
 from steward.steps.n8n.sheet_area import whole_number
 from steward.steps.n8n.sheet_location import SheetLocation
 from steward.steps.rows import column_letters
-from steward.steps.workflow.effects import Effects
+from steward.steps.workflow.external_calls import ItemProposals
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -74,7 +74,7 @@ def _area(params: Params) -> str | None:
 
 async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
     """Clears each range once and passes the items on."""
-    effects = Effects(call)
+    item_proposals = ItemProposals(call)
     operation = location.account.changes["sheet.clear"]
     number = location.account.connection.integration_id
     seen: set[str | None] = set()
@@ -83,7 +83,7 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
         try:
             area = _area(params)
             if area in seen:
-                effects.items.append(Item(item.json, paired_with(index)))
+                item_proposals.items.append(Item(item.json, paired_with(index)))
                 continue
             tab, table = await location.table(area)
             rows = table.rows
@@ -94,19 +94,19 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
                 area = f"A2:{column_letters(max(width, 1) - 1)}{last}"
                 seen.add(None)
         except ItemFailed as failure:
-            effects.fail_item(index, failure.message)
+            item_proposals.fail_item(index, failure.message)
             continue
         seen.add(area)
         before = tuple(row.cells for row in rows)
         command = ClearCells(tab=tab, area=area, before=before, spreadsheet_id=location.document)
         planned = operation.plan([command], integration_id=number)
-        effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
-    return effects.result()
+        item_proposals.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
+    return item_proposals.result()
 
 
 async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
     """Deletes rows for each item in turn; row numbers refer to the sheet after earlier deletions."""
-    effects = Effects(call)
+    item_proposals = ItemProposals(call)
     operation = location.account.changes["sheet.delete_rows"]
     number = location.account.connection.integration_id
     tab, table = await location.table()
@@ -120,11 +120,11 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
             first = whole_number(params, "startIndex", 2)
             count = min(whole_number(params, "numberToDelete", 1), max(len(remaining_rows) - first + 1, 0))
         except ItemFailed as failure:
-            effects.fail_item(index, failure.message)
+            item_proposals.fail_item(index, failure.message)
             continue
         if count == 0:  # no rows there
-            effects.items.append(Item(item.json, paired_with(index)))
-            effects.unchanged += 1
+            item_proposals.items.append(Item(item.json, paired_with(index)))
+            item_proposals.unchanged += 1
             continue
         command = DeleteRows(
             tab=tab,
@@ -136,15 +136,15 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
             spreadsheet_id=location.document,
         )
         planned = operation.plan([command], integration_id=number)
-        effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
+        item_proposals.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
         if planned.proposals:
             del remaining_rows[first - 1 : first - 1 + count]
-    return effects.result(read=len(table.rows))
+    return item_proposals.result(read=len(table.rows))
 
 
 async def create(call: StepCall, location: SheetLocation) -> NodeResult:
     """Adds a tab with each item's title unless it exists."""
-    effects = Effects(call)
+    item_proposals = ItemProposals(call)
     operation = location.account.changes["sheet.add_tab"]
     number = location.account.connection.integration_id
     present = {tab.title for tab in await location.tabs()}
@@ -152,10 +152,10 @@ async def create(call: StepCall, location: SheetLocation) -> NodeResult:
         try:
             title = js.text(call.params(index).get("title", "")).strip()
         except ItemFailed as failure:
-            effects.fail_item(index, failure.message)
+            item_proposals.fail_item(index, failure.message)
             continue
         command = AddTab(title=title, present=frozenset(present), spreadsheet_id=location.document)
         planned = operation.plan([command], integration_id=number)
-        effects.add_plan(index, planned, Item({"title": title}, paired_with(index)), operation)
+        item_proposals.add_plan(index, planned, Item({"title": title}, paired_with(index)), operation)
         present.add(title)
-    return effects.result()
+    return item_proposals.result()

@@ -9,7 +9,7 @@ from steward.connectors.base.records import SheetTab, SheetTable
 from steward.model.connection import Auth
 from steward.model.json import AnyJson, JsonObject
 from steward.steps.base import AccountAccess
-from steward.steps.workflow.effects import account_of, read_all
+from steward.steps.workflow.external_calls import account_of, read_all
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, Params, StepCall, is_expression
 

@@ -10,7 +10,7 @@ from steward.model.run import Counts
 from steward.steps.n8n.sheet_area import range_of_older, start_of
 from steward.steps.n8n.sheet_location import SheetLocation
 from steward.steps.rows import column_letters
-from steward.steps.workflow.effects import Effects
+from steward.steps.workflow.external_calls import ItemProposals
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, Params, StepCall, paired_with
@@ -47,7 +47,7 @@ def read_raw(call: StepCall, table: SheetTable) -> NodeResult:
 
 async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
     """Proposes writing each item's rows from the first cell of its range on; empty values are skipped."""
-    effects = Effects(call)
+    item_proposals = ItemProposals(call)
     tab, table = await location.table()
     present = {row.number: row.cells for row in table.rows}
     operation = location.account.changes["sheet.write_cells"]
@@ -57,7 +57,7 @@ async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
             column, first_row = start_of(range_of_older(params))
             rows = _rows(item.json.get(_property(params)), _property(params))
         except ItemFailed as failure:
-            effects.fail_item(index, failure.message)
+            item_proposals.fail_item(index, failure.message)
             continue
         width = max(len(row) for row in rows)
         before = [
@@ -76,8 +76,8 @@ async def write_raw(call: StepCall, location: SheetLocation) -> NodeResult:
             spreadsheet_id=location.document,
         )
         planned = operation.plan([command], integration_id=location.account.connection.integration_id)
-        effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
-    return effects.result(read=len(table.rows))
+        item_proposals.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
+    return item_proposals.result(read=len(table.rows))
 
 
 def _rows(value: AnyJson, name: str) -> list[list[AnyJson]]:

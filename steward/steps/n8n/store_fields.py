@@ -20,7 +20,7 @@ from steward.connectors.base.queries import FIELDS, ORDER, PRODUCT, TAGS, ById, 
 from steward.connectors.base.records import Order, Product
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.base import StoreAccess
-from steward.steps.workflow.effects import read_all
+from steward.steps.workflow.external_calls import read_all
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed
 

@@ -10,7 +10,7 @@ from steward.model.run import Counts
 from steward.outbound.errors import CallError
 from steward.steps.shopify_flow.hydrate import variables_of
 from steward.steps.shopify_flow.task_types import FlowCall, FlowResult, FlowType, StepProblem, TaskDefinition
-from steward.steps.workflow.effects import as_item_failure
+from steward.steps.workflow.external_calls import as_item_failure
 
 _MAX_OBJECTS = 100
 

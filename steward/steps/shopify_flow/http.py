@@ -27,7 +27,7 @@ from steward.steps.workflow.addresses import (
     sendable_headers,
     uncalled_address_problems,
 )
-from steward.steps.workflow.effects import as_item_failure
+from steward.steps.workflow.external_calls import as_item_failure
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import SentItem
 

@@ -35,7 +35,7 @@ from steward.connectors.base.records import (
 from steward.model.json import AnyJson, JsonValue
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StoreAccess
-from steward.steps.workflow.effects import read_all
+from steward.steps.workflow.external_calls import read_all
 from steward.steps.workflow.step_types import ItemFailed
 
 P = TypeVar("P")

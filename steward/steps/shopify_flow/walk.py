@@ -8,7 +8,12 @@ from steward.steps.shopify_flow.order import FlowExecution, FlowOrder
 from steward.steps.shopify_flow.run import FlowContext, execute
 from steward.steps.shopify_flow.types import RUN_TYPES
 from steward.steps.workflow.execute import ExecutionResult
-from steward.steps.workflow.handed_on import DoneChange, DoneStep, HandedOn, hand_on
+from steward.steps.workflow.output_after_changes import (
+    AppliedChange,
+    AppliedStep,
+    OutputAfterChanges,
+    output_after_changes,
+)
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.walk import Journal, WalkContext, WalkResult, follow
 
@@ -37,9 +42,9 @@ async def walk_flow(
     )
 
 
-def flow_handed_on(step: DoneStep, done: Sequence[DoneChange]) -> HandedOn | None:
+def flow_output_after_changes(step: AppliedStep, done: Sequence[AppliedChange]) -> OutputAfterChanges | None:
     """Returns the output of an answered step of a flow; None for a change, whose output is its plan."""
-    return hand_on(step, done, RUN_TYPES) if step.answers else None
+    return output_after_changes(step, done, RUN_TYPES) if step.answers else None
 
 
 def is_flow_type(source_type: str) -> bool:

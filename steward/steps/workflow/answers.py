@@ -16,7 +16,7 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import removed_address_problems, removed_header_problems
-from steward.steps.workflow.effects import Effects
+from steward.steps.workflow.external_calls import ItemProposals
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.run_marks import check_marks
@@ -101,18 +101,18 @@ def send_each_item(
 
     `settings_of` returns the parameters that `answered_item` needs.
     """
-    effects, access = Effects(call, failure_of), web_access_of(call)
+    item_proposals, access = ItemProposals(call, failure_of), web_access_of(call)
     for index in range(len(call.items)):
         try:
             request, settings = build_request(index), settings_of(index)
             access.check_host(request.url)
             check_marks(call.environment.marks, request.url, request.body)
         except ItemFailed as failure:
-            effects.fail_item(index, failure.message)
+            item_proposals.fail_item(index, failure.message)
             continue
         planned = access.operation.plan([request], integration_id=access.integration_id)
-        effects.add_plan(index, planned, Item({}, paired_with(index)), access.operation, settings)
-    return effects.result()
+        item_proposals.add_plan(index, planned, Item({}, paired_with(index)), access.operation, settings)
+    return item_proposals.result()
 
 
 P = ParamSpec("P")

@@ -201,7 +201,7 @@ def _failed(origin: StepSource, inputs: Sequence[Items], failure: Exception) -> 
     """Returns the result of a failed step; if tolerated, its input is passed on at output 0."""
     if not isinstance(failure, WorkflowStepFailed | CodeStopped):
         failure = WorkflowStepFailed(
-            "A date or number of this step is out of range, or data lie too deep in one another."
+            "A date or number of this step is out of range, or its data are nested too deeply."
         )
     code = failure.code if isinstance(failure, CodeStopped) else "step_failed"
     if origin.on_error is OnError.STOP:

@@ -411,8 +411,8 @@ class StepType(ABC):
         """Returns the items that the recorded answer turns a sent item into. Raises ItemFailed.
 
         It must have no side effects, since it is called again after an interruption. It is called for items
-        for which `run` stored settings (`Effects.add_plan`); others stay as planned. An item without pairing
-        gets that of the sent item.
+        for which `run` stored settings (`ItemProposals.add_plan`); others stay as planned. An item without
+        pairing gets that of the sent item.
         """
         return (sent.item,)
 

@@ -13,7 +13,7 @@ from steward.outbound.hosts import is_among
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.web import NO_CONNECTION, WebReadClient
 from steward.steps.base import AccountAccess
-from steward.steps.workflow.effects import account_of, web_of
+from steward.steps.workflow.external_calls import account_of, web_of
 from steward.steps.workflow.run_marks import check_marks
 from steward.steps.workflow.step_types import ItemFailed, StepCall
 

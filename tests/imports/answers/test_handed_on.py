@@ -164,7 +164,7 @@ async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
         assert [len(item["data"]) for item in await handed_on(shop, run, "After")] == [size]
     else:
         assert run.status is RunStatus.FAILED, run
-        assert "larger than a step may hand on" in str(run.message)
+        assert "larger than a step may pass on" in str(run.message)
         assert await step_row(shop, run, "After") is None
 
 
@@ -181,7 +181,7 @@ async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit
     assert run.status is RunStatus.SUCCEEDED, run
     items = await handed_on(shop, run, "After")
     assert [len(item.get("text", "")) for item in items] == [size] * 7 + [0]
-    assert "larger than a step may hand on" in items[7]["error"]["message"]
+    assert "larger than a step may pass on" in items[7]["error"]["message"]
 
 
 async def test_an_answer_rests_encrypted(shop: Shop, orders: OrdersAddress) -> None:

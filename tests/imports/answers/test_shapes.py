@@ -147,6 +147,6 @@ async def test_a_send_that_fails_without_a_refusing_answer_is_told_as_an_object(
         for message in (
             "The JSON body of this step cannot be read.",
             "The response of the address is not JSON.",
-            "It was sent, but the values in its answer lie too deep in one another to be handed on.",
+            "It was sent, but the values in its answer are nested too deeply to be passed on.",
         )
     ]

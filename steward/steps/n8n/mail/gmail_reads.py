@@ -16,7 +16,7 @@ from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import MAX_PAGES, parsed_answer
-from steward.steps.workflow.effects import account_of, convert_each_item, read_all
+from steward.steps.workflow.external_calls import account_of, convert_each_item, read_all
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js

@@ -16,7 +16,7 @@ from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, on
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.mail.attachments import attached_files
 from steward.steps.n8n.service_fields import ServiceFields, fields_of_node
-from steward.steps.workflow.effects import Effects, account_of
+from steward.steps.workflow.external_calls import ItemProposals, account_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -71,21 +71,21 @@ class MailNode(StepType):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Proposes one message for each item."""
-        account, effects = account_of(call), Effects(call)
+        account, item_proposals = account_of(call), ItemProposals(call)
         for index in range(len(call.items)):
             try:
                 fields = ServiceFields(call.params(index), call.version, {})
                 files = await attached_files(call, index, self.attachment_names(fields))
                 command = replace(self.command(fields), attachments=files)
             except (ItemFailed, InvalidMail) as failure:
-                effects.fail_item(index, str(failure))
+                item_proposals.fail_item(index, str(failure))
                 continue
-            propose_mail(effects, account, index, command)
-        return effects.result()
+            propose_mail(item_proposals, account, index, command)
+        return item_proposals.result()
 
 
 def propose_mail(
-    effects: Effects,
+    item_proposals: ItemProposals,
     account: AccountAccess,
     index: int,
     command: SendMail,
@@ -95,7 +95,7 @@ def propose_mail(
     operation = account.changes[SEND_MAIL.name]
     planned = operation.plan([command], integration_id=account.connection.integration_id)
     item = Item({}, paired_with(index))
-    effects.add_plan(index, planned, item, operation, settings or {})
+    item_proposals.add_plan(index, planned, item, operation, settings or {})
 
 
 def _answered_object(answer: WriteAnswer) -> JsonObject:

@@ -9,7 +9,7 @@ from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.outbound.errors import CallError
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.effects import as_item_failure
+from steward.steps.workflow.external_calls import as_item_failure
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
 

@@ -14,7 +14,7 @@ from steward.steps.n8n.markup.xml_reader import read_xml
 from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.workflow.addresses import https_address, uncalled_address_problems
 from steward.steps.workflow.answers import run_data_in_read_problems
-from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
+from steward.steps.workflow.external_calls import as_item_failure, read_each_item, web_of
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

@@ -13,7 +13,7 @@ from steward.steps.n8n.drive_fields import file_of_run
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.effects import convert_each_item
+from steward.steps.workflow.external_calls import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     ItemFailed,

@@ -22,7 +22,7 @@ from steward.steps.n8n.mail.mail_nodes import (
 )
 from steward.steps.n8n.service_fields import ServiceFields, fields_of_node, filled_path
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, parsed_answer
-from steward.steps.workflow.effects import Effects, account_of, read_all
+from steward.steps.workflow.external_calls import ItemProposals, account_of, read_all
 from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
@@ -204,7 +204,7 @@ class GmailNode(ServiceNode):
             return await GmailReads(call, resource).run(many=name == "getAll")
         if key not in _SENT:
             return await super().run(call)
-        account, effects = account_of(call), Effects(call)
+        account, item_proposals = account_of(call), ItemProposals(call)
         settings: JsonObject = {"operation": key, "version": call.version, "parameters": {}}
         for index in range(len(call.items)):
             fields = ServiceFields(call.params(index), call.version, {})
@@ -212,10 +212,10 @@ class GmailNode(ServiceNode):
                 files = await attached_files(call, index, _attachment_names(fields))
                 command = await _command(fields, account, key)
             except (ItemFailed, InvalidMail) as failure:
-                effects.fail_item(index, str(failure))
+                item_proposals.fail_item(index, str(failure))
                 continue
-            propose_mail(effects, account, index, replace(command, attachments=files), settings)
-        return effects.result()
+            propose_mail(item_proposals, account, index, replace(command, attachments=files), settings)
+        return item_proposals.result()
 
 
 def _attachment_names(fields: ServiceFields) -> list[str]:

@@ -30,7 +30,7 @@ from steward.steps.n8n.drive_fields import (
 )
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.effects import account_of, as_item_failure, convert_each_item
+from steward.steps.workflow.external_calls import account_of, as_item_failure, convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     ItemFailed,

@@ -26,7 +26,7 @@ from steward.steps.n8n.sheet_forms import clear, create, delete, form_problems
 from steward.steps.n8n.sheet_location import SheetLocation, document_of, tab_of
 from steward.steps.n8n.sheet_raw import plain, read_raw, to_cell, write_raw
 from steward.steps.rows import column_letters
-from steward.steps.workflow.effects import Effects
+from steward.steps.workflow.external_calls import ItemProposals
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -257,7 +257,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
     area = SheetArea.of(call.first, call.version)
     tab, table = await location.table()
     columns = SheetColumns.of(location, tab, table, _heads(table, area), header_row=area.header_row)
-    writing = _Writing(call, location, tab, table, area, columns, Effects(call))
+    writing = _Writing(call, location, tab, table, area, columns, ItemProposals(call))
     written: list[_Row] = []
     for number in range(len(call.items)):
         try:
@@ -267,7 +267,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
             if _keeps_cells(call, number, operation):
                 cells = {name: value for name, value in cells.items() if not _is_empty(value)}
         except ItemFailed as failure:
-            writing.effects.fail_item(number, failure.message)
+            writing.item_proposals.fail_item(number, failure.message)
             continue
         if row_number is not None or operation != "update":
             written.append(_Row(number, js.to_json(fields), cells, row_number))
@@ -276,7 +276,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
         if row.row_number is not None:
             writing.change(row, row.row_number)
     writing.append([row for row in written if row.row_number is None])
-    return writing.effects.result(read=len(table.rows))
+    return writing.item_proposals.result(read=len(table.rows))
 
 
 def _keeps_cells(call: StepCall, number: int, operation: str) -> bool:
@@ -322,7 +322,7 @@ class _Writing:
     table: SheetTable
     area: SheetArea
     columns: SheetColumns
-    effects: Effects
+    item_proposals: ItemProposals
     data_rows: dict[int, dict[str, JsonValue]] = field(init=False)
     shown_rows: dict[int, dict[str, JsonValue]] | None = None
 
@@ -402,7 +402,7 @@ class _Writing:
             ]
             problems += planned.problems
         item = Item({**row.fields, "row_number": row_number}, paired_with(row.item_index))
-        self.effects.add_plan(row.item_index, PlannedChanges(tuple(proposals), tuple(problems)), item)
+        self.item_proposals.add_plan(row.item_index, PlannedChanges(tuple(proposals), tuple(problems)), item)
 
     def append(self, fresh: Sequence[_Row]) -> None:
         """Proposes all new rows in one request, after the headers of the columns they add."""
@@ -413,7 +413,7 @@ class _Writing:
         if missing:
             for row in fresh:
                 message = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
-                self.effects.fail_item(row.item_index, message)
+                self.item_proposals.fail_item(row.item_index, message)
             return
         self._propose_append(fresh)
 
@@ -424,12 +424,12 @@ class _Writing:
         planned = self.location.account.changes["sheet.append_rows"].plan(
             [command], integration_id=self.integration_id
         )
-        first = len(self.effects.items)
+        first = len(self.item_proposals.items)
         for row in fresh:
-            self.effects.items.append(Item(dict(row.fields), paired_with(row.item_index)))
+            self.item_proposals.items.append(Item(dict(row.fields), paired_with(row.item_index)))
         if planned.problems:
             raise ItemFailed(planned.problems[0].message)
         for proposal in planned.proposals:
             whole = self.columns.with_header(proposal) if self.columns.added else proposal
-            self.effects.proposals.append(whole)
-            self.effects.item_of.append(first)
+            self.item_proposals.proposals.append(whole)
+            self.item_proposals.item_of.append(first)

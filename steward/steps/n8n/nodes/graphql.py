@@ -21,7 +21,7 @@ from steward.steps.workflow.answers import (
     run_data_in_read_problems,
     send_each_item,
 )
-from steward.steps.workflow.effects import as_item_failure, read_each_item
+from steward.steps.workflow.external_calls import as_item_failure, read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

@@ -53,7 +53,7 @@ from steward.steps.workflow.answers import (
     status_error,
     with_error_objects,
 )
-from steward.steps.workflow.effects import as_item_failure, convert_each_item
+from steward.steps.workflow.external_calls import as_item_failure, convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

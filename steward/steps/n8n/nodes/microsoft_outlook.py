@@ -28,7 +28,7 @@ from steward.steps.n8n.mail.outlook_files import downloaded, with_files
 from steward.steps.n8n.mail.outlook_replies import is_to_sender, reply_draft, reply_mail, sent_draft
 from steward.steps.n8n.service_fields import ServiceFields, fields_of_node, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
-from steward.steps.workflow.effects import Effects, account_of
+from steward.steps.workflow.external_calls import ItemProposals, account_of
 from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
@@ -335,7 +335,7 @@ def _attachment_names(fields: ServiceFields) -> list[str]:
 
 async def _sent(call: StepCall, key: str) -> NodeResult:
     """Proposes one message for each item."""
-    account, effects = account_of(call), Effects(call)
+    account, item_proposals = account_of(call), ItemProposals(call)
     settings: JsonObject = {"operation": key, "version": call.version, "parameters": {}}
     for index in range(len(call.items)):
         fields = ServiceFields(call.params(index), call.version, {})
@@ -343,7 +343,7 @@ async def _sent(call: StepCall, key: str) -> NodeResult:
             command = new_mail(fields) if key == "message.send" else await reply_mail(call, fields, account)
             files = await attached_files(call, index, _attachment_names(fields))
         except (ItemFailed, InvalidMail) as failure:
-            effects.fail_item(index, str(failure))
+            item_proposals.fail_item(index, str(failure))
             continue
-        propose_mail(effects, account, index, replace(command, attachments=files), settings)
-    return effects.result()
+        propose_mail(item_proposals, account, index, replace(command, attachments=files), settings)
+    return item_proposals.result()

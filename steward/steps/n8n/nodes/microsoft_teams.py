@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.messages import message_operation
 from steward.model.plan import StepKind
-from steward.steps.workflow.effects import Effects, account_of
+from steward.steps.workflow.external_calls import ItemProposals, account_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     FieldUse,
@@ -78,7 +78,7 @@ class MicrosoftTeamsNode(StepType):
         """Proposes one message for each item."""
         account = account_of(call)
         operation = message_operation(account.changes)
-        effects = Effects(call)
+        item_proposals = ItemProposals(call)
         for index in range(len(call.items)):
             params = call.params(index)
             try:
@@ -86,17 +86,17 @@ class MicrosoftTeamsNode(StepType):
                     params.text("message"), params.text("contentType", params.text("messageType", "text"))
                 )
             except ItemFailed as failure:
-                effects.fail_item(index, failure.message)
+                item_proposals.fail_item(index, failure.message)
                 continue
             if not lines:
-                effects.fail_item(index, "The message of this step is empty.")
+                item_proposals.fail_item(index, "The message of this step is empty.")
                 continue
             card = PostCard(title=lines[0][:200], text=tuple(lines[1:]) if len(lines) > 1 else ())
             planned = operation.plan([card], integration_id=account.connection.integration_id)
-            effects.add_plan(
+            item_proposals.add_plan(
                 index, planned, Item({"message": "\n".join(lines)}, paired_with(index)), operation
             )
-        return effects.result()
+        return item_proposals.result()
 
 
 def _lines(message: str, kind: str) -> list[str]:

@@ -11,7 +11,7 @@ from steward.model.json import AnyJson, JsonValue
 from steward.steps.base import StoreAccess
 from steward.steps.n8n.nodes.stores import READS, StoreNode, limit_of, operation_of
 from steward.steps.n8n.store_fields import SHOPIFY
-from steward.steps.workflow.effects import read_all
+from steward.steps.workflow.external_calls import read_all
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

@@ -23,7 +23,7 @@ from steward.model.run import Counts
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StoreAccess, StoreEvent
 from steward.steps.n8n.nodes.shopify import customer_fields, order_fields, product_fields
-from steward.steps.workflow.effects import read_all, store_of
+from steward.steps.workflow.external_calls import read_all, store_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, StepCall, StepType, paired_with
 

@@ -11,7 +11,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.steps.base import StoreAccess
 from steward.steps.n8n.store_fields import WOO, command_for, object_of
-from steward.steps.workflow.effects import Effects, read_all, read_each_item, store_of
+from steward.steps.workflow.external_calls import ItemProposals, read_all, read_each_item, store_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -141,26 +141,26 @@ class StoreNode(StepType, ABC):
         """Reads the objects for one item. Raises ItemFailed."""
 
     async def _changes(self, call: StepCall, store: StoreAccess) -> NodeResult:
-        effects = Effects(call)
+        item_proposals = ItemProposals(call)
         for index, item in enumerate(call.items):
             params = call.params(index)
             try:
                 proposals, faults, after = await self._change(params, store)
             except ItemFailed as failure:
-                effects.fail_item(index, failure.message)
+                item_proposals.fail_item(index, failure.message)
                 continue
             if faults:
-                effects.fail_item(index, " ".join(faults))
+                item_proposals.fail_item(index, " ".join(faults))
                 continue
-            effects.items.append(Item({**item.json, **after}, paired_with(index)))
+            item_proposals.items.append(Item({**item.json, **after}, paired_with(index)))
             if self.answers_with_object and proposals and call.step.origin is not None:
                 use = AnswerUse(call.step.origin.source_type, {}, is_needed=False)
-                effects.answers[len(effects.items) - 1] = use
-            effects.unchanged += not proposals
+                item_proposals.answers[len(item_proposals.items) - 1] = use
+            item_proposals.unchanged += not proposals
             for proposal in proposals:
-                effects.proposals.append(proposal)
-                effects.item_of.append(len(effects.items) - 1)
-        return effects.result()
+                item_proposals.proposals.append(proposal)
+                item_proposals.item_of.append(len(item_proposals.items) - 1)
+        return item_proposals.result()
 
     async def _change(
         self, params: Params, store: StoreAccess

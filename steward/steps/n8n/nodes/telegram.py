@@ -11,7 +11,7 @@ from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.effects import convert_each_item
+from steward.steps.workflow.external_calls import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

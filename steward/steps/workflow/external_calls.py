@@ -120,7 +120,7 @@ def as_item_failure(error: CallError) -> Exception:
 
 
 @dataclass(slots=True)
-class Effects:
+class ItemProposals:
     """Collects proposals item by item, together with the output items that hold once they are applied.
 
     `failure_of` builds the failure of an item from its message.

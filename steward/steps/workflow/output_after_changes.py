@@ -18,12 +18,12 @@ from steward.steps.workflow.items import Item, Items, Outputs
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded, json_size
 from steward.steps.workflow.step_types import AnswerUse, ItemFailed, SentItem, error_item, paired_with_all
 
-_LOST = "What was sent was made, but its answer was lost. Nothing that follows this step was run."
+_LOST = "It was sent and done, but the answer was lost. No step after this one was run."
 _TOO_LARGE = (
-    "It was sent, but what was answered is larger than a step may hand on (1 MiB, 7 MiB for all items)."
+    "It was sent, but the answer is larger than a step may pass on (1 MiB, 7 MiB for all items)."
     " Let the address answer with less."
 )
-_TOO_DEEP = "It was sent, but the values in its answer lie too deep in one another to be handed on."
+_TOO_DEEP = "It was sent, but the values in its answer are nested too deeply to be passed on."
 _WRITTEN = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
@@ -40,7 +40,7 @@ class AnswerReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DoneChange:
+class AppliedChange:
     """The outcome of one change of a step, with its recorded answer."""
 
     outcome: Outcome
@@ -49,7 +49,7 @@ class DoneChange:
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOn:
+class OutputAfterChanges:
     """The output of a step; `outputs` is None if the step ends the run with `message` and `code`."""
 
     outputs: Outputs | None
@@ -58,7 +58,7 @@ class HandedOn:
 
 
 @dataclass(frozen=True, slots=True)
-class DoneStep:
+class AppliedStep:
     """A step whose changes are done: its planned outputs and its failure settings.
 
     `item_of` holds, for each change, the index of the resulting item in output 0, or -1; `answers` the items
@@ -77,7 +77,7 @@ class DoneStep:
 class _Collected:
     """The items of output 0 and of the error output collected so far."""
 
-    step: DoneStep
+    step: AppliedStep
     items: Items = field(default_factory=list)
     failed: Items = field(default_factory=list)
 
@@ -100,13 +100,15 @@ def _input_index(item: Item) -> int | None:
     return link[0] if isinstance(link, tuple) else None
 
 
-def hand_on(step: DoneStep, done: Sequence[DoneChange], types: Mapping[str, AnswerReader]) -> HandedOn:
+def output_after_changes(
+    step: AppliedStep, done: Sequence[AppliedChange], types: Mapping[str, AnswerReader]
+) -> OutputAfterChanges:
     """Returns the step's output after all its changes, given in order by `done`."""
-    by_item: dict[int, list[DoneChange]] = {}
+    by_item: dict[int, list[AppliedChange]] = {}
     for number, change in zip(step.item_of, done, strict=True):
         by_item.setdefault(number, []).append(change)
     if any(_is_lost(number, change, step) for number, change in zip(step.item_of, done, strict=True)):
-        return HandedOn(None, _LOST, "outcome_unknown")
+        return OutputAfterChanges(None, _LOST, "outcome_unknown")
     collected = _Collected(step)
     first, *others = step.planned or [[]]
     for number, item in [(-1, Item({})), *enumerate(first)]:
@@ -114,13 +116,15 @@ def hand_on(step: DoneStep, done: Sequence[DoneChange], types: Mapping[str, Answ
             items = _items_after(item, by_item.get(number), step.answers.get(number), types)
         except ItemFailed as failure:
             if step.on_error is OnError.STOP:
-                return HandedOn(None, failure.message, "step_failed")
+                return OutputAfterChanges(None, failure.message, "step_failed")
             if number >= 0:
                 collected.fail(item, failure)
             continue
         if number >= 0:
             collected.items += items
-    return HandedOn(_outputs(collected, others, was_made=any(change.outcome in _WRITTEN for change in done)))
+    return OutputAfterChanges(
+        _outputs(collected, others, was_made=any(change.outcome in _WRITTEN for change in done))
+    )
 
 
 def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) -> Outputs:
@@ -135,7 +139,7 @@ def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) 
     return with_errors_moved(outputs, step.inputs, ("out:0", ERROR_PORT))
 
 
-def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:
+def _is_lost(number: int, change: AppliedChange, step: AppliedStep) -> bool:
     """Returns whether later steps depend on the answer to the change, which is unknown."""
     if change.answer is not None:
         return False
@@ -147,7 +151,7 @@ def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:
 
 def _items_after(
     item: Item,
-    changes: Sequence[DoneChange] | None,
+    changes: Sequence[AppliedChange] | None,
     use: AnswerUse | None,
     types: Mapping[str, AnswerReader],
 ) -> Items:
@@ -165,7 +169,7 @@ def _items_after(
     return _answered_items(item, answer, use, types)
 
 
-def _check_done(changes: Iterable[DoneChange], reader: AnswerReader | None) -> None:
+def _check_done(changes: Iterable[AppliedChange], reader: AnswerReader | None) -> None:
     """Raises ItemFailed if a change failed or its outcome is unknown."""
     for change in changes:
         if change.outcome is Outcome.FAILED:
