@@ -11,8 +11,8 @@ from typing import Any
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue, canonical, digest
 
-# The service's own namespace for effect keys: it never changes, or repeats would become new writes.
-_EFFECTS = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
+# The service's own namespace for write keys: it never changes, or repeats would become new writes.
+_WRITE_KEYS = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
 _SHOWN_BYTES = 4096
 
 
@@ -90,7 +90,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A platform call: an operation of a connector on one target; the unit of effects and reconciliation."""
+    """A platform call: an operation of a connector on one target; recorded and reconciled as a unit."""
 
     operation: str
     integration_id: IntegrationId
@@ -172,10 +172,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Parts that share one request, with the key of each part's effect and the key of the request."""
+    """Parts that share one request, with the write key of each part and the key of the request."""
 
     parts: tuple[Part, ...]
-    effect_keys: tuple[str, ...]
+    write_keys: tuple[str, ...]
     key: str
 
 
@@ -198,14 +198,14 @@ def _size(value: JsonValue) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
 
 
-def effect_key(run: RunId, name: str, iteration: str, *, position: int, part: int, version: int) -> str:
-    """Returns the key of one part's effect, the same for every attempt."""
-    return str(uuid.uuid5(_EFFECTS, f"{run}|{name}|{iteration}|{position}|{part}|{version}"))
+def write_key(run: RunId, name: str, iteration: str, *, position: int, part: int, version: int) -> str:
+    """Returns the key of the write of one part, the same for every attempt."""
+    return str(uuid.uuid5(_WRITE_KEYS, f"{run}|{name}|{iteration}|{position}|{part}|{version}"))
 
 
-def batch_key(effect_keys: Sequence[str]) -> str:
-    """Returns the key of a call for these effects, which is their own key if there is only one."""
-    return effect_keys[0] if len(effect_keys) == 1 else str(uuid.uuid5(_EFFECTS, "|".join(effect_keys)))
+def batch_key(write_keys: Sequence[str]) -> str:
+    """Returns the key of a call for these writes, which is their own key if there is only one."""
+    return write_keys[0] if len(write_keys) == 1 else str(uuid.uuid5(_WRITE_KEYS, "|".join(write_keys)))
 
 
 def request_hash(parts: Sequence[Part]) -> str:
@@ -269,8 +269,8 @@ __all__ = [
     "Recovery",
     "batch_key",
     "canonical",
-    "effect_key",
     "request_hash",
     "truncated_value",
     "worst",
+    "write_key",
 ]

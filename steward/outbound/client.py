@@ -84,7 +84,7 @@ class Outbound:
     def write_client(
         self, grant: WriteGrant, integration_id: IntegrationId, endpoint: PlatformEndpoint
     ) -> "WriteClient":
-        """Returns a client for the effects of `grant`. Raises CallRefused for the connection's address."""
+        """Returns a client for the writes of `grant`. Raises CallRefused for the connection's address."""
         return WriteClient(self.transport, self.transport.target(grant.org, integration_id, endpoint), grant)
 
     def management_client(
@@ -106,7 +106,7 @@ class Outbound:
         return WebReadClient(self.transport, org, check_cancelled=check_cancelled)
 
     def web_write_client(self, grant: WriteGrant) -> WebWriteClient:
-        """Returns a client that sends to addresses without a connection, for the effects of `grant`."""
+        """Returns a client that sends to addresses without a connection, for the writes of `grant`."""
         return WebWriteClient(self.transport, grant)
 
     def notice_client(
@@ -384,7 +384,7 @@ def _is_retried(request: OutboundRequest, error: CallError) -> bool:
 
 
 class WriteClient:
-    """Sends the one request of a batch at most once, for effects whose intent is committed."""
+    """Sends the one request of a batch at most once, for writes whose intents are committed."""
 
     def __init__(self, transport: HttpTransport, target: Target, grant: WriteGrant) -> None:
         self._transport = transport
@@ -400,7 +400,7 @@ class WriteClient:
         body: JsonValue,
         *,
         params: Mapping[str, str] | None = None,
-        effect_keys: Sequence[str],
+        write_keys: Sequence[str],
         key: str,
         operation: str = "write",
         max_cost: float = 0.0,
@@ -414,26 +414,26 @@ class WriteClient:
             request = replace(self._request(method, path, body, params, key, operation), max_cost=max_cost)
         except CallRefused as refusal:
             raise NotSent(refusal) from None
-        return await self._send_once(request, effect_keys, key)
+        return await self._send_once(request, write_keys, key)
 
     async def _send_once(
-        self, request: OutboundRequest, effect_keys: Sequence[str], key: str
+        self, request: OutboundRequest, write_keys: Sequence[str], key: str
     ) -> PlatformResponse:
         """Checks the grant and sends. Raises NotSent, OutcomeUnknown."""
         if self._target.integration_id is None:
             raise NotSent(CallRefused("a write goes to a kept connection"))
         now = self._transport.clock.now()
         try:
-            self._grant.check(effect_keys, key, connection=self._target.integration_id)
+            self._grant.check(write_keys, key, connection=self._target.integration_id)
             self._grant.check_time(now)
-            if self._used & set(effect_keys):
+            if self._used & set(write_keys):
                 raise CallRefused("an attempt is sent once")
             if request.method not in _WRITE_METHODS:
                 raise CallRefused("a write is a POST, PUT, PATCH or DELETE")
         except CallRefused as refusal:
             raise NotSent(refusal) from None
         request = replace(request, max_wait_s=max((self._grant.send_by - now).total_seconds(), 0.0))
-        self._used |= set(effect_keys)
+        self._used |= set(write_keys)
         try:
             response = await self._transport.send(self._target, request)
         except RequestFailed as failure:
@@ -451,7 +451,7 @@ class WriteClient:
         body: bytes,
         *,
         headers: Mapping[str, str],
-        effect_keys: Sequence[str],
+        write_keys: Sequence[str],
         key: str,
     ) -> PlatformResponse:
         """Returns the response of an address on one of the connection's own hosts, even a refusal.
@@ -475,7 +475,7 @@ class WriteClient:
             write=True,
             check_allowed=self._grant.check_time,
         )
-        return await client._send_once(request, effect_keys, key)
+        return await client._send_once(request, write_keys, key)
 
     def _request(
         self,

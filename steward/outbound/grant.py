@@ -1,4 +1,4 @@
-"""The permission to write: names the committed effects of a batch; only runs/writes/apply.py creates it."""
+"""The permission to write: names the committed intents of a batch; only runs/writes/apply.py creates it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from steward.outbound.errors import CallRefused
 class WriteGrant:
     """The writes that a run may send now, and until when.
 
-    `effects` maps each effect key whose intent is committed to its connection. `confirmed_until` returns
+    `connections` maps each write key whose intent is committed to its connection. `confirmed_until` returns
     the end of the lease as last confirmed. `send_by` is 5 s after the instant for which closed periods were
     checked: a request that has not started by then is not sent
     (`docs/design/writes.md#protocol-of-one-write`).
@@ -23,23 +23,23 @@ class WriteGrant:
     run: RunId
     epoch: int
     change_hash: str
-    effects: Mapping[str, IntegrationId]
+    connections: Mapping[str, IntegrationId]
     confirmed_until: Callable[[], datetime]
     send_by: datetime
 
-    def check(self, effect_keys: Sequence[str], key: str, *, connection: IntegrationId) -> None:
-        """Raises CallRefused unless every effect is named, for this connection, under its own batch key."""
-        if not effect_keys:
-            raise CallRefused("a write names the effect it is for")
-        if len(set(effect_keys)) != len(effect_keys):
-            raise CallRefused("a write names an effect once")
-        for effect in effect_keys:
-            if effect not in self.effects:
-                raise CallRefused("a write is for an effect whose intent is kept")
-            if self.effects[effect] != connection:
-                raise CallRefused("a write goes to the connection of its effect")
-        if key != batch_key(effect_keys):
-            raise CallRefused("a write carries the key of its effects")
+    def check(self, write_keys: Sequence[str], key: str, *, connection: IntegrationId) -> None:
+        """Raises CallRefused unless every write has an intent for this connection under its batch key."""
+        if not write_keys:
+            raise CallRefused("a write names the key of its intent")
+        if len(set(write_keys)) != len(write_keys):
+            raise CallRefused("a write names each key once")
+        for write_key in write_keys:
+            if write_key not in self.connections:
+                raise CallRefused("a write has a committed intent")
+            if self.connections[write_key] != connection:
+                raise CallRefused("a write goes to the connection of its intent")
+        if key != batch_key(write_keys):
+            raise CallRefused("a write carries the key of its batch")
 
     def check_time(self, now: datetime) -> None:
         """Raises CallRefused after the confirmed end of the lease, or too long after the intent."""

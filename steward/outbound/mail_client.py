@@ -13,7 +13,7 @@ from steward.telemetry.redact import Secret
 
 
 class MailWriteClient:
-    """Sends one message at most once, for an effect whose intent is committed."""
+    """Sends one message at most once, for a write whose intent is committed."""
 
     def __init__(self, transport: HttpTransport, target: Target, grant: WriteGrant) -> None:
         self._transport = transport
@@ -25,19 +25,19 @@ class MailWriteClient:
         """Returns the time for the message's date."""
         return self._transport.clock.now()
 
-    async def send(self, message: MailMessage, *, effect_keys: Sequence[str], key: str) -> MailOutcome:
+    async def send(self, message: MailMessage, *, write_keys: Sequence[str], key: str) -> MailOutcome:
         """Returns the outcome of the message. Raises NotSent when the grant does not cover it."""
         try:
             if self._target.integration_id is None:
                 raise CallRefused("a write goes to a kept connection")
-            self._grant.check(effect_keys, key, connection=self._target.integration_id)
+            self._grant.check(write_keys, key, connection=self._target.integration_id)
             now = self._transport.clock.now()
             self._grant.check_time(now)
-            if self._used & set(effect_keys):
+            if self._used & set(write_keys):
                 raise CallRefused("an attempt is sent once")
         except CallRefused as refusal:
             raise NotSent(refusal) from None
-        self._used |= set(effect_keys)
+        self._used |= set(write_keys)
         return await self._transport.mail.send(
             _server_of(self._target),
             message,

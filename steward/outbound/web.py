@@ -134,7 +134,7 @@ class WebReadClient:
 
 
 class WebWriteClient:
-    """Sends the one request of an effect whose intent is committed, at most once."""
+    """Sends the one request of a write whose intent is committed, at most once."""
 
     def __init__(self, transport: HttpTransport, grant: WriteGrant) -> None:
         self._transport = transport
@@ -148,22 +148,22 @@ class WebWriteClient:
         body: bytes,
         *,
         headers: Mapping[str, str],
-        effect_keys: Sequence[str],
+        write_keys: Sequence[str],
         key: str,
     ) -> PlatformResponse:
         """Returns the response, even a refusal; follows no redirect. Raises NotSent, OutcomeUnknown."""
         try:
-            self._grant.check(effect_keys, key, connection=NO_CONNECTION)
+            self._grant.check(write_keys, key, connection=NO_CONNECTION)
             now = self._transport.clock.now()
             self._grant.check_time(now)
-            if self._used & set(effect_keys):
+            if self._used & set(write_keys):
                 raise CallRefused("an attempt is sent once")
             if method not in _WRITE_METHODS:
                 raise CallRefused("a send is a POST, PUT, PATCH or DELETE")
             target = _target(self._transport, self._grant.org, url)
         except CallRefused as refusal:
             raise NotSent(refusal) from None
-        self._used |= set(effect_keys)
+        self._used |= set(write_keys)
         request = OutboundRequest(
             method,
             url,

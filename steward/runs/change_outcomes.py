@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from steward.database.engine.base import Tx
 from steward.database.runs import changes, write_ledger
 from steward.database.runs.changes import SettledChange
-from steward.database.runs.write_ledger import Effect, EffectState
+from steward.database.runs.write_ledger import LedgerState, WriteEntry
 from steward.model.change import Change, Outcome, Part, worst
 from steward.model.ids import OrgId, RunId
 
 _PartResult = tuple[Outcome, str | None]
 
-OUTCOME_OF_EFFECT: Mapping[EffectState, Outcome] = {
-    EffectState.DONE: Outcome.APPLIED,
-    EffectState.REFUSED: Outcome.FAILED,
-    EffectState.CONFLICT: Outcome.CONFLICT,
-    EffectState.UNKNOWN: Outcome.UNKNOWN,
+OUTCOME_OF_STATE: Mapping[LedgerState, Outcome] = {
+    LedgerState.DONE: Outcome.APPLIED,
+    LedgerState.REFUSED: Outcome.FAILED,
+    LedgerState.CONFLICT: Outcome.CONFLICT,
+    LedgerState.UNKNOWN: Outcome.UNKNOWN,
 }
 _STOPPED = "The run ended before the rest."
 # Operations whose name does not say what they write.
@@ -27,12 +27,12 @@ _NAMES = {
 }
 
 
-def part_results(change: Change, effects: Sequence[Effect]) -> list[_PartResult | None]:
+def part_results(change: Change, entries: Sequence[WriteEntry]) -> list[_PartResult | None]:
     """Returns the ledger's result for each part of the change, in order; None for an unsettled part."""
     results = {
-        effect.part: (OUTCOME_OF_EFFECT[effect.state], effect.message)
-        for effect in effects
-        if effect.state in OUTCOME_OF_EFFECT
+        entry.part: (OUTCOME_OF_STATE[entry.state], entry.message)
+        for entry in entries
+        if entry.state in OUTCOME_OF_STATE
     }
     return [results.get(number) for number in range(1, len(change.proposal.parts) + 1)]
 

@@ -20,7 +20,7 @@ from steward.database.runs import changes, workers, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.write_ledger import Intent
 from steward.failpoint import failpoint
-from steward.model.change import Change, Outcome, Part, batch_key, effect_key, request_hash
+from steward.model.change import Change, Outcome, Part, batch_key, request_hash, write_key
 from steward.model.ids import OrgId, RunId
 from steward.model.instants import wire_time
 from steward.model.refusals import WrongState
@@ -148,7 +148,7 @@ async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: 
 
 
 def _key(change: Change, number: int, version: int) -> str:
-    return effect_key(
+    return write_key(
         change.run_id,
         change.name,
         change.iteration,

@@ -14,7 +14,7 @@ from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
 from steward.fake_platforms.application import FakePlatforms, create
-from steward.model.change import Batch, Part, Proposal, batch_key, effect_key
+from steward.model.change import Batch, Part, Proposal, batch_key, write_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant
@@ -81,7 +81,7 @@ class FakePlatformsClient:
         """Returns effect keys that were not used before."""
         self._position += 1
         return [
-            effect_key(RUN, "step", "-", position=self._position, part=part, version=1)
+            write_key(RUN, "step", "-", position=self._position, part=part, version=1)
             for part in range(1, count + 1)
         ]
 
@@ -116,7 +116,7 @@ class Connection:
             "run": RUN,
             "epoch": 1,
             "change_hash": "0" * 64,
-            "effects": dict.fromkeys(keys, self.number),
+            "connections": dict.fromkeys(keys, self.number),
             "confirmed_until": lambda: now + timedelta(seconds=30),
             "send_by": now + timedelta(seconds=5),
         }

@@ -264,6 +264,6 @@ async def _judge_rows(shop: Shop, run: Run) -> list[str]:
     hot = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
     if hot is None or hot.attempt > 4:
         wrong.append(f"attempts: {hot}")
-    if any(effect.state == "intent" for effect in await shop.ledger(run)):
+    if any(entry.state == "intent" for entry in await shop.ledger(run)):
         wrong.append("an intent is still open")
     return wrong

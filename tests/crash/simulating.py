@@ -400,7 +400,7 @@ class Simulation:
         held = partial(active_run.active_runs, org=self.shop.owner.org, automations=[run.automation_id])
         if await self.shop.read(held):
             wrong.append("the lane is still held")
-        if any(effect.state == "intent" for effect in await self.shop.ledger(run)):
+        if any(entry.state == "intent" for entry in await self.shop.ledger(run)):
             wrong.append("an intent is still open")
         return wrong
 

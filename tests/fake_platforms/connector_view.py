@@ -28,7 +28,7 @@ from steward.connectors.woocommerce.answers import error_of, product_of
 from steward.connectors.woocommerce.connector import WooCommerceConnector
 from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.orders import customer_of, order_of
-from steward.model.change import Batch, Part, batch_key, effect_key
+from steward.model.change import Batch, Part, batch_key, write_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
 from steward.outbound.errors import Invalid, PlatformUnavailable
@@ -44,7 +44,7 @@ from tests.fake_platforms.recorded_shop import Row, Target, target
 _NOW = datetime(2026, 11, 21, tzinfo=UTC)
 _SHOP = IntegrationId(1)
 _RUN = RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6")
-_KEYS = [effect_key(_RUN, "s", "-", position=n, part=1, version=1) for n in range(200)]
+_KEYS = [write_key(_RUN, "s", "-", position=n, part=1, version=1) for n in range(200)]
 # The fields that the connector asks for and needs: an answer cut to fewer is not read as a record.
 _PRODUCT = {"id", "name", "type", "status", "tags", "manage_stock", "images", "catalog_visibility"}
 _ORDER = {"line_items", "refunds", "billing", "shipping", "coupon_lines", "meta_data", "date_paid_gmt"}
@@ -389,7 +389,7 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
         run=_RUN,
         epoch=1,
         change_hash="0" * 64,
-        effects=dict.fromkeys(keys, _SHOP),
+        connections=dict.fromkeys(keys, _SHOP),
         confirmed_until=lambda: _NOW + timedelta(seconds=30),
         send_by=_NOW + timedelta(seconds=5),
     )

@@ -109,7 +109,7 @@ class ShopClient:
 async def write(client: WriteClient, *keys: str, **changed: Any) -> Any:
     """One write for `keys`."""
     named = keys or KEYS[:1]
-    fields = {"effect_keys": named, "key": batch_key(named)} | changed
+    fields = {"write_keys": named, "key": batch_key(named)} | changed
     return await client.send("POST", "/things", {"a": 1}, **fields)
 
 
@@ -257,11 +257,11 @@ async def test_a_write_carries_the_key_of_its_effects(clock: FakeClock) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"effect_keys": (), "key": ""},
-        {"effect_keys": ("unknown",), "key": "unknown"},
-        {"effect_keys": (KEYS[0], KEYS[0])},
-        {"effect_keys": KEYS, "key": KEYS[0]},
-        {"effect_keys": KEYS[:1], "key": "another"},
+        {"write_keys": (), "key": ""},
+        {"write_keys": ("unknown",), "key": "unknown"},
+        {"write_keys": (KEYS[0], KEYS[0])},
+        {"write_keys": KEYS, "key": KEYS[0]},
+        {"write_keys": KEYS[:1], "key": "another"},
     ],
 )
 async def test_a_write_without_its_named_effect_is_refused(clock: FakeClock, changed: dict[str, Any]) -> None:
@@ -277,7 +277,7 @@ async def test_a_write_to_another_connection_is_refused(clock: FakeClock) -> Non
     """See docs/design/connectors.md#test-mode."""
     bench = ShopClient(clock)
     with pytest.raises(NotSent):
-        await write(bench.writing(effects={KEYS[0]: IntegrationId(12)}))
+        await write(bench.writing(connections={KEYS[0]: IntegrationId(12)}))
     assert bench.shop.requests == []
 
 
@@ -350,8 +350,8 @@ async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(
     """See docs/design/connectors.md#limits."""
     bench = ShopClient(clock)
     with pytest.raises(NotSent):
-        await bench.writing().send("POST", "/x", "x" * REQUEST_BYTES, effect_keys=KEYS[:1], key=KEYS[0])
-    await bench.writing().send("POST", "/x", "x" * (REQUEST_BYTES - 2), effect_keys=KEYS[:1], key=KEYS[0])
+        await bench.writing().send("POST", "/x", "x" * REQUEST_BYTES, write_keys=KEYS[:1], key=KEYS[0])
+    await bench.writing().send("POST", "/x", "x" * (REQUEST_BYTES - 2), write_keys=KEYS[:1], key=KEYS[0])
     wide = ShopClient(clock, httpx.Response(200, headers={"x-wide": "x" * 65_536}))
     with pytest.raises(UnusableResponse):
         await wide.reading().get("/x")
@@ -360,7 +360,7 @@ async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(
 async def test_only_writes_are_written(clock: FakeClock) -> None:
     """See docs/design/connectors.md#test-mode."""
     with pytest.raises(NotSent):
-        await ShopClient(clock).writing().send("GET", "/x", {}, effect_keys=KEYS[:1], key=KEYS[0])
+        await ShopClient(clock).writing().send("GET", "/x", {}, write_keys=KEYS[:1], key=KEYS[0])
 
 
 async def test_a_check_can_be_made_without_the_secret(clock: FakeClock) -> None:

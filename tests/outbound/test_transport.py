@@ -113,7 +113,7 @@ async def send(client: Outbound, link: PlatformEndpoint) -> Any:
     grant = WriteGrant(OrgId(1), RunId("r"), 1, "", {"k": IntegrationId(1)}, lambda: later, later)
     http = client.write_client(grant, IntegrationId(1), link)
     try:
-        return await http.send("POST", "/x", {"a": 1}, effect_keys=["k"], key="k")
+        return await http.send("POST", "/x", {"a": 1}, write_keys=["k"], key="k")
     finally:
         await client.aclose()
 

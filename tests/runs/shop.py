@@ -21,7 +21,7 @@ from steward.database.engine.base import Engine, Tx
 from steward.database.runs import approvals, changes, steps, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
-from steward.database.runs.write_ledger import Effect
+from steward.database.runs.write_ledger import WriteEntry
 from steward.fake_platforms.application import FakePlatforms, create
 from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Organization, Role
 from steward.model.approval import Approval, ApprovalStatus
@@ -320,7 +320,7 @@ class Shop:
 
         return await self.write(act)
 
-    async def ledger(self, run: Run) -> list[Effect]:
+    async def ledger(self, run: Run) -> list[WriteEntry]:
         """Returns the write ledger's entries for the run's changes."""
         return await self.read(partial(write_ledger.of_run, org=self.owner.org, run=run.id))
 

@@ -11,7 +11,7 @@ import pytest
 
 from steward import periodic_tasks, worker
 from steward.database.runs.changes import STILL_OPEN
-from steward.database.runs.write_ledger import EffectState
+from steward.database.runs.write_ledger import LedgerState
 from steward.model.change import Change, Outcome
 from steward.model.connection import ConnectionState
 from steward.model.run import Run, RunStatus
@@ -130,7 +130,7 @@ async def test_a_write_that_the_shop_refuses_fails(shop: Shop) -> None:
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
     outcomes = Counter(change.outcome for change in await shop.changes(run))
     assert outcomes == {Outcome.FAILED: 1, Outcome.APPLIED: 9}
-    assert {effect.state for effect in await shop.ledger(run)} == {EffectState.REFUSED, EffectState.DONE}
+    assert {entry.state for entry in await shop.ledger(run)} == {LedgerState.REFUSED, LedgerState.DONE}
 
 
 async def test_a_short_wait_is_waited_for_in_hand(shop: Shop) -> None:
@@ -145,7 +145,7 @@ async def test_a_short_wait_is_waited_for_in_hand(shop: Shop) -> None:
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
     assert 2 <= (shop.clock.now() - began).total_seconds() < 30
     assert len(shop.writes()) == len(shop.applied()) + 1
-    assert max(effect.attempt for effect in await shop.ledger(run)) == 2
+    assert max(entry.attempt for entry in await shop.ledger(run)) == 2
     once_each(shop)
 
 
@@ -181,9 +181,7 @@ async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> Non
     ended = await shop.until_settled(run, minutes=240)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.FAILED}
-    assert {(effect.state, effect.attempt) for effect in await shop.ledger(run)} == {
-        (EffectState.NOT_SENT, 5)
-    }
+    assert {(entry.state, entry.attempt) for entry in await shop.ledger(run)} == {(LedgerState.NOT_SENT, 5)}
     assert shop.applied() == []
 
 
@@ -247,7 +245,7 @@ async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, ki
     assert len(shop.writes()) == before + (0 if was_applied else 1)
     once_each(shop)
     assert counts_of(ended)["applied"] == 10
-    assert {effect.state for effect in await shop.ledger(run)} == {EffectState.DONE}
+    assert {entry.state for entry in await shop.ledger(run)} == {LedgerState.DONE}
 
 
 async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> None:
@@ -380,4 +378,4 @@ async def test_no_write_is_sent_without_its_key(shop: Shop) -> None:
     keys = [entry["idempotency_key"] for entry in shop.writes()]
     assert None not in keys
     assert len(set(keys)) == len(keys)
-    assert set(keys) == {effect.batch_key for effect in await shop.ledger(run)} | set(keys[-1:])
+    assert set(keys) == {entry.batch_key for entry in await shop.ledger(run)} | set(keys[-1:])

@@ -9,7 +9,7 @@ import pytest
 
 from steward.automations import lifecycle
 from steward.automations.pauses import StateCommand
-from steward.database.runs.write_ledger import EffectState
+from steward.database.runs.write_ledger import LedgerState
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.refusals import WrongState
@@ -199,5 +199,5 @@ async def test_a_run_cancelled_with_an_unknown_write_finds_out_first(shop: Shop)
     assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
     [change, *_] = await shop.changes(run)
     assert change.outcome is Outcome.APPLIED
-    assert {effect.state for effect in await shop.ledger(run)} <= {EffectState.DONE}
+    assert {entry.state for entry in await shop.ledger(run)} <= {LedgerState.DONE}
     assert len(shop.writes()) == len(shop.applied())

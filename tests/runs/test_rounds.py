@@ -13,7 +13,7 @@ from steward.connectors.base.connector import WriteOperation
 from steward.connectors.shopify import operations as shopify
 from steward.connectors.woocommerce import operations as products
 from steward.connectors.woocommerce import operations_orders as orders
-from steward.model.change import Action, Change, ObjectRef, Outcome, Part, Proposal, effect_key
+from steward.model.change import Action, Change, ObjectRef, Outcome, Part, Proposal, write_key
 from steward.model.ids import ChangeId, IntegrationId, RunId
 from steward.runs import batch_sizes
 from steward.runs.batch_sizes import MAX_CANDIDATES, BatchSizes, batch_size
@@ -79,7 +79,7 @@ def changes(*parts: Sequence[Part]) -> list[list[PartToApply]]:
             applied_at=None,
         )
         keys = [
-            effect_key(RUN, "step", "", position=position, part=number, version=1)
+            write_key(RUN, "step", "", position=position, part=number, version=1)
             for number in range(1, len(own_parts) + 1)
         ]
         pieces.append(

@@ -15,7 +15,7 @@ from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.woocommerce.connector import WooCommerceConnector
-from steward.model.change import Batch, Part, batch_key, effect_key
+from steward.model.change import Batch, Part, batch_key, write_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import ManagementClient, Outbound
 from steward.outbound.grant import WriteGrant
@@ -71,7 +71,7 @@ class Shop:
         """One request for `parts`, as an approved run would send it; the outcomes and the effects' keys."""
         mark = secrets.token_hex(8)
         keys = [
-            effect_key(_RUN, mark, "-", position=number, part=1, version=1) for number in range(len(parts))
+            write_key(_RUN, mark, "-", position=number, part=1, version=1) for number in range(len(parts))
         ]
         now = self.clock.now()
         grant = WriteGrant(
@@ -79,7 +79,7 @@ class Shop:
             run=_RUN,
             epoch=1,
             change_hash="0" * 64,
-            effects=dict.fromkeys(keys, _SHOP),
+            connections=dict.fromkeys(keys, _SHOP),
             confirmed_until=lambda: now + timedelta(seconds=120),
             send_by=now + timedelta(seconds=90),
         )

@@ -262,7 +262,7 @@ class Reader(Protocol):
         ...
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns whether the marker of a `marked` part sent as effect `key` exists. Raises CallError."""
+        """Returns whether the marker of a `marked` part with the write key `key` exists. Raises CallError."""
         ...
 
     async def look_up_inverses(

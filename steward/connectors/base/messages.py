@@ -94,7 +94,7 @@ class MessageReader(SendOnceReader):
 class MessagePlatform(Protocol):
     """The interface through which a writer of messages uses its connector."""
 
-    def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
+    def marked(self, arguments: JsonObject, write_key: str) -> JsonValue:
         """Returns the message as sent."""
         ...
 
@@ -117,8 +117,8 @@ class MessageWriter:
             response = await self._http.send(
                 "POST",
                 "",
-                self._connector.marked(part.arguments, batch.effect_keys[0]),
-                effect_keys=batch.effect_keys,
+                self._connector.marked(part.arguments, batch.write_keys[0]),
+                write_keys=batch.write_keys,
                 key=batch.key,
                 operation=part.operation,
             )
@@ -218,8 +218,8 @@ class MessageConnector:
         """Returns a writer for the one channel."""
         return MessageWriter(self, http)
 
-    def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
-        """Returns the message as sent; a platform that stores the sender's id gets `effect_key`."""
+    def marked(self, arguments: JsonObject, write_key: str) -> JsonValue:
+        """Returns the message as sent; a platform that stores the sender's id gets `write_key`."""
         return arguments
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:

@@ -89,7 +89,7 @@ class RequestSender(Protocol):
         body: bytes,
         *,
         headers: Mapping[str, str],
-        effect_keys: Sequence[str],
+        write_keys: Sequence[str],
         key: str,
     ) -> PlatformResponse:
         """Sends the request."""
@@ -114,7 +114,7 @@ class RequestWriter:
                 str(part.arguments["url"]),
                 base64.b64decode(str(part.arguments["body"])),
                 headers=_headers(part.arguments["headers"]),
-                effect_keys=batch.effect_keys,
+                write_keys=batch.write_keys,
                 key=batch.key,
             )
         except WriteFailed as failure:

@@ -358,7 +358,7 @@ class ServiceWriter:
                 self._connector.url(self._secrets, path, texts),
                 content,
                 headers={**headers, **self._connector.headers},
-                effect_keys=batch.effect_keys,
+                write_keys=batch.write_keys,
                 key=batch.key,
             )
         except WriteFailed as failure:

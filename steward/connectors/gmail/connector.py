@@ -79,7 +79,7 @@ class GmailWriter(ServiceWriter):
             content = mail_content(
                 part.arguments,
                 Mailbox(_own_address(self._secrets)),
-                message_id=batch.effect_keys[0],
+                message_id=batch.write_keys[0],
                 date=self._http.mail.now(),
             )
             raw = base64.urlsafe_b64encode(compose(content).content).decode("ascii")
@@ -90,7 +90,7 @@ class GmailWriter(ServiceWriter):
                 "POST",
                 _DRAFTS if as_draft else _SEND,
                 {"message": message} if as_draft else message,
-                effect_keys=batch.effect_keys,
+                write_keys=batch.write_keys,
                 key=batch.key,
                 operation=part.operation,
             )

@@ -81,7 +81,7 @@ class OutlookWriter(ServiceWriter):
         try:
             anybody = Mailbox("sender@mail.invalid")  # Microsoft fills in the mailbox's own address
             content = mail_content(
-                part.arguments, anybody, message_id=batch.effect_keys[0], date=self._http.mail.now()
+                part.arguments, anybody, message_id=batch.write_keys[0], date=self._http.mail.now()
             )
             path, body = _request_of(content, part.arguments)
             base = urlsplit(self._connector.address(self._secrets)).path
@@ -89,7 +89,7 @@ class OutlookWriter(ServiceWriter):
                 "POST",
                 f"{base}{path}",
                 body,
-                effect_keys=batch.effect_keys,
+                write_keys=batch.write_keys,
                 key=batch.key,
                 operation=part.operation,
             )

@@ -69,7 +69,7 @@ class ShopifyWriter:
                 "POST",
                 self._path,
                 {"query": request.document.text, "variables": request.variables},
-                effect_keys=batch.effect_keys,
+                write_keys=batch.write_keys,
                 key=batch.key,
                 operation=batch.parts[0].operation,
                 max_cost=request.document.max_cost,

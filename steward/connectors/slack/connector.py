@@ -129,7 +129,7 @@ class SlackConnector(ServiceConnector):
             return _WebhookWriter(self, http)
         return _ApiWriter(self, http, secrets)
 
-    def marked(self, arguments: JsonObject, effect_key: str) -> JsonObject:
+    def marked(self, arguments: JsonObject, write_key: str) -> JsonObject:
         """Returns the message unchanged: Slack stores no id of the sender."""
         return arguments
 

@@ -172,13 +172,13 @@ class SmtpWriter:
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Sends the one message of a batch. Never raises a call's error."""
         [part] = batch.parts
-        [effect_key] = batch.effect_keys
+        [write_key] = batch.write_keys
         try:
             content = mail_content(
-                part.arguments, self._sender, message_id=effect_key, date=self._http.mail.now()
+                part.arguments, self._sender, message_id=write_key, date=self._http.mail.now()
             )
             message = compose(content)
-            outcome = await self._http.mail.send(message, effect_keys=batch.effect_keys, key=batch.key)
+            outcome = await self._http.mail.send(message, write_keys=batch.write_keys, key=batch.key)
         except InvalidMail as error:
             return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([error.field], str(error)))]
         except WriteFailed as failure:

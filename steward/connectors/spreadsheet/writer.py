@@ -80,7 +80,7 @@ class SpreadsheetWriter:
             path,
             body,
             params=params,
-            effect_keys=batch.effect_keys,
+            write_keys=batch.write_keys,
             key=batch.key,
             operation=batch.parts[0].operation,
         )

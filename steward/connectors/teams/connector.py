@@ -51,8 +51,8 @@ class TeamsConnector(MessageConnector):
         if len(parts.path) < 2 or "sig" not in parse_qs(parts.query):
             raise BadSettings({"webhook_url": ["The address is not complete: copy it whole."]})
 
-    def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
-        """Returns the message with the effect's key as the card's id."""
+    def marked(self, arguments: JsonObject, write_key: str) -> JsonValue:
+        """Returns the message with the write key as the card's id."""
         attachments = arguments["attachments"]
         if not isinstance(attachments, Sequence) or isinstance(attachments, str):
             return arguments
@@ -60,7 +60,7 @@ class TeamsConnector(MessageConnector):
         for attachment in attachments:
             content = attachment.get("content") if isinstance(attachment, Mapping) else None
             if isinstance(attachment, Mapping) and isinstance(content, Mapping):
-                marked.append({**attachment, "content": {**content, "id": effect_key}})
+                marked.append({**attachment, "content": {**content, "id": write_key}})
         return {**arguments, "attachments": marked}
 
     def notice_path(self, secrets: ConnectionSecrets) -> str:

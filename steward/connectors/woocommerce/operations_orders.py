@@ -180,7 +180,7 @@ class _WooCommerceCancelOperation(StoreOperation[CancelOrder]):
 
 @dataclass(frozen=True, slots=True)
 class _WooCommerceNoteOperation(StoreOperation[AddNote]):
-    """`order.add_note`: adds a note that ends with the effect's key, so that it can be found again."""
+    """`order.add_note`: adds a note that ends with the write key, so that it can be found again."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares the values; a note does not exist before it is added, and its marker identifies it."""

@@ -195,7 +195,7 @@ class WooCommerceReader:
         return read_back(self._changes[part.operation], now)
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns whether the order has a note that ends with the effect's key. Raises CallError."""
+        """Returns whether the order has a note that ends with the write key. Raises CallError."""
         path = f"{PREFIX}/orders/{number_of(part.target)}/notes"
         rows = rows_of(await self._http.get(path, {"_fields": "id,note"}, operation="notes"))
         return any(note_mark(key) in text_of(row, "note") for row in rows)

@@ -83,7 +83,7 @@ class WooCommerceWriter:
             PREFIX + path,
             body,
             params=params,
-            effect_keys=batch.effect_keys,
+            write_keys=batch.write_keys,
             key=batch.key,
             operation=operation,
         )
@@ -179,8 +179,8 @@ def _joined(tags: JsonValue) -> JsonValue:
 
 
 def _note(batch: Batch) -> str:
-    """Returns the text as sent, which ends with the effect's key, so that the note can be identified."""
-    return f"{batch.parts[0].arguments['note']} {note_mark(batch.effect_keys[0])}"
+    """Returns the text as sent, which ends with the write key, so that the note can be identified."""
+    return f"{batch.parts[0].arguments['note']} {note_mark(batch.write_keys[0])}"
 
 
 def _of_note(sent: str, answer: PlatformResponse) -> WriteOutcome:

@@ -61,7 +61,7 @@ async def closed(tx: Tx, *, cap: int = MAX_COUNTED) -> tuple[int, int]:
     return (0, 0) if row is None else (row["held"], row["frozen"])
 
 
-async def open_effects(tx: Tx) -> dict[str, int]:
+async def open_writes(tx: Tx) -> dict[str, int]:
     """Counts the writes in progress, and those whose outcome is unknown."""
     rows = await tx.all(_OPEN_WRITES, {"cap": MAX_COUNTED})
     return {"intent": 0, "unknown": 0} | {row["state"]: row["many"] for row in rows}

@@ -11,8 +11,8 @@ from steward.model.change import Recovery
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 
 
-class EffectState(StrEnum):
-    """The state of an effect; `not_sent`: nothing was sent, and a new attempt may follow."""
+class LedgerState(StrEnum):
+    """The state of a write; `not_sent`: nothing was sent, and a new attempt may follow."""
 
     INTENT = "intent"
     DONE = "done"
@@ -22,7 +22,7 @@ class EffectState(StrEnum):
     NOT_SENT = "not_sent"
 
 
-OPEN = (EffectState.INTENT, EffectState.UNKNOWN)
+OPEN = (LedgerState.INTENT, LedgerState.UNKNOWN)
 _COLUMNS = (
     "write_key, run_id, change_id, part, batch_key, integration_id, idempotency_class, state, attempt,"
     " request_sha256, intent_at, reconcile_after, message"
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class WriteEntry:
     """The recorded write of one part."""
 
     key: str
@@ -40,7 +40,7 @@ class Effect:
     batch_key: str | None
     integration: IntegrationId | None
     recovery: Recovery
-    state: EffectState
+    state: LedgerState
     attempt: int
     request_sha256: str
     intent_at: datetime
@@ -64,11 +64,11 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class EffectOutcome:
-    """The outcome of one effect, and its message."""
+class EntryOutcome:
+    """The outcome of one write, and its message."""
 
     key: str
-    state: EffectState
+    state: LedgerState
     message: str | None
 
 
@@ -103,7 +103,7 @@ _SETTLE = (
     " WHERE org_id = :org AND write_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
 )
 _SETTLE_ALL = PerEngine(
-    # Without the list of keys, SQLite would scan all effects of the organization.
+    # Without the list of keys, SQLite would scan all writes of the organization.
     sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
     + " AND write_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
@@ -113,7 +113,7 @@ _SETTLE_ALL = PerEngine(
 async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequence[Intent]) -> set[str]:
     """Stores intents, or the next attempt of unsent ones; returns the keys of those stored.
 
-    An effect that is settled or open is never intended again, nor after its fifth attempt, nor when its
+    A write that is settled or open is never intended again, nor after its fifth attempt, nor when its
     request differs: the caller has to handle each key that is not returned.
     """
     rows = [
@@ -134,15 +134,15 @@ async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequenc
     return {row["write_key"] for row in stored}
 
 
-async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: str) -> int:
-    """Stores the outcomes of open effects. Returns how many were still open."""
+async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EntryOutcome], *, by: str) -> int:
+    """Stores the outcomes of open writes. Returns how many were still open."""
     rows = [[outcome.key, outcome.state, outcome.message] for outcome in outcomes]
     return await tx.execute(_SETTLE_ALL, {"org": org, "by": by, "rows": Json(rows)})
 
 
 @dataclass(frozen=True, slots=True)
 class SealedAnswer:
-    """The encrypted answer of one effect, and the number of the data key that opens it."""
+    """The encrypted answer of one write, and the number of the data key that opens it."""
 
     key: str
     change: ChangeId
@@ -152,7 +152,7 @@ class SealedAnswer:
 
 
 async def store_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: bytes) -> None:
-    """Stores the encrypted answer of an effect, in the transaction that settles it."""
+    """Stores the encrypted answer of a write, in the transaction that settles it."""
     await tx.execute(
         "UPDATE write_ledger SET answer = :sealed, answer_key_no = :key_no"
         " WHERE org_id = :org AND write_key = :key",
@@ -183,7 +183,7 @@ async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]
 
 
 async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
-    """Postpones the next look-up of an open effect."""
+    """Postpones the next look-up of an open write."""
     await tx.execute(
         "UPDATE write_ledger SET reconcile_after = :until"
         " WHERE org_id = :org AND write_key = :key AND state IN ('intent', 'unknown')",
@@ -191,22 +191,22 @@ async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
     )
 
 
-async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
-    """Returns every effect of a run."""
+async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[WriteEntry]:
+    """Returns every write of a run."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM write_ledger WHERE org_id = :org AND run_id = :run ORDER BY change_id, part",
         {"org": org, "run": run},
     )
-    return [_effect(row) for row in rows]
+    return [_write_entry(row) for row in rows]
 
 
-async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
-    """Returns the effects of a change, one for each part whose write was begun."""
+async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[WriteEntry]:
+    """Returns the writes of a change, one for each part whose write was begun."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM write_ledger WHERE org_id = :org AND change_id = :change ORDER BY part",
         {"org": org, "change": change},
     )
-    return [_effect(row) for row in rows]
+    return [_write_entry(row) for row in rows]
 
 
 async def in_flight(tx: Tx, org: OrgId, *, integration: IntegrationId | None) -> int:
@@ -220,7 +220,7 @@ async def in_flight(tx: Tx, org: OrgId, *, integration: IntegrationId | None) ->
 
 
 async def to_settle(tx: Tx, limit: int = 100) -> list[tuple[OrgId, RunId]]:
-    """Returns finished runs with open effects that are due for a look-up, without deferred ones."""
+    """Returns finished runs with open writes that are due for a look-up, without deferred ones."""
     rows = await tx.all(
         PerEngine(
             "SELECT DISTINCT org_id, run_id FROM write_ledger AS e"
@@ -234,9 +234,9 @@ async def to_settle(tx: Tx, limit: int = 100) -> list[tuple[OrgId, RunId]]:
     return [(OrgId(row["org_id"]), RunId(row["run_id"])) for row in rows]
 
 
-def _effect(row: Row) -> Effect:
+def _write_entry(row: Row) -> WriteEntry:
     integration = row["integration_id"]
-    return Effect(
+    return WriteEntry(
         key=row["write_key"],
         run=RunId(row["run_id"]),
         change=ChangeId(row["change_id"]),
@@ -244,7 +244,7 @@ def _effect(row: Row) -> Effect:
         batch_key=row["batch_key"],
         integration=IntegrationId(integration) if integration is not None else None,
         recovery=Recovery(row["idempotency_class"]),
-        state=EffectState(row["state"]),
+        state=LedgerState(row["state"]),
         attempt=row["attempt"],
         request_sha256=row["request_sha256"],
         intent_at=from_ms(row["intent_at"]),

@@ -16,7 +16,7 @@ class _PendingWork(NamedTuple):
 
     now: datetime
     queues: list[gauges.WaitingRuns]
-    open_effects: dict[str, int]
+    open_writes: dict[str, int]
     runs_held: int
     frozen_organizations: int
     next_due_at: datetime | None
@@ -42,7 +42,7 @@ async def export_gauges(
         return _PendingWork(
             now=tx.now,
             queues=await gauges.queues(tx),
-            open_effects=await gauges.open_effects(tx),
+            open_writes=await gauges.open_writes(tx),
             runs_held=held,
             frozen_organizations=frozen,
             next_due_at=await schedules.next_due(tx),
@@ -53,7 +53,7 @@ async def export_gauges(
     for waiting in work.queues:
         metrics.set("steward_queue_runs", waiting.count, state=waiting.queue)
         metrics.set("steward_queue_oldest_seconds", _age(work.now, waiting.oldest_at), state=waiting.queue)
-    for state, count in work.open_effects.items():
+    for state, count in work.open_writes.items():
         metrics.set("steward_effects_open", count, state=state)
     metrics.set("steward_runs_held", work.runs_held)
     metrics.set("steward_frozen_organizations", work.frozen_organizations)

@@ -4,7 +4,7 @@ from datetime import datetime
 from functools import partial
 
 from steward.database.runs import write_ledger
-from steward.database.runs.write_ledger import OPEN, Effect
+from steward.database.runs.write_ledger import OPEN, WriteEntry
 from steward.model.change import Outcome
 from steward.model.plan import PlanStep
 from steward.runs.walk.approved_set import verified_hash
@@ -61,7 +61,7 @@ async def _apply_step(
         done=sum(item.outcome not in _NOT_DONE for item in items),
         answer_budget=write_answers.AnswerBudget() if compute_output is not None else None,
     )
-    ledger.remember(applying, await _read_effects(walk))
+    ledger.remember(applying, await _read_entries(walk))
     await apply.apply(applying)
     until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:
@@ -72,17 +72,15 @@ async def _apply_step(
     await write_last_row(walk, step, started_at, iteration, compute_output)
 
 
-async def _read_effects(walk: Walk) -> list[Effect]:
+async def _read_entries(walk: Walk) -> list[WriteEntry]:
     return await walk.read(partial(write_ledger.of_run, org=walk.lease.org, run=walk.run.id))
 
 
 async def _must_apply_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
-    """Returns whether an unknown effect was settled, so that its change has to be applied further."""
+    """Returns whether an unknown write was settled, so that its change has to be applied further."""
     items = await walk.read(partial(changes_of_step, walk=walk, step=step, iteration=iteration))
     unknown = [item for item in items if item.outcome is Outcome.UNKNOWN]
     if not unknown:
         return False
-    effect_by_change = {effect.change: effect for effect in await _read_effects(walk)}
-    return any(
-        item.id in effect_by_change and effect_by_change[item.id].state not in OPEN for item in unknown
-    )
+    entry_by_change = {entry.change: entry for entry in await _read_entries(walk)}
+    return any(item.id in entry_by_change and entry_by_change[item.id].state not in OPEN for item in unknown)

@@ -7,7 +7,7 @@ from functools import partial
 from steward.connectors.base.connector import AnyWriteOperation, CurrentValue
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
 from steward.database.runs.transitions import Lease
-from steward.database.runs.write_ledger import Effect
+from steward.database.runs.write_ledger import WriteEntry
 from steward.failpoint import failpoint
 from steward.model.change import Batch, Outcome, Part, Recovery, batch_key, request_hash
 from steward.model.connection import Connection
@@ -18,7 +18,7 @@ from steward.outbound.call_queue import Urgency
 from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.grant import WriteGrant
 from steward.runs import connection_checks
-from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
+from steward.runs.change_outcomes import OUTCOME_OF_STATE
 from steward.runs.run_context import WriteContext
 from steward.runs.writes import ledger, rounds
 from steward.runs.writes.applying_step import ApplyingStep
@@ -244,8 +244,10 @@ async def _send_batch(applying: ApplyingStep, batch: Batch, *, window_start: flo
     """
     ctx, part = applying.ctx, batch.parts[0]
     connection = applying.connections[part.integration_id]
-    effects = {key: part.integration_id for key in batch.effect_keys}
-    grant = _grant(ctx, applying.lease, effects, change_hash=applying.change_hash, window_start=window_start)
+    connections = {key: part.integration_id for key in batch.write_keys}
+    grant = _grant(
+        ctx, applying.lease, connections, change_hash=applying.change_hash, window_start=window_start
+    )
     try:
         writer: Writer = await ctx.access.writer(applying.lease.org, connection, grant)
         started = ctx.clock.monotonic()
@@ -269,8 +271,8 @@ async def _wait_after(
             waits.append(outcome.wait_s or 1.0)
             unsent.append(pending)
         else:
-            state, words = ledger.effect_of(outcome)
-            applying.results[pending.key] = (OUTCOME_OF_EFFECT[state], words)
+            state, words = ledger.ledger_state_of(outcome)
+            applying.results[pending.key] = (OUTCOME_OF_STATE[state], words)
     if not waits:
         return None
     if max(waits) <= _SHORT_WAIT_SECONDS:
@@ -294,7 +296,7 @@ async def _fail_unreachable(applying: ApplyingStep, pending_parts: Sequence[Part
 def _grant(
     ctx: WriteContext,
     lease: Lease,
-    effects: dict[str, IntegrationId],
+    connections: dict[str, IntegrationId],
     *,
     change_hash: str,
     window_start: float,
@@ -306,7 +308,7 @@ def _grant(
         run=lease.run,
         epoch=lease.epoch,
         change_hash=change_hash,
-        effects=effects,
+        connections=connections,
         confirmed_until=ctx.confirmed_until,
         send_by=ctx.clock.now() + remaining,
     )
@@ -318,28 +320,28 @@ async def repeat(
     connection: Connection,
     *,
     parts: Sequence[Part],
-    effects_of_batch: Sequence[Effect],
+    entries_of_batch: Sequence[WriteEntry],
 ) -> list[WriteOutcome] | None:
     """Repeats a whole batch under the idempotency key it was first sent with.
 
-    `effects_of_batch` are all effects of that batch, in order; the account does not repeat what it did under
+    `entries_of_batch` are all writes of that batch, in order; the account does not repeat what it did under
     the key before. Returns None when the batch cannot be rebuilt as it was. Raises LeaseLost, NotConnected,
     WritesClosed, PeriodsUnreadable.
     """
-    keys = tuple(effect.key for effect in effects_of_batch)
-    if batch_key(keys) != effects_of_batch[0].batch_key:
+    keys = tuple(entry.key for entry in entries_of_batch)
+    if batch_key(keys) != entries_of_batch[0].batch_key:
         return None
     if any(
-        effect.request_sha256 != request_hash([part])
-        for effect, part in zip(effects_of_batch, parts, strict=True)
+        entry.request_sha256 != request_hash([part])
+        for entry, part in zip(entries_of_batch, parts, strict=True)
     ):
-        raise RuntimeError(f"batch {effects_of_batch[0].batch_key} would be another request than it was")
+        raise RuntimeError(f"batch {entries_of_batch[0].batch_key} would be another request than it was")
     await ctx.wait_for_lease(lease)
     window_start = ctx.clock.monotonic()
     check = partial(ledger.check_repeat, access=ctx.access, lease=lease, connection=connection)
     await ctx.engine.read(ctx.clock.now(), check, org=lease.org)
-    effects = {effect.key: connection.integration_id for effect in effects_of_batch}
-    grant = _grant(ctx, lease, effects, change_hash=request_hash(parts), window_start=window_start)
+    connections = {entry.key: connection.integration_id for entry in entries_of_batch}
+    grant = _grant(ctx, lease, connections, change_hash=request_hash(parts), window_start=window_start)
     writer: Writer = await ctx.access.writer(lease.org, connection, grant)
     failpoint("before_repeat")
     outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))

@@ -12,7 +12,7 @@ from steward.model.change import (
     Outcome,
     Part,
     Recovery,
-    effect_key,
+    write_key,
 )
 from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
@@ -34,8 +34,8 @@ class ApplyingStep:
     version: int
     done: int = 0  # changes of the step whose outcome was known before
     results: dict[str, tuple[Outcome, str | None]] = field(default_factory=dict)
-    modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by effect key
-    attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
+    modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by write key
+    attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by write key
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
     answer_budget: AnswerBudget | None = None  # None where no later step can read the answers
@@ -53,7 +53,7 @@ class ApplyingStep:
         return parts
 
     def _key(self, change: Change, number: int) -> str:
-        return effect_key(
+        return write_key(
             self.lease.run,
             change.name,
             change.iteration,

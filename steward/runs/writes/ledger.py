@@ -14,7 +14,7 @@ from steward.database.runs import approvals, changes, held, transitions, write_l
 from steward.database.runs.changes import SettledChange
 from steward.database.runs.held import WriterLock
 from steward.database.runs.transitions import Lease
-from steward.database.runs.write_ledger import Effect, EffectOutcome, EffectState, Intent
+from steward.database.runs.write_ledger import EntryOutcome, Intent, LedgerState, WriteEntry
 from steward.failpoint import failpoint
 from steward.model.change import (
     Change,
@@ -24,7 +24,7 @@ from steward.model.change import (
 from steward.model.closed_period import Closing
 from steward.model.connection import Connection
 from steward.runs import change_outcomes
-from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
+from steward.runs.change_outcomes import OUTCOME_OF_STATE
 from steward.runs.connection_access import ConnectionAccess
 from steward.runs.lease import CancelRequested, LeaseLost
 from steward.runs.writes.applying_step import ApplyingStep
@@ -56,18 +56,18 @@ class PeriodsUnreadable(Exception):
 
 
 class AttemptsSpent(Exception):
-    """Some effects have used up their five attempts without sending any; nothing was stored."""
+    """Some writes have used up their five attempts without sending any; nothing was stored."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__(f"{len(keys)} effects")
+        super().__init__(f"{len(keys)} writes")
         self.keys = frozenset(keys)
 
 
-def remember(applying: ApplyingStep, settled: Sequence[Effect]) -> None:
-    """Adds the ledger's results of settled effects to those of the step."""
-    for effect in settled:
-        if effect.state in OUTCOME_OF_EFFECT:
-            applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
+def remember(applying: ApplyingStep, settled: Sequence[WriteEntry]) -> None:
+    """Adds the ledger's results of settled writes to those of the step."""
+    for entry in settled:
+        if entry.state in OUTCOME_OF_STATE:
+            applying.results[entry.key] = (OUTCOME_OF_STATE[entry.state], entry.message)
 
 
 async def intend(tx: Tx, *, applying: ApplyingStep, pending_parts: Sequence[PartToApply], key: str) -> None:
@@ -135,14 +135,14 @@ async def check_repeat(tx: Tx, *, access: ConnectionAccess, lease: Lease, connec
 
 
 async def _check_not_sent(tx: Tx, lease: Lease, intents: Mapping[str, Intent]) -> None:
-    """Raises RuntimeError when an effect of `intents` may have been sent, or was of another request."""
-    for effect in await write_ledger.of_run(tx, lease.org, lease.run):
-        intent = intents.get(effect.key)
+    """Raises RuntimeError when a write of `intents` may have been sent, or was of another request."""
+    for entry in await write_ledger.of_run(tx, lease.org, lease.run):
+        intent = intents.get(entry.key)
         if intent is None:
             continue
-        is_same = effect.request_sha256 == intent.request_sha256
-        if effect.state is not EffectState.NOT_SENT or not is_same:
-            raise RuntimeError(f"effect {effect.key} would be sent again in state {effect.state}")
+        is_same = entry.request_sha256 == intent.request_sha256
+        if entry.state is not LedgerState.NOT_SENT or not is_same:
+            raise RuntimeError(f"write {entry.key} would be sent again in state {entry.state}")
 
 
 def _intent(applying: ApplyingStep, pending: PartToApply, batch: str) -> Intent:
@@ -172,19 +172,19 @@ async def settle(
     if not is_held:
         raise LeaseLost(lease)
     settled = [
-        (pending, *effect_of(outcome)) for pending, outcome in zip(pending_parts, outcomes, strict=True)
+        (pending, *ledger_state_of(outcome)) for pending, outcome in zip(pending_parts, outcomes, strict=True)
     ]
-    ended = [EffectOutcome(pending.key, state, words) for pending, state, words in settled]
+    ended = [EntryOutcome(pending.key, state, words) for pending, state, words in settled]
     await write_ledger.settle(tx, lease.org, ended, by="call")
     await store_answers(tx, applying.ctx.vault, lease.org, pending_parts, outcomes)
     results = dict(applying.results)
     results |= {
-        pending.key: (OUTCOME_OF_EFFECT[state], words)
+        pending.key: (OUTCOME_OF_STATE[state], words)
         for pending, state, words in settled
-        if state is not EffectState.NOT_SENT
+        if state is not LedgerState.NOT_SENT
     }
     await _settle_changes(tx, applying, [pending.change for pending in pending_parts], results)
-    if lease.attempt > 1 and any(state is EffectState.DONE for _, state, _ in settled):
+    if lease.attempt > 1 and any(state is LedgerState.DONE for _, state, _ in settled):
         await transitions.forget_losses(tx, lease)
     await own_changes.note(tx, lease.org, lease.run, _touched(applying, pending_parts, outcomes))
 
@@ -209,17 +209,17 @@ def _touched(
     ]
 
 
-def effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:
-    """Returns the state of an effect after its call, and its message."""
+def ledger_state_of(outcome: WriteOutcome) -> tuple[LedgerState, str | None]:
+    """Returns the state of a write after its call, and its message."""
     if outcome.state is WriteState.APPLIED:
-        return EffectState.DONE, None
+        return LedgerState.DONE, None
     if outcome.state is WriteState.CONFLICT:
-        return EffectState.CONFLICT, outcome.reason or CHANGED_MEANWHILE
+        return LedgerState.CONFLICT, outcome.reason or CHANGED_MEANWHILE
     if outcome.state is WriteState.REFUSED:
-        return EffectState.REFUSED, outcome.reason or "The account refused it."
+        return LedgerState.REFUSED, outcome.reason or "The account refused it."
     if outcome.state is WriteState.NOT_SENT:
-        return EffectState.NOT_SENT, outcome.reason
-    return EffectState.UNKNOWN, changes.STILL_OPEN
+        return LedgerState.NOT_SENT, outcome.reason
+    return LedgerState.UNKNOWN, changes.STILL_OPEN
 
 
 async def settle_unsent(applying: ApplyingStep, verdicts: Sequence[UnsentOutcome]) -> None:

@@ -8,7 +8,7 @@ from steward.connectors.base.store_operation import read_back
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.runs import changes
 from steward.database.runs.transitions import Lease
-from steward.database.runs.write_ledger import OPEN, Effect, EffectState
+from steward.database.runs.write_ledger import OPEN, LedgerState, WriteEntry
 from steward.failpoint import failpoint
 from steward.model.change import Recovery
 from steward.model.ids import OrgId, RunId
@@ -36,39 +36,39 @@ _RETRY_DELAYS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=3
 async def settle_run(ctx: WriteContext, lease: Lease) -> datetime | None:
     """Settles what can be settled of a claimed run; returns until when the run has to sleep, or None.
 
-    Before an effect's `settle_after` nothing is done to it: a call of a lost worker may be in flight. Raises
+    Before a write's `settle_after` nothing is done to it: a call of a lost worker may be in flight. Raises
     LeaseLost.
     """
     ledger = await ctx.engine.read(
         ctx.clock.now(), partial(open_ledger, org=lease.org, run=lease.run), org=lease.org
     )
     now = ledger.now  # the clock that wrote `settle_after`: a host's own may be ahead
-    unsettled = [effect for effect in ledger.effects if _is_unsettled(effect)]
-    due = [effect for effect in unsettled if effect.settle_after <= now]
+    unsettled = [entry for entry in ledger.entries if _is_unsettled(entry)]
+    due = [entry for entry in unsettled if entry.settle_after <= now]
     retry_at = await _settle_due(ctx, lease, ledger, due)
     if retry_at is not None:
         return retry_at
-    return min((effect.settle_after for effect in unsettled if effect.settle_after > now), default=None)
+    return min((entry.settle_after for entry in unsettled if entry.settle_after > now), default=None)
 
 
 async def _settle_due(
-    ctx: WriteContext, lease: Lease, ledger: OpenLedger, due: Sequence[Effect]
+    ctx: WriteContext, lease: Lease, ledger: OpenLedger, due: Sequence[WriteEntry]
 ) -> datetime | None:
-    """Looks up each due effect and stores the verdicts, up to the first that is to be looked up again.
+    """Looks up each due write and stores the verdicts, up to the first that is to be looked up again.
 
     Returns when that is due. Raises LeaseLost.
     """
     looked_up: set[str] = set()
-    for effect in due:
-        if effect.key in looked_up:
+    for entry in due:
+        if entry.key in looked_up:
             continue
         remaining = [other for other in due if other.key not in looked_up]
         verdicts = (
-            await _repeat_batch(ctx, lease, ledger, effect)
+            await _repeat_batch(ctx, lease, ledger, entry)
             or await _read_back_page(ctx, lease.org, ledger, remaining)
-            or [await _look_up(ctx, lease.org, ledger, effect)]
+            or [await _look_up(ctx, lease.org, ledger, entry)]
         )
-        looked_up |= {verdict.effect.key for verdict in verdicts}
+        looked_up |= {verdict.entry.key for verdict in verdicts}
         store = partial(store_verdicts, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
         failpoint("before_settle")
         await ctx.engine.write(ctx.clock.now(), store, org=lease.org)
@@ -83,28 +83,30 @@ def _first_retry(verdicts: Sequence[Verdict]) -> datetime | None:
     return min((verdict.retry_at for verdict in verdicts if verdict.retry_at is not None), default=None)
 
 
-def _is_unsettled(effect: Effect) -> bool:
+def _is_unsettled(entry: WriteEntry) -> bool:
     """Returns whether more can be learned; an unknown at-most-once write stays unknown."""
-    if effect.state not in OPEN:
+    if entry.state not in OPEN:
         return False
-    return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.AT_MOST_ONCE)
+    return not (entry.state is LedgerState.UNKNOWN and entry.recovery is Recovery.AT_MOST_ONCE)
 
 
-async def _repeat_batch(ctx: WriteContext, lease: Lease, ledger: OpenLedger, effect: Effect) -> list[Verdict]:
+async def _repeat_batch(
+    ctx: WriteContext, lease: Lease, ledger: OpenLedger, entry: WriteEntry
+) -> list[Verdict]:
     """Repeats a whole batch under its idempotency key; returns nothing when it has to be read back instead.
 
     Only the account's own decisions count: while it answers none, the first attempt may have done all.
     """
     now = ledger.now
-    connection = ledger.connected(effect)
-    if effect.recovery is not Recovery.IDEMPOTENT or now - effect.intent_at >= _TRUST_KEY_FOR:
+    connection = ledger.connected(entry)
+    if entry.recovery is not Recovery.IDEMPOTENT or now - entry.intent_at >= _TRUST_KEY_FOR:
         return []
     if connection is None:
         return []
-    batch = ledger.batch_of(effect)
+    batch = ledger.batch_of(entry)
     try:
         parts = [ledger.part(member) for member in batch]
-        outcomes = await apply.repeat(ctx, lease, connection, parts=parts, effects_of_batch=batch)
+        outcomes = await apply.repeat(ctx, lease, connection, parts=parts, entries_of_batch=batch)
     except NotConnected:
         return []
     except (WritesClosed, PeriodsUnreadable) as closed:  # open until it may be repeated, or is too old
@@ -116,7 +118,7 @@ async def _repeat_batch(ctx: WriteContext, lease: Lease, ledger: OpenLedger, eff
 
 
 def _verdicts_of_batch(
-    batch: Sequence[Effect], outcomes: Sequence[WriteOutcome], now: datetime
+    batch: Sequence[WriteEntry], outcomes: Sequence[WriteOutcome], now: datetime
 ) -> list[Verdict]:
     """Returns the verdicts of a repeated batch; a retry of all of it when nothing was sent."""
     if all(outcome.state is WriteState.NOT_SENT for outcome in outcomes):
@@ -126,22 +128,22 @@ def _verdicts_of_batch(
     return [_verdict_of_call(member, outcome, now) for member, outcome in pairs if _is_unsettled(member)]
 
 
-def _verdict_of_call(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
+def _verdict_of_call(entry: WriteEntry, outcome: WriteOutcome, now: datetime) -> Verdict:
     states = {
-        WriteState.APPLIED: EffectState.DONE,
-        WriteState.CONFLICT: EffectState.CONFLICT,
-        WriteState.REFUSED: EffectState.REFUSED,
-        WriteState.NOT_SENT: EffectState.NOT_SENT,
+        WriteState.APPLIED: LedgerState.DONE,
+        WriteState.CONFLICT: LedgerState.CONFLICT,
+        WriteState.REFUSED: LedgerState.REFUSED,
+        WriteState.NOT_SENT: LedgerState.NOT_SENT,
     }
     state = states.get(outcome.state)
     if state is None or outcome.error in _INCONCLUSIVE_ERRORS:
-        return _retry_later(effect, now)
-    message = None if state is EffectState.DONE else outcome.reason
-    return Verdict(effect, state, by="call", message=message)
+        return _retry_later(entry, now)
+    message = None if state is LedgerState.DONE else outcome.reason
+    return Verdict(entry, state, by="call", message=message)
 
 
 async def _read_back_page(
-    ctx: WriteContext, org: OrgId, ledger: OpenLedger, remaining: Sequence[Effect]
+    ctx: WriteContext, org: OrgId, ledger: OpenLedger, remaining: Sequence[WriteEntry]
 ) -> list[Verdict]:
     """Reads a page of objects back from a store after a lost batch: the first of `remaining` and others like
     it.
@@ -152,88 +154,88 @@ async def _read_back_page(
     connection = ledger.connected(first)
     if connection is None or not connection.is_store:
         return []
-    page = _effects_like(first, ledger, remaining)[:_READ_BACK_PAGE]
+    page = _entries_like(first, ledger, remaining)[:_READ_BACK_PAGE]
     if len(page) < 2 or first not in page:
         return []
     try:
         reader = await ctx.access.reader(org, connection, urgency=Urgency.WRITE)
-        current_values = await reader.current([ledger.part(effect) for effect in page])
+        current_values = await reader.current([ledger.part(entry) for entry in page])
     except (CallError, NotConnected):
         return []
     operation = ctx.access.changes(connection.kind)[ledger.part(first).operation]
     pairs = zip(page, current_values, strict=True)
-    return [_read_back(effect, read_back(operation, current), ledger.now) for effect, current in pairs]
+    return [_read_back(entry, read_back(operation, current), ledger.now) for entry, current in pairs]
 
 
-def _effects_like(first: Effect, ledger: OpenLedger, effects: Sequence[Effect]) -> list[Effect]:
-    """Returns those of `effects` that can be read back and have the operation and connection of `first`."""
+def _entries_like(first: WriteEntry, ledger: OpenLedger, entries: Sequence[WriteEntry]) -> list[WriteEntry]:
+    """Returns those of `entries` that can be read back and have the operation and connection of `first`."""
     name = ledger.part(first).operation
     return [
-        effect
-        for effect in effects
-        if effect.recovery is Recovery.READABLE
-        and effect.integration == first.integration
-        and ledger.part(effect).operation == name
+        entry
+        for entry in entries
+        if entry.recovery is Recovery.READABLE
+        and entry.integration == first.integration
+        and ledger.part(entry).operation == name
     ]
 
 
-async def _look_up(ctx: WriteContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:
+async def _look_up(ctx: WriteContext, org: OrgId, ledger: OpenLedger, entry: WriteEntry) -> Verdict:
     """Determines whether a write took effect: by its marker or by reading the object back."""
     now = ledger.now
-    if effect.recovery is Recovery.AT_MOST_ONCE:
-        return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
-    connection = ledger.connected(effect)
+    if entry.recovery is Recovery.AT_MOST_ONCE:
+        return Verdict(entry, LedgerState.UNKNOWN, message=changes.STILL_OPEN)
+    connection = ledger.connected(entry)
     if connection is None:
-        return _retry_later(effect, now)
-    part = ledger.part(effect)
+        return _retry_later(entry, now)
+    part = ledger.part(entry)
     try:
         reader = await ctx.access.reader(org, connection, urgency=Urgency.WRITE)
-        if effect.recovery is Recovery.MARKED:
-            return await _search(effect, await reader.find_marker(part, effect.key), now)
+        if entry.recovery is Recovery.MARKED:
+            return await _search(entry, await reader.find_marker(part, entry.key), now)
         outcome = await reader.confirm(part)
     except (CallError, NotConnected):
-        return _retry_later(effect, now)
-    return _read_back(effect, outcome, now)
+        return _retry_later(entry, now)
+    return _read_back(entry, outcome, now)
 
 
-def _read_back(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
+def _read_back(entry: WriteEntry, outcome: WriteOutcome, now: datetime) -> Verdict:
     if outcome.state is WriteState.APPLIED:
-        return Verdict(effect, EffectState.DONE)
+        return Verdict(entry, LedgerState.DONE)
     if outcome.state is WriteState.NOT_SENT:
-        return Verdict(effect, EffectState.NOT_SENT)
+        return Verdict(entry, LedgerState.NOT_SENT)
     if outcome.state is WriteState.CONFLICT:
-        return Verdict(effect, EffectState.CONFLICT, message=outcome.reason)
-    return _retry_later(effect, now)
+        return Verdict(entry, LedgerState.CONFLICT, message=outcome.reason)
+    return _retry_later(entry, now)
 
 
-async def _search(effect: Effect, is_found: bool, now: datetime) -> Verdict:
+async def _search(entry: WriteEntry, is_found: bool, now: datetime) -> Verdict:
     """Returns the verdict of a search for the marker; one that is not found is searched for once more."""
     if is_found:
-        return Verdict(effect, EffectState.DONE, by="marker")
-    if effect.state is EffectState.INTENT:
-        return Verdict(effect, EffectState.UNKNOWN, by="marker", retry_at=now + _SECOND_SEARCH_AFTER)
-    return Verdict(effect, EffectState.NOT_SENT, by="marker")
+        return Verdict(entry, LedgerState.DONE, by="marker")
+    if entry.state is LedgerState.INTENT:
+        return Verdict(entry, LedgerState.UNKNOWN, by="marker", retry_at=now + _SECOND_SEARCH_AFTER)
+    return Verdict(entry, LedgerState.NOT_SENT, by="marker")
 
 
-def _retry_later(effect: Effect, now: datetime) -> Verdict:
-    age = now - effect.intent_at
+def _retry_later(entry: WriteEntry, now: datetime) -> Verdict:
+    age = now - entry.intent_at
     if age > _GIVE_UP_AFTER:
-        return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
+        return Verdict(entry, LedgerState.UNKNOWN, message=changes.STILL_OPEN)
     wait = next((step for step in _RETRY_DELAYS if age < step * 4), _RETRY_DELAYS[-1])
-    return Verdict(effect, None, retry_at=now + wait)
+    return Verdict(entry, None, retry_at=now + wait)
 
 
 async def settle_finished(ctx: WriteContext, org: OrgId, run: RunId) -> None:
     """Continues to read back the unknown writes of a finished run, for 24 hours."""
     engine, now = ctx.engine, ctx.clock.now()
     ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
-    for effect in ledger.effects:
-        if effect.state not in OPEN or effect.settle_after > ledger.now:
+    for entry in ledger.entries:
+        if entry.state not in OPEN or entry.settle_after > ledger.now:
             continue
-        verdict = await _look_up(ctx, org, ledger, effect)
-        if not _is_unsettled(effect) or ledger.now - effect.intent_at > _GIVE_UP_AFTER:
-            verdict = Verdict(effect, None, retry_at=ledger.now + timedelta(days=36_500))
-        elif verdict.state is EffectState.NOT_SENT:  # no worker will send it any more
+        verdict = await _look_up(ctx, org, ledger, entry)
+        if not _is_unsettled(entry) or ledger.now - entry.intent_at > _GIVE_UP_AFTER:
+            verdict = Verdict(entry, None, retry_at=ledger.now + timedelta(days=36_500))
+        elif verdict.state is LedgerState.NOT_SENT:  # no worker will send it any more
             message = "It did not take effect. Run the automation again to repeat it."
-            verdict = Verdict(effect, EffectState.REFUSED, message=message)
+            verdict = Verdict(entry, LedgerState.REFUSED, message=message)
         await engine.write(now, partial(store_late_verdict, org=org, ledger=ledger, verdict=verdict), org=org)

@@ -11,7 +11,7 @@ from steward.runs.batch_sizes import MAX_CANDIDATES
 
 KnownResults = Mapping[
     str, tuple[Outcome, str | None]
-]  # outcome and message of each settled part, by effect key
+]  # outcome and message of each settled part, by write key
 UnsentOutcome = tuple["PartToApply", Outcome, str | None]
 
 # How many changes are considered for one round; later ones wait for the next.
@@ -23,7 +23,7 @@ _SUCCEEDED = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 @dataclass(frozen=True, slots=True)
 class PartToApply:
-    """A part of one change, with the key of its effect."""
+    """A part of one change, with its write key."""
 
     change: Change
     number: int

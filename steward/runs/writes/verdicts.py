@@ -11,7 +11,7 @@ from steward.database.runs import changes, transitions, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.changes import SettledChange
 from steward.database.runs.transitions import Lease
-from steward.database.runs.write_ledger import Effect, EffectOutcome, EffectState
+from steward.database.runs.write_ledger import EntryOutcome, LedgerState, WriteEntry
 from steward.model.change import Change
 from steward.model.ids import OrgId, RunId
 from steward.run_queue import summaries
@@ -22,10 +22,10 @@ from steward.runs.writes.open_ledger import OpenLedger
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one effect; without a state it is looked up again at `retry_at`."""
+    """The verdict on one write; without a state it is looked up again at `retry_at`."""
 
-    effect: Effect
-    state: EffectState | None
+    entry: WriteEntry
+    state: LedgerState | None
     by: str = "read_back"
     message: str | None = None
     retry_at: datetime | None = None
@@ -37,7 +37,7 @@ async def store_verdicts(
     """Stores verdicts that were found together. Raises LeaseLost."""
     for verdict in verdicts:
         await _store_verdict(tx, org=org, lease=lease, ledger=ledger, verdict=verdict)
-    if lease is not None and any(verdict.state is EffectState.DONE for verdict in verdicts):
+    if lease is not None and any(verdict.state is LedgerState.DONE for verdict in verdicts):
         await transitions.forget_losses(tx, lease)
 
 
@@ -45,39 +45,39 @@ async def _store_verdict(
     tx: Tx, *, org: OrgId, lease: Lease | None, ledger: OpenLedger, verdict: Verdict
 ) -> None:
     """Stores a verdict and the change's outcome with it. Raises LeaseLost."""
-    effect = verdict.effect
+    entry = verdict.entry
     if lease is not None:
         is_owner, _ = await transitions.lock_lease(tx, lease)
         if not is_owner:
             raise LeaseLost(lease)
     if verdict.retry_at is not None:
-        await write_ledger.postpone(tx, org, effect.key, until=verdict.retry_at)
+        await write_ledger.postpone(tx, org, entry.key, until=verdict.retry_at)
     if verdict.state is None:
         return
-    outcome = EffectOutcome(effect.key, verdict.state, verdict.message)
+    outcome = EntryOutcome(entry.key, verdict.state, verdict.message)
     await write_ledger.settle(tx, org, [outcome], by=verdict.by)
-    if verdict.state is not EffectState.NOT_SENT:
-        change = ledger.changes[effect.change]
+    if verdict.state is not LedgerState.NOT_SENT:
+        change = ledger.changes[entry.change]
         written_object = change.proposal.object
         if (
-            verdict.state is EffectState.DONE
-            and effect.integration is not None
+            verdict.state is LedgerState.DONE
+            and entry.integration is not None
             and written_object.id is not None
         ):
             # A write whose answer was lost is still the automation's own, so its event is an echo.
             own_change = ChangedObject(
-                effect.integration, written_object.type, written_object.id, None, set_modified_at=False
+                entry.integration, written_object.type, written_object.id, None, set_modified_at=False
             )
-            await own_changes.note(tx, org, change.run_id, [own_change], applied_at=effect.intent_at)
-        change_effects = await write_ledger.of_change(tx, org, change.id)
-        await _settle_change(tx, org, change, change_effects, run_continues=lease is not None)
+            await own_changes.note(tx, org, change.run_id, [own_change], applied_at=entry.intent_at)
+        entries_of_change = await write_ledger.of_change(tx, org, change.id)
+        await _settle_change(tx, org, change, entries_of_change, run_continues=lease is not None)
 
 
 async def _settle_change(
-    tx: Tx, org: OrgId, change: Change, change_effects: Sequence[Effect], *, run_continues: bool
+    tx: Tx, org: OrgId, change: Change, entries_of_change: Sequence[WriteEntry], *, run_continues: bool
 ) -> None:
-    """Stores the outcome of the change that follows from its effects, also in a finished run."""
-    results = change_outcomes.part_results(change, change_effects)
+    """Stores the outcome of the change that follows from its writes, also in a finished run."""
+    results = change_outcomes.part_results(change, entries_of_change)
     result = change_outcomes.change_result(change.proposal.parts, results, run_continues=run_continues)
     if result is not None:
         outcome, message = result
@@ -102,4 +102,4 @@ async def store_late_verdict(tx: Tx, *, org: OrgId, ledger: OpenLedger, verdict:
     """Stores the verdict on a write of a finished run and corrects the run's summary."""
     await _store_verdict(tx, org=org, lease=None, ledger=ledger, verdict=verdict)
     if verdict.state is not None:
-        await _correct_summary(tx, org, verdict.effect.run)
+        await _correct_summary(tx, org, verdict.entry.run)

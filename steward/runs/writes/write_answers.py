@@ -52,7 +52,7 @@ async def store_answers(
     pending_parts: Sequence[PartToApply],
     outcomes: Sequence[WriteOutcome],
 ) -> None:
-    """Stores the answers encrypted, each bound to its effect."""
+    """Stores the answers encrypted, each bound to its write."""
     for pending, outcome in zip(pending_parts, outcomes, strict=True):
         if outcome.answer is None:
             continue

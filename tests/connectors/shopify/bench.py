@@ -11,7 +11,7 @@ from steward.connectors.base.records import Product
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer
 from steward.connectors.shopify.connector import Shopify
-from steward.model.change import Batch, Part, batch_key, effect_key
+from steward.model.change import Batch, Part, batch_key, write_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant
@@ -63,7 +63,7 @@ class StoreConnection:
             run=RUN,
             epoch=1,
             change_hash="0" * 64,
-            effects=dict.fromkeys(keys, NUMBER),
+            connections=dict.fromkeys(keys, NUMBER),
             confirmed_until=lambda: now + timedelta(seconds=30),
             send_by=now + timedelta(seconds=5),
         )
@@ -91,7 +91,7 @@ class StoreConnection:
         """Returns effect keys that were not used before."""
         self._position += 1
         return [
-            effect_key(RUN, "step", "-", position=self._position, part=part, version=1)
+            write_key(RUN, "step", "-", position=self._position, part=part, version=1)
             for part in range(1, count + 1)
         ]
 
@@ -102,7 +102,7 @@ class StoreConnection:
 
     async def send(self, batch: Batch) -> list[WriteOutcome]:
         """Sends a batch once and returns its outcomes."""
-        return await self.writer(batch.effect_keys).apply(batch)
+        return await self.writer(batch.write_keys).apply(batch)
 
     async def all_products(self) -> list[Product]:
         """Returns every product of the store."""

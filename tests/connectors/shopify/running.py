@@ -114,7 +114,7 @@ class ShopifyService:
         ]
         if (run.status, run.code) != (RunStatus.SUCCEEDED, None):
             wrong.append(f"the run ended {run.status} {run.code}: {run.message}")
-        if any(effect.state == "intent" for effect in await self.shop.ledger(run)):
+        if any(entry.state == "intent" for entry in await self.shop.ledger(run)):
             wrong.append("an intent is still open")
         return wrong
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.database.runs.write_ledger import EffectState
+from steward.database.runs.write_ledger import LedgerState
 from steward.failpoint import watch
 from steward.model.change import Recovery
 from steward.model.run import Mode
@@ -95,8 +95,8 @@ async def test_keyed_operations_are_repeated_as_the_same_batch(running: ShopifyS
     assert len(bodies) == 6
     assert len({str(body) for body in bodies}) == 2
     assert running.store.keys.repeated == 4
-    keyed = [effect for effect in await running.shop.ledger(run) if effect.recovery is Recovery.IDEMPOTENT]
-    assert [(effect.state, effect.attempt) for effect in keyed] == [(EffectState.DONE, 1)] * 2
+    keyed = [entry for entry in await running.shop.ledger(run) if entry.recovery is Recovery.IDEMPOTENT]
+    assert [(entry.state, entry.attempt) for entry in keyed] == [(LedgerState.DONE, 1)] * 2
 
 
 async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(running: ShopifyService) -> None:

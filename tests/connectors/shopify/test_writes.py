@@ -240,7 +240,7 @@ async def test_a_key_means_one_request_for_a_day(bench: StoreConnection, clock: 
     assert (busy.state, busy.wait_s) == (NOT_SENT, 2.0)
     bench.store.keys.under_way.clear()
     assert [outcome.state for outcome in await bench.send(batch)] == [APPLIED]
-    misused = Batch((second,), batch.effect_keys, batch.key)
+    misused = Batch((second,), batch.write_keys, batch.key)
     [defect] = await bench.send(misused)
     assert (defect.state, defect.error) == (UNKNOWN, ErrorKind.BROKEN)
     assert [each_outcome.state for each_outcome in await bench.send(batch)] == [APPLIED]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steward.database.runs.write_ledger import Effect, EffectState
+from steward.database.runs.write_ledger import LedgerState, WriteEntry
 from steward.model.change import Recovery
 from steward.runs.writes import reconcile
 from steward.runs.writes.verdicts import Verdict
@@ -12,10 +12,10 @@ from steward.runs.writes.verdicts import Verdict
 _right = reconcile._look_up
 
 
-async def _find_out(ctx: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
-    if effect.recovery is Recovery.AT_MOST_ONCE:
-        return Verdict(effect, EffectState.NOT_SENT)
-    return await _right(ctx, org, ledger, effect)
+async def _find_out(ctx: Any, org: Any, ledger: Any, entry: WriteEntry) -> Verdict:
+    if entry.recovery is Recovery.AT_MOST_ONCE:
+        return Verdict(entry, LedgerState.NOT_SENT)
+    return await _right(ctx, org, ledger, entry)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,8 @@ _right = open_ledger.open_ledger
 
 async def _open_ledger(tx: Any, org: Any, run: Any) -> OpenLedger:
     ledger = await _right(tx, org, run)
-    effects = [
-        replace(effect, settle_after=min(effect.settle_after, ledger.now)) for effect in ledger.effects
-    ]
-    return replace(ledger, effects=effects)
+    entries = [replace(entry, settle_after=min(entry.settle_after, ledger.now)) for entry in ledger.entries]
+    return replace(ledger, entries=entries)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
