@@ -308,7 +308,7 @@ async def _metrics_served(service: app.WiredProcess, *, queue: int = LONGEST_QUE
     try:
         bound = listen(address.host, address.port, queue=queue)
     except CannotServe as error:
-        service.worker_context.log.warning("metrics_not_served", why=str(error))
+        service.worker_context.log.warning("metrics_not_served", reason=str(error))
         yield
         return
     async with served_meanwhile(_metrics_server(service, queue), bound, service.worker_context.log):
@@ -321,7 +321,7 @@ async def served_meanwhile(server: uvicorn.Server, bound: socket.socket, log: Lo
 
     def log_failure(serving: asyncio.Task[None]) -> None:
         if not serving.cancelled() and (error := serving.exception()) is not None:
-            log.warning("metrics_not_served", why=repr(error))
+            log.warning("metrics_not_served", reason=repr(error))
 
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     serving.add_done_callback(log_failure)

@@ -120,7 +120,7 @@ class FurtherProcess:
             self._child = self.begin()
             self._begun_at = now
         except OSError as error:  # such as for want of memory
-            self.log.error("api_process_not_begun", why=str(error))
+            self.log.error("api_process_not_begun", reason=str(error))
             self._back_off(now)
 
     def _back_off(self, now: float) -> None:

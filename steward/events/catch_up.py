@@ -76,7 +76,7 @@ async def catch_up_due(ctx: EventContext) -> bool:
             stored_count += result
             continue
         if isinstance(result, CallError):
-            ctx.log.info("store_not_read", org=org, integration=integration, why=result.message)
+            ctx.log.info("store_not_read", org=org, integration=integration, reason=result.message)
         else:
             ctx.log.error("store_not_read", result, org=org, integration=integration)
         await _defer(ctx, org, integration, object_type)

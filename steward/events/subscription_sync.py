@@ -123,7 +123,7 @@ async def _check_once(ctx: EventContext, org: OrgId, integration: IntegrationId)
         rows = await _request_subscriptions(ctx.vault, pending_check)
     except CallError as error:
         store = partial(_store_failure, org=org, pending_check=pending_check, error=error)
-        ctx.log.info("subscriptions_not_checked", org=org, integration=integration, why=error.message)
+        ctx.log.info("subscriptions_not_checked", org=org, integration=integration, reason=error.message)
     else:
         store = partial(
             _store_results, org=org, pending_check=pending_check, rows=rows, every=ctx.rules.catch_up

@@ -43,12 +43,12 @@ class DatabaseTelemetry:
         self._host = host
         self._metrics.set("steward_database_host", 1, host_number=str(host))
 
-    def connection_lost(self, why: str) -> None:
+    def connection_lost(self, reason: str) -> None:
         """Counts a lost connection; logs each reason once a minute."""
-        self._metrics.count("steward_database_lost_total", why=why)
-        if self._should_log("database_lost", why):
+        self._metrics.count("steward_database_lost_total", why=reason)
+        if self._should_log("database_lost", reason):
             self._is_loss_logged = True
-            self._log.warning("database_lost", why=why)
+            self._log.warning("database_lost", reason=reason)
 
     def commit_unknown(self) -> None:
         """Counts a commit with an unknown outcome."""

@@ -39,7 +39,7 @@ class Programs:
     @property
     def logged(self) -> list[tuple[str, Any]]:
         lines = [json.loads(line) for line in self.lines]
-        return [(line["action"], line.get("code", line.get("why"))) for line in lines]
+        return [(line["action"], line.get("code", line.get("reason"))) for line in lines]
 
 
 def process_of(programs: Programs) -> FurtherProcess:
@@ -100,4 +100,4 @@ async def test_a_metrics_server_that_fails_is_logged() -> None:
         pass
     [line] = [json.loads(line) for line in lines]
     assert line["action"] == "metrics_not_served"
-    assert "Bad file descriptor" in line["why"]
+    assert "Bad file descriptor" in line["reason"]

@@ -73,7 +73,7 @@ class ObservedEngine:
         """Returns action and reason, or seconds, of the lines of the log since the last call."""
         entries = [json.loads(line) for line in self.lines]
         self.lines.clear()
-        return [(entry["action"], entry.get("why", entry.get("seconds"))) for entry in entries]
+        return [(entry["action"], entry.get("reason", entry.get("seconds"))) for entry in entries]
 
 
 async def operate(stack: AsyncExitStack, url: str, clock: FakeClock, *, hosts: int) -> ObservedEngine:

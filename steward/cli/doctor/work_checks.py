@@ -67,7 +67,7 @@ async def check_leases(installation: Installation) -> str:
         interrupted += await installation.read(recent, org)
     if interrupted:
         raise CheckFailed(
-            f"{interrupted} runs of the last day were given up: three workers were lost with each. Find out"
+            f"{interrupted} runs of the last day failed for good: three workers were lost with each. Find out"
             " why the service crashes; the log's lines run_interrupted name the runs."
         )
     words = f"{leases.alive} workers hold their lease{_of_releases(leases.releases)}"
@@ -108,12 +108,12 @@ async def check_notices(installation: Installation) -> str:
         raise CheckFailed(f"{found.poison} notices could not be read and were set aside. The log says why.")
     if found.oldest_new_at is not None and installation.now - found.oldest_new_at > _NOTICE_WITHIN:
         raise CheckFailed(
-            f"A notice waits since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and nothing hands it on."
+            f"A notice waits since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and was not sent."
             " Is a worker running?"
         )
     if found.broken_routes:
-        return f"Every notice was handed on; {found.broken_routes} routes are broken, as their owners see."
-    return "Every notice was handed on."
+        return f"Every notice was sent; {found.broken_routes} routes are broken, as their owners see."
+    return "Every notice was sent."
 
 
 async def check_closings(installation: Installation) -> str:

@@ -18,7 +18,7 @@ class EngineObserver:
     batch_committed: Callable[[int], None] = _ignore  # the number of writes that share a commit
     batch_split: Callable[[str, Exception], None] = _ignore  # the kind of a shared call, and the error
     connected: Callable[[int, float], None] = _ignore  # the host, and the seconds spent on all tried hosts
-    connection_lost: Callable[[str], None] = _ignore  # why it was given up or not opened
+    connection_lost: Callable[[str], None] = _ignore  # the reason why it was closed or not opened
     commit_unknown: Callable[[], None] = _ignore  # the connection was lost before the answer to a COMMIT
     recovered: Callable[[int, float], None] = (
         _ignore  # the host that serves, and seconds since the first loss
