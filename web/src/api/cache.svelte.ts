@@ -43,7 +43,7 @@ export class Entry<D> {
     this.refused = undefined;
   }
 
-  /** Forgets what was answered; whoever shows it shows nothing until it is asked again. */
+  /** Discards the cached answer; components that show it stay empty until it is fetched again. */
   clear(): void {
     this.abort();
     this.data = undefined;
@@ -81,8 +81,8 @@ export class Entry<D> {
 }
 
 const entries = new Map<string, Entry<unknown>>();
-const MOST = 300;
-/** What is younger is not asked again when a screen opens. */
+const MAX_ENTRIES = 300;
+/** Entries younger than this are not fetched again when a screen opens. */
 const FRESH_MS = 1000;
 
 /** The entry of an operation; asked for the first time, the call goes out at once. */
@@ -91,7 +91,7 @@ export function read<P extends Path>(path: P, args?: Args<"get", P>): Entry<Data
   let entry = entries.get(key) as Entry<Data<"get", P>> | undefined;
   if (entry === undefined) {
     entry = new Entry((poll, signal) => call("get", path, args, { poll, signal }));
-    if (entries.size >= MOST) forgetUnwatched();
+    if (entries.size >= MAX_ENTRIES) forgetUnwatched();
     entries.set(key, entry as Entry<unknown>);
     const created = entry;
     // A moment later, since a template may ask while it is being drawn, and nothing may change then.
@@ -100,12 +100,12 @@ export function read<P extends Path>(path: P, args?: Args<"get", P>): Entry<Data
   return entry;
 }
 
-/** Begins what a screen will need, before its code is there; `watch` asks what is at hand again. */
+/** Fetches what a screen will need while its code loads; `watch` then uses the cached answer. */
 export function prefetch<P extends Path>(path: P, args?: Args<"get", P>): void {
   read(path, args);
 }
 
-/** Asks again whatever is shown of these operations, and forgets what is not: after an action. */
+/** After an action: refreshes the entries of these operations that are shown, and discards the others. */
 export function changed(...starts: Path[]): void {
   for (const [key, entry] of entries) {
     if (!starts.some((start) => key.startsWith(`${start} `))) continue;

@@ -1,4 +1,4 @@
-/** The one way to the service: typed calls, their refusals, waiting as told. Screens never call fetch. */
+/** The only client of the service: typed calls, refusals, waiting after a 429. Screens never call fetch. */
 
 import type { Refusal, paths } from "./schema";
 
@@ -28,7 +28,7 @@ export type Args<M extends Method, P extends PathOf<M>> = ([ParamsOf<Operation<M
   ([QueryOf<Operation<M, P>>] extends [never] ? { query?: undefined } : { query?: QueryOf<Operation<M, P>> }) &
   ([BodyOf<Operation<M, P>>] extends [never] ? { body?: undefined } : { body?: BodyOf<Operation<M, P>> });
 
-/** A refusal as it is read: `errors` stands on a 422, `data` on what is stale. */
+/** The body of a refusal: a 422 has `errors`, a stale version has `data`. */
 type RefusalBody = Partial<Refusal> & { errors?: Record<string, string[]>; data?: Record<string, unknown> };
 
 export interface CallOptions {
@@ -40,7 +40,7 @@ export interface CallOptions {
 /** `offline` is ours: no answer came. All other codes are those of the service. */
 export type Code = NonNullable<Refusal["code"]> | "offline";
 
-/** An answer that is not the one wished for. Nothing was done, unless `code` is offline or unavailable. */
+/** A refused or failed call. Nothing was changed, unless `code` is offline or unavailable. */
 export class Refused extends Error {
   readonly status: number;
   readonly code: Code;
@@ -62,32 +62,32 @@ export class Refused extends Error {
     this.retryAfter = seconds > 0 ? seconds : null;
   }
 
-  /** Whether the service was not there: shown in the bar on top, and tried again by itself. */
+  /** Whether the service was unreachable: shown in the top bar, and retried automatically. */
   get away(): boolean {
     return this.code === "offline" || this.code === "unavailable" || this.status === 502 || this.status === 504;
   }
 }
 
-/** What the session and the bar on top hear of every call; set once by session.svelte.ts. */
-export interface Ears {
+/** Is notified of every call, for the session and the top bar; set once by session.svelte.ts. */
+export interface CallObserver {
   csrf(): string;
   /** Resolves true once the same person has signed in again: the call is made once more. */
   signedOut(): Promise<boolean>;
   reached(): void;
-  /** Resolves after so many seconds, or when the call is not wanted any more. */
+  /** Resolves after `seconds`, or when the call is aborted. */
   slowed(seconds: number, signal: AbortSignal): Promise<void>;
   away(): void;
 }
 
-let ears: Ears = { csrf: () => "", signedOut: async () => false, reached() {}, slowed: async () => {}, away() {} };
+let observer: CallObserver = { csrf: () => "", signedOut: async () => false, reached() {}, slowed: async () => {}, away() {} };
 
-export function listen(given: Ears): void {
-  ears = given;
+export function observeCalls(callObserver: CallObserver): void {
+  observer = callObserver;
 }
 
 /**
- * Calls an operation. Throws Refused; an aborted call throws the signal's reason. A read with a signal waits as it is
- * told to (429).
+ * Calls an operation. Throws Refused; an aborted call throws the signal's reason. A read with a signal is repeated
+ * after the wait that a 429 asks for.
  */
 export async function call<M extends Method, P extends PathOf<M>>(
   method: M,
@@ -101,13 +101,13 @@ export async function call<M extends Method, P extends PathOf<M>>(
       return (await send(method, target, args?.body, options)) as Data<M, P>;
     } catch (fault) {
       if (method === "get" && options.signal && fault instanceof Refused && fault.code === "rate_limited") {
-        await ears.slowed(fault.retryAfter ?? 1, options.signal);
+        await observer.slowed(fault.retryAfter ?? 1, options.signal);
         options.signal.throwIfAborted();
         continue;
       }
-      // A refused call changed nothing, so after signing in again it is simply made once more.
+      // A refused call changed nothing, so it is repeated after the person has signed in again.
       const ended = fault instanceof Refused && fault.code === "unauthenticated" && path !== "/app/session";
-      if (again || !ended || !(await ears.signedOut())) throw fault;
+      if (again || !ended || !(await observer.signedOut())) throw fault;
       again = true;
     }
   }
@@ -122,7 +122,7 @@ async function send(method: Method, target: string, body: unknown, options: Call
   const headers: Record<string, string> = {};
   if (options.poll) headers["X-Steward-Poll"] = "1";
   if (method !== "get") {
-    headers["X-CSRF-Token"] = ears.csrf();
+    headers["X-CSRF-Token"] = observer.csrf();
     headers["Content-Type"] = "application/json";
   }
   let answer: Response;
@@ -139,20 +139,20 @@ async function send(method: Method, target: string, body: unknown, options: Call
     read = await answer.json();
   } catch (fault) {
     if (options.signal?.aborted) throw fault;
-    ears.away();
+    observer.away();
     throw new Refused(0, { code: "offline" as never, message: "The service cannot be reached." });
   }
   if (answer.ok) {
-    ears.reached();
+    observer.reached();
     return (read as { data: unknown }).data;
   }
   const refused = new Refused(answer.status, read as RefusalBody, answer.headers);
-  if (refused.away) ears.away();
-  else ears.reached();
+  if (refused.away) observer.away();
+  else observer.reached();
   throw refused;
 }
 
-/** The address of a call: `{name}` filled in, lists joined by commas, what is absent left out. */
+/** The address of a call: `{name}` filled in, lists joined by commas, absent values omitted. */
 export function address(path: string, params: unknown, query: unknown): string {
   const values = (params ?? {}) as Record<string, string | number>;
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));

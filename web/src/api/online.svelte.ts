@@ -42,7 +42,7 @@ class Online {
     this.#timer = undefined;
   }
 
-  /** Waits for so many seconds, or until aborted, and says so meanwhile. */
+  /** Waits for `seconds`, or until aborted, and shows that it waits. */
   async slowDown(seconds: number, signal: AbortSignal): Promise<void> {
     this.#slowed += 1;
     this.slow = Math.max(this.slow, seconds);

@@ -2,7 +2,7 @@
 
 import type { SessionWire } from "./schema";
 import { forgetAll, refreshShown } from "./cache.svelte";
-import { call, listen, Refused } from "./client";
+import { call, observeCalls, Refused } from "./client";
 import { online } from "./online.svelte";
 
 export type Role = "member" | "approver" | "owner";
@@ -13,7 +13,7 @@ const SIGNED_IN = "steward-in";
 class Session {
   /** Undefined until the first answer; null when nobody is signed in. */
   current = $state.raw<SessionWire | null>();
-  /** The session ended under an open page: the sign-in stands over it. */
+  /** The session ended while a page is open: the sign-in is shown above it. */
   ended = $state(false);
   /** The service could not be asked at the start. */
   refused = $state.raw<Refused>();
@@ -21,7 +21,7 @@ class Session {
   #csrf = "";
 
   constructor() {
-    listen({
+    observeCalls({
       csrf: () => this.#csrf,
       signedOut: () => this.#signedOut(),
       reached: () => online.found(),

@@ -1,4 +1,4 @@
-/** The navigation: what stands in it and in which order (docs/design/web.md#rules-for-every-screen). */
+/** The entries of the navigation in their order (docs/design/web.md#rules-for-every-screen). */
 
 import type { PageName } from "../router.svelte";
 

@@ -1,4 +1,4 @@
-/** Steps of a workflow bound to connections: what is chosen, and what is sent of it. */
+/** The connections bound to a workflow's steps: as chosen, and as sent. */
 
 import type { BindableStepRecord, StepAccountRecord, StepBindingRecord, WorkflowReadinessRecord } from "../api/schema";
 
@@ -13,7 +13,7 @@ export interface Bound {
 
 export type Bindings = Readonly<Record<string, Bound>>;
 
-/** A step that needs a connection of its own; the store is the automation's and not bound. */
+/** A step that needs its own connection; the store belongs to the automation and is not bound. */
 export interface ToBind {
   step: string;
   /** `spreadsheet` and `teams` are bound by `bindings`, every other kind by `accounts`. */
@@ -28,7 +28,7 @@ export interface ToBind {
 export const NOTHING: Bound = { integration: null, spreadsheet: null };
 
 /** Why a step cannot run as it is bound. */
-export const WHY: Readonly<Record<string, string>> = {
+export const REASON_WORDS: Readonly<Record<string, string>> = {
   no_connection: "Choose a connection",
   wrong_target: "Leads to another spreadsheet",
   needs_reconnecting: "Reconnect it",

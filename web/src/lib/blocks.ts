@@ -2,7 +2,7 @@
 
 import { MAX_ROWS } from "./table";
 
-const AROUND = 8;
+const BLOCKS_AROUND = 8;
 
 /** Where each block begins, and where the last one ends. */
 export function offsetsOf(heights: Iterable<number>): number[] {
@@ -14,8 +14,8 @@ export function offsetsOf(heights: Iterable<number>): number[] {
 /** The blocks to draw: those between `top` and `bottom` and some around them. */
 export function blocksIn(offsets: readonly number[], top: number, bottom: number): { from: number; to: number } {
   const count = offsets.length - 1;
-  const from = Math.max(0, Math.min(blockAt(offsets, top), count - 1) - AROUND);
-  const to = Math.min(count, blockAt(offsets, bottom) + 1 + AROUND, from + MAX_ROWS);
+  const from = Math.max(0, Math.min(blockAt(offsets, top), count - 1) - BLOCKS_AROUND);
+  const to = Math.min(count, blockAt(offsets, bottom) + 1 + BLOCKS_AROUND, from + MAX_ROWS);
   return { from, to };
 }
 

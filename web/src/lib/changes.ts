@@ -24,7 +24,7 @@ export function linesOf(changes: readonly ChangeRecord[]): Line[] {
   return lines;
 }
 
-/** A value in words of its own kind; null for one that is empty. Long lists are told whole. */
+/** A value in words by its kind; null if empty. Long lists are written in full. */
 export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "currency">): string | null {
   if (value === null || value === undefined || value === "") return null;
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -52,7 +52,7 @@ export function listMoves(field: FieldRecord): { gone: string[]; joined: string[
 const MAX_SHOWN = 160;
 const LEAD = 24;
 
-/** A long text cut to what a line or heading can show, with a sign that it goes on. */
+/** A long text shortened for a line or heading, with an ellipsis. */
 export function short(text: string, most = MAX_SHOWN): string {
   if (text.length <= most) return text;
   return `${text.slice(0, /[\udc00-\udfff]/.test(text[most]!) ? most - 1 : most)}…`;
@@ -133,7 +133,7 @@ export function widest(change: ChangeRecord): number | null {
   return largest;
 }
 
-/** What the service warns of that can be told of one change: it cannot be undone, or moves a price far. */
+/** The service's warnings that apply to a single change: it cannot be undone, or it moves a price far. */
 export function isWarned(change: ChangeRecord): boolean {
   if (!change.reversible) return true;
   return change.fields.some((field) => field.kind === "money" && Math.abs(differenceOf(field)?.percent ?? 0) > LARGE_PERCENT);
@@ -155,7 +155,7 @@ export interface Filter {
   only: Only;
   /** More than so many percent; text as typed, empty for any. */
   over: string;
-  /** A price moved from so many percent (inclusive) to so many: "-10:-5"; empty for any. */
+  /** The range of price moves in percent, lower bound inclusive: "-10:-5"; empty for any. */
   between: string;
   search: string;
 }
@@ -228,7 +228,7 @@ export function ordered(changes: readonly ChangeRecord[], by: SortBy, down: bool
   }));
   keys.sort((a, b) => {
     if (a.key === b.key) return a.at - b.at;
-    // What has no difference stands last, whichever way.
+    // Changes without a difference come last in either direction.
     if (a.key === null) return 1;
     if (b.key === null) return -1;
     const order =

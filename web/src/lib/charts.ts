@@ -59,7 +59,7 @@ export function barWords({ title, segments }: Bar, none: string): string {
   return `${title}: ${parts.join(", ") || none}`;
 }
 
-/** The heights of a bar's segments, from the bottom, in a chart of this height; what is counted is never invisible. */
+/** The heights of a bar's segments, from the bottom, in a chart of this height; a count above zero is always visible. */
 export function stacked(segments: readonly Segment[], most: number, height: number): { from: number; size: number; tone: Tone }[] {
   const drawn: { from: number; size: number; tone: Tone }[] = [];
   let from = 0;

@@ -1,4 +1,4 @@
-/** The present, and what is shown relative to it: the one place of the app that reads the time. */
+/** The current time: the only module of the app that reads the clock. */
 
 export function now(): number {
   return Date.now();
@@ -12,10 +12,10 @@ class Minute {
   }
 }
 
-/** A time that moves on by itself four times a minute; read in a template it keeps "in 3 h" true. */
+/** The current time, updated four times a minute; a template that reads it keeps "in 3 h" correct. */
 export const minute = new Minute();
 
-/** Resolves after so many milliseconds, or at once when aborted. */
+/** Resolves after `ms` milliseconds, or at once when aborted. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
@@ -26,7 +26,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** Whether so many milliseconds have passed since a component was made; call it while it is made. */
+/** Whether `ms` milliseconds have passed since a component was created; call it during creation. */
 export function begunAfter(ms: number) {
   let begun = $state(false);
   $effect(() => {

@@ -37,7 +37,7 @@ function isSchedule(value: unknown): value is ScheduleRecord {
   return typeof value === "object" && value !== null && "cadence" in value;
 }
 
-/** A value of a field as people read it; null for one that is not there. */
+/** A field's value as people read it; null if absent. */
 export function valueWords(field: string, value: unknown): string | null {
   if (value === null || value === undefined || value === "") return null;
   if (isSchedule(value)) return scheduleWords(value);
@@ -98,7 +98,7 @@ function spread(changes: Changes): Values {
 
 const WATCHED = ["name", "schedule", "timezone", "trigger", "template_version", "bindings", "accounts", "calls", "send_mode", "state"] as const;
 
-/** What this person changed beside what is current, and what others changed besides. */
+/** This person's changes beside the current values, and the changes that others made. */
 export function staleRows(before: AutomationRecord, changes: Changes, current: AutomationRecord) {
   const [was, now, wanted] = [valuesOf(before), valuesOf(current), spread(changes)];
   const mine: StaleRow[] = [];
@@ -109,9 +109,9 @@ export function staleRows(before: AutomationRecord, changes: Changes, current: A
     if (!isInput && !(name in wanted) && !(WATCHED as readonly string[]).includes(name)) continue;
     const changedHere = name in wanted && !same(part(name, wanted[name]), part(name, was[name]));
     const changedThere = !same(part(name, now[name]), part(name, was[name]));
-    const theirsIn = valueWords(name, now[name]);
-    if (changedHere) mine.push({ label: fieldName(name), mine: valueWords(name, wanted[name]), theirs: theirsIn });
-    else if (changedThere) theirs.push({ label: fieldName(name), mine: null, theirs: theirsIn });
+    const theirValue = valueWords(name, now[name]);
+    if (changedHere) mine.push({ label: fieldName(name), mine: valueWords(name, wanted[name]), theirs: theirValue });
+    else if (changedThere) theirs.push({ label: fieldName(name), mine: null, theirs: theirValue });
   }
   return { mine, theirs };
 }
@@ -123,7 +123,7 @@ function part(name: string, value: unknown): unknown {
   return { kind, topics };
 }
 
-/** The changes laid on what is current: inputs one by one, so that what another person changed stays. */
+/** The changes applied to the current values: inputs one by one, so that another person's changes stay. */
 export function rebased(before: AutomationRecord, changes: Changes, current: AutomationRecord): Changes {
   if (!changes.inputs) return changes;
   const [was, wanted] = [before.inputs as Values, changes.inputs as Values];

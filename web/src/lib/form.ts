@@ -1,4 +1,4 @@
-/** What the fields of one form share: the messages by path, and what is known of the automation around it. */
+/** The context that the fields of a form share: messages by path, and facts about the automation. */
 
 import { getContext, setContext } from "svelte";
 
@@ -36,7 +36,7 @@ function firstInput(group: Element | null): HTMLElement | undefined {
   return inputs.find((input) => input.matches("[type=radio]:checked")) ?? inputs[0];
 }
 
-/** What was typed into a number's field; undefined for nothing, NaN for what is no number. */
+/** The number typed into a field; undefined if empty, NaN for other text. */
 export function numberTyped(typed: unknown): number | undefined {
   if (typed === "" || typed === null || typed === undefined) return undefined;
   return Number(typed);

@@ -3,7 +3,7 @@
 import { pause } from "./clock.svelte";
 
 const SHOWN_MS = 6000;
-const SPOKEN_MS = 1000;
+const ANNOUNCEMENT_MS = 1000;
 
 export interface Note {
   id: number;
@@ -62,7 +62,7 @@ class Notes {
     this.#speaking = true;
     for (let words = this.#queue.shift(); words !== undefined; words = this.#queue.shift()) {
       this.polite = words;
-      await pause(SPOKEN_MS);
+      await pause(ANNOUNCEMENT_MS);
     }
     this.#speaking = false;
   }

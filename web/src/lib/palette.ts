@@ -22,7 +22,7 @@ export interface Group {
 }
 
 /** The screens that the navigation leaves out. */
-const FURTHER: readonly (readonly [PageName, string])[] = [
+const OTHER_PAGES: readonly (readonly [PageName, string])[] = [
   ["new-automation", "New automation"],
   ["new-connection", "New connection"],
   ["new-import", "New import"],
@@ -45,7 +45,7 @@ export function beginsWords(text: string, query: string): boolean {
 }
 
 export function screens(query: string): Group {
-  const all = [...STOPS.map(({ page, words }) => [page, words] as const), ...FURTHER];
+  const all = [...STOPS.map(({ page, words }) => [page, words] as const), ...OTHER_PAGES];
   const options = all
     .filter(([, words]) => beginsWords(words, query.trim()))
     .map(([page, words]) => ({ key: `screen-${page}`, words, target: address(page) }));

@@ -25,7 +25,7 @@ export const STEP_STATES: Readonly<Record<StepState, { words: string; shape: Sha
   disabled: { words: "Switched off", shape: "bar", tone: "muted" },
 };
 
-/** Above so many steps the graph is drawn only when asked (docs/design/web.md#plan-graph). */
+/** With more steps, the graph is drawn only on request (docs/design/web.md#plan-graph). */
 export const MAX_DRAWN = 300;
 
 /** What a step does, in one word; a kind this app does not know is shown by its name. */
@@ -97,7 +97,7 @@ function forwards(plan: GraphPlan, after: Map<string, string[]>): string[] {
   return order.reverse();
 }
 
-/** How a step stands, the worst first: what cannot run, what is switched off, what has no connection. */
+/** The state of a step, the worst first: cannot run, switched off, no connection. */
 export function stateOf(name: string, supported: boolean, issues: readonly FindingRecord[], unbound: ReadonlySet<string>): StepState {
   const stepIssues = issues.filter(({ step }) => step === name);
   // A step that is switched off, or never reached, keeps nothing from running.

@@ -5,7 +5,7 @@ import { isZone } from "./time";
 export type Theme = "system" | "light" | "dark";
 export type Rows = "roomy" | "dense";
 
-const KEPT = "steward";
+const STORAGE_KEY = "steward";
 
 interface Choices {
   zone: string | null;
@@ -25,7 +25,7 @@ const FIRST: Choices = { zone: null, theme: "system", rows: "roomy", keys: true,
 
 function storedChoices(): Choices {
   try {
-    return { ...FIRST, ...(JSON.parse(localStorage.getItem(KEPT) ?? "{}") as Partial<Choices>) };
+    return { ...FIRST, ...(JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "{}") as Partial<Choices>) };
   } catch {
     return FIRST;
   }
@@ -39,7 +39,7 @@ class Preferences {
     this.#show();
     this.#dark.addEventListener("change", () => this.#show());
     addEventListener("storage", (event) => {
-      if (event.key !== KEPT) return;
+      if (event.key !== STORAGE_KEY) return;
       this.#choices = storedChoices();
       this.#show();
     });
@@ -58,7 +58,7 @@ class Preferences {
   choose(choice: Partial<Choices>): void {
     this.#choices = { ...this.#choices, ...choice };
     try {
-      localStorage.setItem(KEPT, JSON.stringify(this.#choices));
+      localStorage.setItem(STORAGE_KEY, JSON.stringify(this.#choices));
     } catch {
       // A browser that keeps nothing still shows what was chosen until the page is closed.
     }

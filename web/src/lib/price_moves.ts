@@ -7,7 +7,7 @@ import { figures } from "./words";
 const STEPS = [0.5, 1, 2, 5, 10, 20, 50];
 const MAX_COLUMNS = 40;
 /** Beyond this many percent, either way, moves share the outermost column. */
-const FARTHEST = 100;
+const MAX_PERCENT = 100;
 
 /** Changes that move a price between `from` (inclusive) and `to` percent. */
 export interface MoveColumn {
@@ -44,8 +44,8 @@ export function priceMoves(changes: readonly ChangeRecord[]): PriceMoves | null 
 }
 
 function columnsOf(moves: readonly number[]): MoveColumn[] {
-  const low = Math.max(-FARTHEST, Math.min(0, moves[0]!));
-  const high = Math.min(FARTHEST, Math.max(0, moves.at(-1)!));
+  const low = Math.max(-MAX_PERCENT, Math.min(0, moves[0]!));
+  const high = Math.min(MAX_PERCENT, Math.max(0, moves.at(-1)!));
   const step = STEPS.find((size) => (high - low) / size <= MAX_COLUMNS - 2) ?? STEPS.at(-1)!;
   const [first, last] = [Math.floor(low / step), Math.max(Math.floor(low / step), Math.floor(high / step))];
   const columns = Array.from({ length: last - first + 1 }, (_, index) => {

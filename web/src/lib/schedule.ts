@@ -135,8 +135,8 @@ export function weekdayOf(wall: string): string {
 
 /** 1st, 2nd, 3rd, 11th, 31st. */
 export function ordinal(number: number): string {
-  const teen = number % 100 >= 11 && number % 100 <= 13;
-  return `${number}${teen ? "th" : (({ 1: "st", 2: "nd", 3: "rd" } as Record<number, string>)[number % 10] ?? "th")}`;
+  const isTeen = number % 100 >= 11 && number % 100 <= 13;
+  return `${number}${isTeen ? "th" : (({ 1: "st", 2: "nd", 3: "rd" } as Record<number, string>)[number % 10] ?? "th")}`;
 }
 
 /** Why a run of the preview is not where its rule says (docs/design/web.md#schedule-editor); null without a note. */
@@ -160,7 +160,7 @@ export function noteWords(note: string | null, slot: string, schedule: ScheduleR
   }
 }
 
-/** What a wall time chosen by a person comes to where the clock jumps or repeats; null on other days. */
+/** The effect of a clock change on a chosen local time; null on days without one. */
 export function fitWords(wall: string, instant: number, fit: "exact" | "gap" | "fold", zone: Zone): string | null {
   const named = wall.slice(11);
   if (fit === "gap") return `${named} does not exist that night: ${clockOf(instant, zone)}`;

@@ -108,9 +108,9 @@ describe("fields that go together", () => {
     anyOf: [{ required: ["sheet"] }, { required: ["teams"] }],
   });
 
-  it("are asked for, and barred, by what was chosen", () => {
-    expect([...rulesOf(rule.schema, {}).barred].sort()).toEqual(["days", "vendors"]);
-    expect([...rulesOf(rule.schema, { when: "new" }).barred]).toEqual(["vendors"]);
+  it("are asked for, and excluded, by what was chosen", () => {
+    expect([...rulesOf(rule.schema, {}).excluded].sort()).toEqual(["days", "vendors"]);
+    expect([...rulesOf(rule.schema, { when: "new" }).excluded]).toEqual(["vendors"]);
     expect(check(rule, { when: "new", sheet: "a" })).toEqual({ days: ["This field is required."] });
     expect(check(rule, { when: "vendor", vendors: [], sheet: "a" })).toEqual({ vendors: ["This field is required."] });
     expect(check(rule, { when: "sale" })).toEqual({ "": ["Give at least one of these: Sheet, Teams."] });

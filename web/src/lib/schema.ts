@@ -44,7 +44,7 @@ const PICKED = new Set(["sheet", "teams", "file", "integration_id"]);
 /** An Id of docs/design/api/conventions.md#common-types: the inputs that hold one name an automation. */
 const ID = "^[0-9A-HJKMNP-TV-Z]{26}$";
 
-/** `$ref`s followed, and what stands beside them laid over. */
+/** Resolves `$ref`s; properties beside them take precedence. */
 export function resolve(schema: Schema, root: Schema): { schema: Schema; named: string | null } {
   let named: string | null = null;
   let resolved = schema;
@@ -186,16 +186,16 @@ export function isLeft(field: Field, value: unknown): boolean {
   return isBlank(value) || (Array.isArray(value) && value.length === 0 && (field.schema.minItems ?? 0) > 0);
 }
 
-/** What is sent: without fields left empty, and without those that do not go with the others. */
+/** The values to send: without empty fields and without fields that the others exclude. */
 export function sent(field: Field, value: unknown): unknown {
   if (isLeft(field, value)) return undefined;
   if (Array.isArray(value)) return field.item ? value.map((one) => sent(field.item!, one)) : value;
   if (!field.fields.length || value === null || typeof value !== "object") return value;
   const members = value as Record<string, unknown>;
   if (members.all === true) return { all: true };
-  const { barred } = rulesOf(field.schema, members);
+  const { excluded } = rulesOf(field.schema, members);
   const entries = field.fields
-    .filter((one) => !barred.has(one.name))
+    .filter((one) => !excluded.has(one.name))
     .map((one) => [one.name, sent(one, members[one.name])] as const);
   return Object.fromEntries(entries.filter(([, part]) => part !== undefined));
 }

@@ -1,4 +1,4 @@
-/** What is wrong with the values of a form, before the service is asked; the service decides. */
+/** Checks the values of a form before they are sent; the service decides. */
 
 import { type Field, isLeft } from "./schema";
 import { rulesOf } from "./schema_rules";
@@ -32,15 +32,15 @@ export function check(field: Field, value: unknown, path = "", required = field.
   } else if (field.fields.length) {
     const members = value as Record<string, unknown>;
     for (const words of partFaults(field, members)) add(words);
-    const { needed, barred } = rulesOf(schema, members);
+    const { needed, excluded } = rulesOf(schema, members);
     for (const member of field.fields) {
-      if (!barred.has(member.name)) Object.assign(faults, check(member, members[member.name], join(path, member.name), needed.has(member.name)));
+      if (!excluded.has(member.name)) Object.assign(faults, check(member, members[member.name], join(path, member.name), needed.has(member.name)));
     }
   }
   return faults;
 }
 
-/** What is missing of fields of which one at least is needed. */
+/** The message for a group of fields of which at least one is needed and none is set. */
 function* partFaults(field: Field, members: Record<string, unknown>): Generator<string> {
   if (members.all === true) return;
   const labelOf = (name: string) => field.fields.find((member) => member.name === name)?.label ?? name;
@@ -100,12 +100,12 @@ export function boundsInWords(schema: Schema): string {
 }
 
 /** The messages that no field of the form can show, such as those about several of its fields. */
-export function strayOf(field: Field, errors: Readonly<Record<string, readonly string[]>>, prefix: string): string[] {
-  const stray = Object.entries(errors).filter(([path]) => {
+export function problemsOutsideFields(field: Field, errors: Readonly<Record<string, readonly string[]>>, prefix: string): string[] {
+  const outside = Object.entries(errors).filter(([path]) => {
     if (path !== prefix && !path.startsWith(`${prefix}.`)) return false;
     return !lands(field, path.slice(prefix.length + 1).split(".").filter(Boolean));
   });
-  return [...new Set(stray.flatMap(([, words]) => words))];
+  return [...new Set(outside.flatMap(([, words]) => words))];
 }
 
 function lands(field: Field, path: readonly string[]): boolean {

@@ -1,39 +1,39 @@
-/** Which fields of an object go together: needed by others, barred by others, one of several (JSON Schema's conditions). */
+/** Which fields of an object go together: needed by others, excluded by others, one of several (JSON Schema's conditions). */
 
 import type { Schema } from "./schema_shape";
 
 export interface Rules {
   needed: Set<string>;
   /** Not to be given beside the others: not shown, not sent. */
-  barred: Set<string>;
+  excluded: Set<string>;
   /** Of each of these at least one. */
   oneOf: string[][];
 }
 
 /** The rules an object's schema sets, with the values given so far. */
 export function rulesOf(schema: Schema, given: Readonly<Record<string, unknown>>): Rules {
-  const rules: Rules = { needed: new Set(), barred: new Set(), oneOf: [] };
+  const rules: Rules = { needed: new Set(), excluded: new Set(), oneOf: [] };
   gather(schema, given, rules);
   return rules;
 }
 
 function gather(schema: Schema, given: Readonly<Record<string, unknown>>, rules: Rules): void {
   for (const name of schema.required ?? []) rules.needed.add(name);
-  for (const name of barredBy(schema)) rules.barred.add(name);
+  for (const name of excludedBy(schema)) rules.excluded.add(name);
   const names = (schema.anyOf ?? []).flatMap(({ required }) => required ?? []);
   if (names.length) rules.oneOf.push(names);
   for (const part of schema.allOf ?? []) gather(part, given, rules);
   if (!schema.if) return;
   if (isOpen(schema.if, given)) {
-    // What decides is not given yet: what only goes with one answer waits for it.
-    for (const name of [...barredBy(schema.then), ...barredBy(schema.else)]) rules.barred.add(name);
+    // The deciding field has no value yet: fields of a single branch stay hidden until it has one.
+    for (const name of [...excludedBy(schema.then), ...excludedBy(schema.else)]) rules.excluded.add(name);
     return;
   }
   const then = holds(schema.if, given) ? schema.then : schema.else;
   if (then) gather(then, given, rules);
 }
 
-function barredBy(schema: Schema | undefined): string[] {
+function excludedBy(schema: Schema | undefined): string[] {
   const parts = schema?.not ? (schema.not.anyOf ?? [schema.not]) : [];
   return parts.flatMap(({ required }) => required ?? []);
 }

@@ -11,7 +11,7 @@ export interface Shortcut extends Key {
   when?: () => boolean;
 }
 
-const GO: readonly [string, PageName, string][] = [
+const PAGE_SHORTCUTS: readonly [string, PageName, string][] = [
   ["o", "overview", "Overview"],
   ["a", "automations", "Automations"],
   ["c", "calendar", "Calendar"],
@@ -47,7 +47,7 @@ class Shortcuts {
     { keys: "k", words: "Row before", run: () => moveRow(-1) },
   ];
 
-  /** Opens the search; what is typed until its field is there is not lost and no key of the page. */
+  /** Opens the search; keys typed until its field exists go into the field, not to the page. */
   search(): void {
     if (this.searching || !this.#isSearchOffered) return;
     this.#ahead = "";
@@ -74,7 +74,7 @@ class Shortcuts {
   }
 
   get all(): Shortcut[] {
-    const ways = GO.map(
+    const ways = PAGE_SHORTCUTS.map(
       ([key, page, words]): Shortcut => ({ keys: `g ${key}`, words, run: () => void router.go(address(page)) }),
     );
     return [...this.#screen, ...this.#everywhere, ...ways];

@@ -1,4 +1,4 @@
-/** The files that a run by hand is started with: as chosen, as the request has them, and what is wrong with them. */
+/** The files of a manual start: as chosen, as sent, and their problems. */
 
 import type { StartFieldRecord } from "../api/schema";
 import type { Faults } from "./start_values";
@@ -13,7 +13,7 @@ export const FILES_TOO_LARGE = "The files have at most 5 MiB together. Choose sm
 
 const MIME_TYPE = /^[\w!#$&^.+-]{1,63}\/[\w!#$&^.+-]{1,127}$/;
 
-/** What is wrong with the files chosen, by the field's name. */
+/** The problems of the chosen files, by the field's name. */
 export function fileFaults(fields: readonly StartFieldRecord[], chosen: Chosen): Faults {
   const missing = fields.filter(({ name, required }) => required && !chosen[name]?.length);
   return Object.fromEntries(missing.map(({ name }) => [name, ["The form requires this file. Choose one."]]));

@@ -1,9 +1,9 @@
-/** The values that a run by hand is started with: fields as typed, the payload they make, and what is wrong with them. */
+/** The values of a manual start: fields as typed, their payload, and their problems. */
 
 import type { StartFieldRecord } from "../api/schema";
 
 export type Payload = Readonly<Record<string, unknown>>;
-/** What is in a field, by the field's name: its text, or the options that are ticked. */
+/** The content of each field by its name: its text, or the ticked options. */
 export type Typed = Record<string, string | string[]>;
 export type Faults = Record<string, string[]>;
 
@@ -40,7 +40,7 @@ export function typedOf(fields: readonly StartFieldRecord[], payload: Payload): 
   return Object.fromEntries(fields.map((field) => [field.name, textOf(field, valueAt(payload, field.path))]));
 }
 
-/** The value of what is in a field; undefined for nothing, but empty where a default was removed. Throws SyntaxError where JSON is asked for. */
+/** The value of a field's content; undefined if empty, but an empty value where a default was removed. Throws SyntaxError for invalid JSON. */
 function valueOf(field: StartFieldRecord, typed: string | string[]): unknown {
   if (Array.isArray(typed)) return typed.length ? typed : undefined;
   if (!typed.trim()) return field.default ? (field.type === "number" ? null : "") : undefined;
@@ -71,7 +71,7 @@ function faultOf(field: StartFieldRecord, typed: string | string[]): string | nu
   }
 }
 
-/** What is wrong with what was typed, by the field's name. */
+/** The problems of the typed values, by the field's name. */
 export function faultsOf(fields: readonly StartFieldRecord[], typed: Typed): Faults {
   const faults: Faults = {};
   for (const field of fields) {
@@ -81,7 +81,7 @@ export function faultsOf(fields: readonly StartFieldRecord[], typed: Typed): Fau
   return faults;
 }
 
-/** A payload from its text, or what is wrong with the text. */
+/** The payload of a text, or the problem of the text. */
 export function readJson(text: string): { payload: Payload } | { fault: string } {
   if (!text.trim()) return { payload: {} };
   try {

@@ -6,12 +6,12 @@ export interface Column<C extends string = string> {
   /** The title is for screen readers alone. */
   hiddenTitle?: boolean;
   align?: "start" | "end";
-  /** As wide as what stands in it, on one line; numbers, times, marks and buttons. Others share the rest and wrap. */
+  /** As wide as its content, on one line: numbers, times, marks and buttons. Other columns share the rest and wrap. */
   fits?: boolean;
   /** Left out where the table has less than 1000 px. */
   roomy?: boolean;
   sorts?: boolean;
-  /** Where it stands on a small screen: beside the name, in the second line, a line of its own, or not at all. */
+  /** Its position on a small screen: beside the name, in the second line, on a separate line, or hidden. */
   small?: "beside" | "second" | "whole" | "absent";
 }
 
@@ -25,15 +25,15 @@ export interface Picks<R> {
   toggleAll: () => void;
 }
 
-const AROUND = 12;
-/** At most so many rows are in the page at once. */
+const ROWS_AROUND = 12;
+/** The maximum number of rendered rows. */
 export const MAX_ROWS = 80;
 
 /** The rows to draw: those in view and some around them. */
 export function windowOf(top: number, height: number, rowHeight: number, count: number): { from: number; to: number } {
   const tall = Math.max(1, rowHeight);
-  const first = Math.min(Math.max(0, Math.floor(top / tall) - AROUND), Math.max(0, count - 1));
-  const inView = Math.ceil(height / tall) + 2 * AROUND;
+  const first = Math.min(Math.max(0, Math.floor(top / tall) - ROWS_AROUND), Math.max(0, count - 1));
+  const inView = Math.ceil(height / tall) + 2 * ROWS_AROUND;
   return { from: first, to: Math.min(count, first + Math.min(inView, MAX_ROWS)) };
 }
 

@@ -82,7 +82,7 @@ export function startOfDay(day: string, zone: Zone): number {
   return fromWall(day.slice(0, 10), zone).instant;
 }
 
-/** The day so many days after a day: calendar arithmetic without a zone. */
+/** The date a number of days after a date: calendar arithmetic without a zone. */
 export function addDays(day: string, days: number): string {
   return new Date(Date.parse(`${day.slice(0, 10)}T00:00Z`) + days * DAY).toISOString().slice(0, 10);
 }

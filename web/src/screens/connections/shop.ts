@@ -3,7 +3,7 @@
 import { call } from "../../api/client";
 import { now } from "../../lib/clock.svelte";
 
-const KEPT = "steward-at-shop";
+const STORAGE_KEY = "steward-at-shop";
 
 interface ShopChoice {
   url: string;
@@ -19,13 +19,13 @@ export interface Begun {
 
 export async function goToShop(body: ShopChoice): Promise<void> {
   const { authorize_url } = await call("post", "/app/connections/woocommerce/authorize", { body });
-  sessionStorage.setItem(KEPT, JSON.stringify({ name: body.name, at: now() } satisfies Begun));
+  sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ name: body.name, at: now() } satisfies Begun));
   location.assign(authorize_url);
 }
 
 export function begun(): Begun | null {
   try {
-    return JSON.parse(sessionStorage.getItem(KEPT) ?? "null") as Begun | null;
+    return JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? "null") as Begun | null;
   } catch {
     return null;
   }

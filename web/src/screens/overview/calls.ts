@@ -16,7 +16,7 @@ export function prefetchOverview(): void {
   const { overview, paused, status } = overviewCalls();
   prefetch(...waiting.approvals);
   prefetch(...overview);
-  prefetch(...waiting.toMend);
+  prefetch(...waiting.unusable);
   prefetch(...paused);
   prefetch(...status);
 }
