@@ -384,7 +384,7 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]], *, stale: str = "")
             }
         }
         for code, words in codes.items()
-        # What is current is no fixed text: get and move show the records it holds.
+        # The current record is no fixed example: get and move show the records that it holds.
         if code != StaleVersion.code
     }
     schema = ref("ValidationRefusal" if status == 422 else "Refusal")

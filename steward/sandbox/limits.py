@@ -87,7 +87,7 @@ def leave_network_and_root() -> tuple[bool, bool]:
     # The user namespace comes last: inside it root could not change its user and would not appear as root.
     is_root = os.getuid() == 0
     has_own_network = has_own_network or libc.unshare(_NEW_USER | _NEW_NETWORK) == 0
-    _drop_bounding_set(libc)  # the namespace comes with capabilities of its own
+    _drop_bounding_set(libc)  # a new namespace grants capabilities
     libc.capset(_capability_header(), struct.pack("6I", 0, 0, 0, 0, 0, 0))
     return has_own_network, not is_root and _permitted_capabilities(libc) == 0
 

@@ -81,7 +81,7 @@ class _Echo(EchoTag):
 
 
 class _LimitedEnvironment(Environment):
-    """A Liquid environment with every limit set, and without files or a clock of its own."""
+    """A Liquid environment with every limit set, and without files or its own clock."""
 
     context_depth_limit = _DEPTH
     block_nesting_limit = _DEPTH

@@ -15,7 +15,7 @@ from steward.model.account import Role
 from steward.model.ids import ApprovalId, AutomationId, IntegrationId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
 
-# A run asks once a round; a loop that asks more often is told by its first rounds.
+# A run asks once a round; of a loop that asks more often, the first rounds are listed.
 _ROUNDS_SHOWN = 20
 
 

@@ -1,4 +1,4 @@
-"""Connecting a shop by the keys that it issues on a page of its own, in the web app alone."""
+"""Connecting a shop by the keys that its own page issues; only in the web app."""
 
 from typing import Annotated, Any
 

@@ -44,7 +44,7 @@ _IntegrationIds = Annotated[list[Positive], Field(min_length=1, max_length=MAX_F
 
 
 class RouteBody(RequestBody):
-    """A new route: a webhook has `url`, a chat `integration_id`; null filters stand for all."""
+    """A new route: a webhook has `url`, a chat `integration_id`; a null filter matches all."""
 
     name: _RouteName
     channel: Literal["teams", "slack", "webhook"]

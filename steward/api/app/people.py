@@ -24,7 +24,7 @@ from steward.model.refusals import NotFound, WrongState
 from steward.notifications import account_mails
 
 _LONGEST_EMAIL = 320
-# The page of the web app that accepts; the token stands in the fragment, which no server is sent.
+# The page of the web app that accepts; the token is in the fragment, which browsers never send.
 
 
 def _email(value: str) -> str:

@@ -25,7 +25,7 @@ from steward.search.words import id_beginning, query_words
 
 # Reads of one call until its page is full; a page that is not full then is followed by another.
 _MAX_READS = 5
-# A run's id and its `queued_at` are told by two clocks.
+# A run's id and its `queued_at` come from two clocks.
 _CLOCKS = timedelta(hours=1)
 
 

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 M = TypeVar("M", bound=BaseModel)
 Errors = dict[str, list[str]]
 _SHORT = 200  # bytes of a query that is remembered
-_MAX_NAMED = 1000  # unknown fields of one object, told in one refusal
+_MAX_NAMED = 1000  # unknown fields of one object that one refusal names
 
 _REQUIRED = "This field is required."
 _UNKNOWN = "This field is not known here."

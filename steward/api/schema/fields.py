@@ -203,7 +203,7 @@ def _from(lowest: int) -> WithJsonSchema:
 
 
 def absent(value: Any, *, alias: str | None = None) -> Any:
-    """Returns a field that may be left out; `value` stands for that, and no client is told to send it."""
+    """Returns an optional field; `value` marks that it is absent, and clients never have to send it."""
     return Field(default_factory=lambda: value, alias=alias)
 
 

@@ -39,7 +39,7 @@ class SendOnceOperation:
         return {}, ("",)
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Puts each send in a call of its own."""
+        """Groups each send into a separate call."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:

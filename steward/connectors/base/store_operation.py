@@ -56,7 +56,7 @@ class StoreOperation(Generic[A]):
         return dict(arguments), ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Puts each object in a request of its own."""
+        """Groups each object into a separate request."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:

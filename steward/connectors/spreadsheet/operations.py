@@ -45,7 +45,7 @@ class SheetOperation(Generic[A]):
         return {"rows": arguments["rows"]}, ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Sends each part in a call of its own."""
+        """Groups each part into a separate call."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:

@@ -162,7 +162,7 @@ class _WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
 
 
 class _WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
-    """`product.set_tags`: sets the whole list. A missing tag is created first, in a part of its own."""
+    """`product.set_tags`: sets the whole list. A missing tag is created first, in a separate part."""
 
     __slots__ = ()
 

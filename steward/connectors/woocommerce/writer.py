@@ -212,7 +212,7 @@ def _item_error(error: object) -> WriteOutcome:
 
 
 def _is_batch(batch: Batch) -> bool:
-    """Returns whether the parts go to the batch address; a single object has an address of its own."""
+    """Returns whether the parts go to the batch address; a single object has its own address."""
     return len(batch.parts) > 1 or batch.parts[0].operation in _VARIANTS
 
 

@@ -417,7 +417,7 @@ def _published(on: bool) -> _PlanChanges:
 async def _stock(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     quantity = call.text("quantity")
     if not is_whole(quantity):
-        raise ItemFailed("The quantity of this step is no whole number.")
+        raise ItemFailed("The quantity of this step is not a whole number.")
     variant = await objects.stocked(call.value("inventory_item_id"), call.value("location_id"))
     return [("inventory.set", SetStock(variant, int(quantity)))]
 

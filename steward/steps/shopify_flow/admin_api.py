@@ -94,10 +94,10 @@ class _AdminRequest(FlowType):
         name = _name_of(api_call)
         mutation = MUTATIONS.get(name)
         if mutation is None:
-            words = f"The request “{name[:60]}” is not carried: of requests, only those whose effect is known"
-            yield StepProblem(
-                "error", "parameter", f"{words} beforehand. Use a step of its own, or remove it."
+            words = (
+                f"The request “{name[:60]}” is not supported: it cannot be shown beforehand what it changes."
             )
+            yield StepProblem("error", "parameter", f"{words} Use a separate step, or remove it.")
             return
         blob = api_call.get("blob") if isinstance(api_call, Mapping) else None
         sketch = _sketch(blob)
@@ -123,7 +123,7 @@ class _AdminRequest(FlowType):
         api_call = call.value("api_call")
         mutation = MUTATIONS.get(_name_of(api_call))
         if mutation is None or not isinstance(api_call, Mapping):
-            raise ItemFailed("This request is not carried. Nothing was sent.")
+            raise ItemFailed("This request is not supported. Nothing was sent.")
         arguments = _parse_arguments(api_call.get("blob"))
         problems = [*_unsupported(mutation.shape, arguments, "")]
         problems += [
@@ -200,7 +200,7 @@ def _sketch(blob: AnyJson) -> Arguments | None:
 def _unsupported(shape: Mapping[str, AnyJson], arguments: AnyJson, path: str) -> Iterable[str]:
     """Yields a message for each argument that `shape` does not allow."""
     if not isinstance(arguments, Mapping):
-        yield f"“{path.rstrip('.')}” is no object."
+        yield f"“{path.rstrip('.')}” is not an object."
         return
     for name, value in arguments.items():
         full_path = f"{path}{name}"
@@ -364,7 +364,7 @@ async def _quantities(objects: StoreObjects, arguments: Arguments) -> Sequence[N
     for entry in _listed(arguments["input"]["quantities"]):
         quantity = entry.get("quantity")
         if isinstance(quantity, bool) or not is_whole(str(quantity)):
-            raise ItemFailed("A quantity of this request is no whole number.")
+            raise ItemFailed("A quantity of this request is not a whole number.")
         variant = await objects.stocked(entry.get("inventoryItemId"), entry.get("locationId"))
         commands.append(("inventory.set", SetStock(variant, int(str(quantity)))))
     return commands

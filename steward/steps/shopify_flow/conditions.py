@@ -189,7 +189,7 @@ def _number(value: JsonValue, path: str) -> Decimal:
         value = value["amount"]
     text = "" if isinstance(value, bool | Mapping) or _is_list(value) else str(value).strip()
     if not _NUMBER.match(text):
-        raise ItemFailed(f"“{_abbreviated(value)}” is no number{_where(path)}.")
+        raise ItemFailed(f"“{_abbreviated(value)}” is not a number{_where(path)}.")
     return Decimal(text)
 
 
@@ -200,7 +200,7 @@ def _date(value: JsonValue, zone: tzinfo, path: str) -> datetime:
             return parsed.astimezone(zone)
     except OverflowError:  # outside the range of years
         pass
-    raise ItemFailed(f"“{_abbreviated(value)}” is no date{_where(path)}.")
+    raise ItemFailed(f"“{_abbreviated(value)}” is not a date{_where(path)}.")
 
 
 def _text(value: JsonValue, path: str) -> str:

@@ -86,7 +86,7 @@ async def _read_object(call: FlowCall, variable: Variable, number: str) -> JsonV
 
 
 async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
-    """Reads the newest object, for a manual test run that has no object of its own."""
+    """Reads the newest object, for a manual test run that was started without an object."""
     root = variable.root
     if call.run_environment.mode is not Mode.TEST:
         message = (

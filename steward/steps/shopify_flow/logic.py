@@ -136,7 +136,7 @@ def _number(value: JsonValue) -> Decimal:
                 return number
     except InvalidOperation:
         pass
-    raise ItemFailed(f"“{str(value)[:40]}” cannot be added up: it is no number.")
+    raise ItemFailed(f"“{str(value)[:40]}” cannot be added up: it is not a number.")
 
 
 class RunCode(FlowType):

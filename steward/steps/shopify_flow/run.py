@@ -84,10 +84,10 @@ def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> Executi
     )
     maker = next(named, "The step before")
     if context.run_environment.mode is not Mode.TEST:
-        message = f"It uses “{path[:80]}”, which “{maker[:80]}” does not hand on. Remove that from this step."
+        message = f"It uses “{path[:80]}”, which “{maker[:80]}” does not output. Remove that from this step."
         return ExecutionResult(None, error=message, code="step_failed")
     message = (
-        f"“{maker[:80]}” was not really done in this test run, and only then is it known what it hands on. "
+        f"“{maker[:80]}” was not really done in this test run, so its output is unknown. "
         f"This step reads “{path[:80]}”, so it was left out."
     )
     lost = Item({"value": None, "unknown": [""]})

@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 
 class UnreadableSelection(Exception):
-    """Raised for text that is no selection or has no valid types; the message says why."""
+    """Raised for text that is not a selection or has no valid types; the message says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -244,7 +244,7 @@ def _fitted(value: JsonValue, type_: Type, schema: Schema, where: str, depth: in
         return None
     if isinstance(type_, _ListOf):
         if not isinstance(value, list):
-            raise OutputMismatch(f"{where} is no list.")
+            raise OutputMismatch(f"{where} is not a list.")
         return [
             _fitted(element, type_.of, schema, f"{where}, item {number}", depth + 1)
             for number, element in enumerate(value, start=1)
@@ -253,7 +253,7 @@ def _fitted(value: JsonValue, type_: Type, schema: Schema, where: str, depth: in
     if fields is None:
         return _plain(value, type_.name, where)
     if not isinstance(value, Mapping):
-        raise OutputMismatch(f"{where} is no object.")
+        raise OutputMismatch(f"{where} is not an object.")
     return {
         name: _fitted(value.get(name), below, schema, f"The output's “{name}”", depth + 1)
         for name, below in fields.items()

@@ -60,7 +60,7 @@ def kind_and_number(object_id: JsonValue) -> tuple[str, str]:
     """Splits a global id into its kind and number. Raises ItemFailed."""
     match = _GID.fullmatch(object_id.strip()) if isinstance(object_id, str) else None
     if match is None:
-        raise ItemFailed(f"“{str(object_id)[:60]}” is no id of an object of the store.")
+        raise ItemFailed(f"“{str(object_id)[:60]}” is not the id of an object of the store.")
     return match[1], match[2]
 
 
@@ -77,7 +77,7 @@ def number_of(object_id: JsonValue, kind: str) -> str:
     words = _WORDS.get(kind, kind)
     if not text:
         raise ItemFailed(f"The id of the {words} to change is empty: the flow has none at this place.")
-    raise ItemFailed(f"“{text[:60]}” is no id of a {words}.")
+    raise ItemFailed(f"“{text[:60]}” is not the id of a {words}.")
 
 
 class StoreObjects:

@@ -97,7 +97,7 @@ def _uncalled_host_words(scheme: str, host_and_port: str) -> str:
     if "[" in host_and_port or looks_like_address(host):
         return "; only hosts with a public name are called. Write the name of its host."
     if is_local_name(host):
-        return ", which only a network of its own reaches. Give it a public address."
+        return ", which is reachable only in a private network. Give it a public address."
     if not _may_be_called(f"https://{host}/"):
         return ", which is not a valid host name. Correct the address."
     if not _may_be_called(f"{scheme}://{host_and_port}/"):

@@ -1,4 +1,4 @@
-"""Selects products, and tells which stock numbers of them count and which are left out."""
+"""Selects products, and determines which of their stock numbers count."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass

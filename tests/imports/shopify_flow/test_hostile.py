@@ -121,7 +121,7 @@ async def test_a_quantity_that_is_none_fails_in_words(flow_shop: FlowShop, quant
     run = await flow_shop.told(
         await flow_shop.automation(flow(began(), step), "orders/create"), "ORDERS_CREATE", order
     )
-    assert run.message == "The quantity of this step is no whole number.", run
+    assert run.message == "The quantity of this step is not a whole number.", run
 
 
 async def test_headers_that_data_makes_no_headers_fail_in_words(flow_shop: FlowShop) -> None:

@@ -18,7 +18,7 @@ _DIGITS: Final = 9  # of a number that are read
 
 
 class _NoDate(Exception):
-    """Raised for a text that is no date."""
+    """Raised for a text that is not a date."""
 
 
 def read_date_text(text: str) -> datetime | None:

@@ -111,7 +111,7 @@ def _scalar_text(value: object) -> str:
 
 
 def _enclosed(brackets: str, texts: Sequence[str], indent: int, depth: int) -> str:
-    """Returns the texts within brackets, each in a line of its own if there is an indent."""
+    """Returns the texts within brackets, each on a separate line if there is an indent."""
     if not indent or not texts:
         return f"{brackets[0]}{','.join(texts)}{brackets[1]}"
     line = "\n" + " " * indent * (depth + 1)
