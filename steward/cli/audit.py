@@ -156,7 +156,6 @@ async def _orgs(context: CommandContext, name: str | None) -> list[OrgId]:
 COMMANDS = [
     Command(
         "audit verify",
-        "check that the audit logs are complete and unaltered",
         verify,
         (
             _ORG,
@@ -166,7 +165,6 @@ COMMANDS = [
     ),
     Command(
         "audit export",
-        "write an organization's audit log to a file",
         export,
         (
             ORGANIZATION,
@@ -174,5 +172,5 @@ COMMANDS = [
             option("--format", choices=("ndjson", "csv"), default="ndjson", help="ndjson can be verified"),
         ),
     ),
-    Command("audit head", "print the end of each audit log, to be kept elsewhere", head, (_ORG,)),
+    Command("audit head", head, (_ORG,)),
 ]

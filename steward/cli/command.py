@@ -70,13 +70,12 @@ class CliArgs:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A row of the table of commands; `run` returns the fields of `--json`, or None after `ready`.
+    """A command of the table; `run` returns the fields of `--json`, or None after `ready`.
 
     Without `--json`, the facts are listed, or worded by `in_words`.
     """
 
     name: str
-    words: str
     run: Callable[[CliArgs], Awaitable[Facts | None]]
     arguments: tuple[_Argument, ...] = ()
     in_words: Callable[[Facts], str] | None = None

@@ -188,7 +188,6 @@ def _removed_afterwards(fresh: Path) -> Iterator[None]:
 COMMANDS = [
     Command(
         "backup",
-        "copy the SQLite database while the service runs",
         backup,
         (
             option(
@@ -201,7 +200,6 @@ COMMANDS = [
     ),
     Command(
         "restore",
-        "restore the SQLite database from a copy, with the service stopped",
         restore,
         (
             option("--from", dest="source", required=True, metavar="FILE", help="the copy"),
@@ -214,7 +212,6 @@ COMMANDS = [
     ),
     Command(
         "restored",
-        "prepare a restored PostgreSQL database for being served, with the service stopped",
         _prepare_restored,
         (
             option("--at", metavar="INSTANT", help="the moment it was restored to: 2026-11-23T14:05:00Z"),

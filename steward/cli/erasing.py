@@ -93,7 +93,6 @@ async def _rewritten(settings: Settings) -> bool:
 COMMANDS = [
     Command(
         "user erase",
-        "erase a person's names, address and sign-in permanently",
         _erase_user,
         (
             option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address"),
@@ -102,12 +101,11 @@ COMMANDS = [
     ),
     Command(
         "org erase",
-        "erase an organization and all it owns permanently",
         _erase_org,
         (
             ORGANIZATION,
             option("--confirm", required=True, metavar="NAME", help="its exact name"),
         ),
     ),
-    Command("compact", "rewrite the SQLite file to drop removed data", _rewrite_file),
+    Command("compact", _rewrite_file),
 ]

@@ -249,7 +249,6 @@ def _in_words(facts: Facts) -> str:
 COMMANDS = [
     Command(
         "init",
-        "set up an installation and print the first owner's set-up link; run it again after any stop",
         _initialize,
         (
             option("--yes", action="store_true", help="ask nothing; needs --org, --timezone and --email"),

@@ -108,13 +108,12 @@ def _words_of_encryption(facts: Facts) -> str:
 
 
 COMMANDS = [
-    Command("keys new", "print a new key for STEWARD_MASTER_KEYS", new),
+    Command("keys new", new),
     Command(
         "keys rotate encryption",
-        "rewrap every data key with the first master key",
         _rotate_encryption,
         (option("--data", action="store_true", help="also create new data keys and re-encrypt secrets"),),
         _words_of_encryption,
     ),
-    Command("keys rotate signing", "create a new key for signing tokens", rotate_signing),
+    Command("keys rotate signing", rotate_signing),
 ]

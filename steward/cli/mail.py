@@ -69,7 +69,6 @@ async def test(args: CliArgs) -> Facts:
 COMMANDS = [
     Command(
         "mail test",
-        "send a test mail by the service's mail server",
         test,
         (option("--to", required=True, metavar="ADDRESS", help="where it goes"),),
     )

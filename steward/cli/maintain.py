@@ -59,7 +59,6 @@ def stopped(url: str) -> closing[IO[str]]:
 COMMANDS = [
     Command(
         "migrate",
-        "apply pending migrations",
         _run_migrations,
         (
             option("--check", action="store_true", help="only check; exit 1 when migrations are pending"),

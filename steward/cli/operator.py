@@ -251,7 +251,6 @@ _PASSWORD = option("--password-stdin", action="store_true", help="read the passw
 COMMANDS = [
     Command(
         "org create",
-        "create an organization",
         _create_org,
         (
             option("--name", required=True),
@@ -259,16 +258,14 @@ COMMANDS = [
             option("--automations", choices=["on", "off"], default="on"),
         ),
     ),
-    Command("org list", "list organizations", _list_orgs),
+    Command("org list", _list_orgs),
     Command(
         "org automations",
-        "switch automations on or off",
         _switch_org,
         (option("state", choices=["on", "off"]), ORGANIZATION),
     ),
     Command(
         "user create",
-        "create a person's account",
         _create_user,
         (
             option("--email", required=True),
@@ -281,23 +278,21 @@ COMMANDS = [
             option("--no-password", action="store_true", help="the person cannot sign in to the web app"),
         ),
     ),
-    Command("user set-password", "set a person's password", _set_password, (_USER, _PASSWORD)),
-    Command("user deactivate", "deactivate a person in every organization", deactivate, (_USER,)),
-    Command("user activate", "reactivate a person", activate, (_USER,)),
+    Command("user set-password", _set_password, (_USER, _PASSWORD)),
+    Command("user deactivate", deactivate, (_USER,)),
+    Command("user activate", activate, (_USER,)),
     Command(
         "user add-to-org",
-        "add a person to an organization, or change their role",
         _add_to_org,
         (_USER, ORGANIZATION, option("--role", required=True, choices=_ROLES)),
     ),
     Command(
         "credential issue",
-        "create an API credential",
         issue,
         (ORGANIZATION, option("--label", default="", help="what the credential is for")),
     ),
-    Command("credential rotate", "create a new secret", rotate, (_CLIENT,)),
-    Command("credential disable", "disable a credential", disable, (_CLIENT,)),
-    Command("credential enable", "enable a credential", enable, (_CLIENT,)),
-    Command("credential list", "list credentials", _list_credentials, (option("--org", metavar="ID|NAME"),)),
+    Command("credential rotate", rotate, (_CLIENT,)),
+    Command("credential disable", disable, (_CLIENT,)),
+    Command("credential enable", enable, (_CLIENT,)),
+    Command("credential list", _list_credentials, (option("--org", metavar="ID|NAME"),)),
 ]

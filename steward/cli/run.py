@@ -5,14 +5,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn, TextIO
 
 import uvloop
 
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage, read_settings
 from steward.cli.env_file import MissingPath, without_shared
-from steward.cli.table import commands
+from steward.cli.table import commands, descriptions
 from steward.config import SettingsError
 from steward.database.engine.migrate import SchemaDiffers
 from steward.database.engine.sqlite import AlreadyServed
@@ -85,29 +85,31 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         "--version", action="version", version=f"steward {__version__}", help="print the version"
     )
     groups = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
-    table = commands(next((word for word in argv if not word.startswith("-")), None))
-    for command in table:
-        *before, last = command.name.split()
-        subparser = _group(groups, before, table).add_parser(
-            last, help=command.words, description=command.words
-        )
-        for argument in command.arguments:
-            subparser.add_argument(*argument.names, **argument.options)
-        subparser.set_defaults(command=command)
+    runnable = commands(next((word for word in argv if not word.startswith("-")), None))
+    commands_by_name = {command.name: command for command in runnable}
+    texts = descriptions()
+    for name, text in texts.items():
+        *before, last = name.split()
+        subparser = _group(groups, before, texts).add_parser(last, help=text, description=text)
+        if name in commands_by_name:
+            command = commands_by_name[name]
+            for argument in command.arguments:
+                subparser.add_argument(*argument.names, **argument.options)
+            subparser.set_defaults(command=command)
     options = parser.parse_args(argv)
     chosen: Command = options.command
     return chosen, options
 
 
 def _group(
-    groups: "dict[str, argparse._SubParsersAction[_Parser]]", words: Sequence[str], table: Sequence[Command]
+    groups: "dict[str, argparse._SubParsersAction[_Parser]]", words: Sequence[str], names: Iterable[str]
 ) -> "argparse._SubParsersAction[_Parser]":
     """Returns the sub-commands of `words`, creating them on first use."""
     path = " ".join(words)
     if path not in groups:
-        parent = _group(groups, words[:-1], table)
-        names = [command.name for command in table if command.name.startswith(f"{path} ")]
-        parser = parent.add_parser(words[-1], help=", ".join(name.removeprefix(f"{path} ") for name in names))
+        parent = _group(groups, words[:-1], names)
+        last_words = [name.removeprefix(f"{path} ") for name in names if name.startswith(f"{path} ")]
+        parser = parent.add_parser(words[-1], help=", ".join(last_words))
         groups[path] = parser.add_subparsers(metavar="COMMAND", required=True)
     return groups[path]
 

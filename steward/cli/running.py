@@ -59,7 +59,6 @@ def _words_of_demo(facts: Facts) -> str:
 COMMANDS = [
     Command(
         "serve",
-        "serve the API and the web app, with one worker",
         _run_serve,
         (
             option("--host", help="where to listen"),
@@ -71,13 +70,11 @@ COMMANDS = [
     ),
     Command(
         "worker",
-        "run automations and the scheduler (PostgreSQL)",
         _run_worker,
         (option("--concurrency", type=whole(1, 1000), help="how many runs to execute concurrently"),),
     ),
     Command(
         "demo",
-        "serve a sample organization with fake platforms",
         _run_demo,
         (
             option("--host", default=_LOOPBACK, help="where to listen"),

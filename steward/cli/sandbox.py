@@ -48,7 +48,6 @@ async def _until(server: uvicorn.Server, listening: socket.socket, stop: asyncio
 COMMANDS = [
     Command(
         "sandbox",
-        "serve fake platforms: shop, spreadsheets, messages, mail, bucket",
         _run_sandbox,
         (
             option("--host", default="127.0.0.1", help="where to listen"),

@@ -138,4 +138,4 @@ def in_words(facts: Facts) -> str:
 # Handled before the command line is parsed (steward/__main__.py); listed here for `--help`.
 _QUICK = option("--quick", action="store_true", help="only ask the process here whether it answers")
 _FULL = option("--full", action="store_true", help="also read the whole SQLite file and check it")
-COMMANDS = [Command("doctor", "check the installation and say what to do", doctor, (_QUICK, _FULL), in_words)]
+COMMANDS = [Command("doctor", doctor, (_QUICK, _FULL), in_words)]
