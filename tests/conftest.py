@@ -119,8 +119,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Keeps what was imported and collected out of every later garbage collection, as a service does."""
     gc.enable()
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # with the little that is garbage: to look for it takes half a second
     gc.set_threshold(10_000, 20, 20)
 
 

@@ -39,8 +39,8 @@ def python_files(*folders: str) -> tuple[Path, ...]:
 
 
 @cache
-def _trees() -> dict[Path, ast.Module]:
-    """The syntax trees of all Python files.
+def _trees(folder: str) -> dict[Path, ast.Module]:
+    """The syntax trees of the Python files of a top folder, or of one file beside the folders.
 
     The garbage collector does not see them: it would go through their millions of nodes again and again,
     here and in every later test of the process.
@@ -48,8 +48,9 @@ def _trees() -> dict[Path, ast.Module]:
     gc.collect()  # what is garbage now would never be collected either
     gc.disable()
     try:
-        files = [path for path in kept_files() if path.suffix == ".py"]
-        return {path: ast.parse(path.read_text("utf-8"), filename=name_of(path)) for path in files}
+        return {
+            path: ast.parse(path.read_text("utf-8"), filename=name_of(path)) for path in python_files(folder)
+        }
     finally:
         gc.freeze()
         gc.enable()
@@ -57,7 +58,7 @@ def _trees() -> dict[Path, ast.Module]:
 
 def tree_of(path: Path) -> ast.Module:
     """A file's syntax tree."""
-    return _trees()[path]
+    return _trees(path.relative_to(ROOT).parts[0])[path]
 
 
 @cache

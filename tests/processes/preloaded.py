@@ -8,6 +8,7 @@ import steward.cli.running
 import steward.cli.sandbox
 import steward.cli.serve
 import steward.fake_platforms.application  # noqa: F401
+from steward.fake_platforms.seed import private_key
 
-gc.collect()
+private_key(1)  # of the usual seed: to work it out takes most of the time in which fake platforms start
 gc.freeze()
