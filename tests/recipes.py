@@ -32,6 +32,8 @@ _CREATED_FILES = (
     "web/src/api/schema.d.ts",
     ".cache",
 )
+# What `make web-check` keeps of its last check: the next one checks the components that differ.
+_CHECKED_TYPES = "web/.svelte-check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ def copy_repository(folder: Path) -> None:
             (folder / name).symlink_to(ROOT / name)
         elif (ROOT / name).exists():  # TypeScript would follow a link out of the copy
             shutil.copyfile(ROOT / name, folder / name)
+    if (ROOT / _CHECKED_TYPES).is_dir():  # the copy's own check writes there
+        shutil.copytree(ROOT / _CHECKED_TYPES, folder / _CHECKED_TYPES)
 
 
 def carry_out(carried: Sequence[Recipe], folder: Path) -> None:
