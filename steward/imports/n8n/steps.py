@@ -109,17 +109,17 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
             FindingLevel.WARNING, "parameter", f"{message} n8n does the same; check what follows."
         )
     needs = kind.required_connection(definition)
-    if needs in BOUND_KINDS:
+    if node.disabled:
+        step_findings.add(
+            FindingLevel.NOTE, "disabled_step", "It is switched off: items pass it unchanged. Nothing to do."
+        )
+    elif needs in BOUND_KINDS:
         step_findings.add(
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Choose one for this step."
         )
     elif needs not in (None, "store"):
         message = account_words(needs, kind.account(definition))
         step_findings.add(FindingLevel.WARNING, "credential", message)
-    if node.disabled:
-        step_findings.add(
-            FindingLevel.NOTE, "disabled_step", "It is switched off: items pass it unchanged. Nothing to do."
-        )
     origin = StepSource(
         source_type=node.type,
         source_version=node.version,
@@ -288,16 +288,22 @@ class _StepFindings:
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
         """Adds a finding for each parameter that the type does not know.
 
-        It is an error unless n8n does not know it either, and so ignores it.
+        It is an error unless n8n does not know it either, and so ignores it. Of a step that calls a service
+        it is then a warning, since what was meant to be sent is not.
         """
         is_complete = kind.knows_all_parameters and definition.version in kind.versions
+        is_local = kind.kind_of(definition) in (StepKind.DECIDE, StepKind.WAIT)
         for name, value in definition.parameters.items():
             if name in kind.parameters or _is_harmless(name) or value in ({}, []):
                 continue
             setting = words_of(name)[:80]
             if is_complete:
                 message = f"This step of n8n has no setting “{setting}”; it is ignored here as there."
-                self.add(FindingLevel.NOTE, "parameter", f"{message} Nothing to do.")
+                if is_local:
+                    self.add(FindingLevel.NOTE, "parameter", f"{message} Nothing to do.")
+                else:
+                    todo = "If it was meant to act, set the step up again in n8n."
+                    self.add(FindingLevel.WARNING, "parameter", f"{message} {todo}")
             else:
                 message = f"Its setting “{setting}” does not run here. Remove the setting or the step."
                 self.add(FindingLevel.ERROR, "parameter", message)

@@ -7,8 +7,8 @@ const missing = (level, message, todo, column) => problemOf('expression_feature'
 
 const ABSENT = {
   $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
-  $vars: ['warning', 'Variables of n8n are empty here.', 'Write the value into the workflow.'],
-  $secrets: ['warning', 'Secrets of n8n are not here.', 'Use a connection of Steward.'],
+  $vars: ['error', 'Variables of n8n are empty here.', 'Write the value into the workflow.'],
+  $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
   $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
   $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
 };
@@ -42,8 +42,6 @@ const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeSt
 const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
 
 const KNOWN_LOCALES = new Set(['en', 'en-US', ...Object.keys(REGIONS), ...Object.keys(REGIONS).map((tag) => tag.slice(0, 2))]);
-/** What names the language of whole texts, such as the names of months. */
-const WORDS_CHANGE = new Set(['setLocale', 'reconfigure']);
 const ENGLISH_ALWAYS = new Set(['toRelative', 'toRelativeCalendar', 'toHuman', 'PluralRules', 'ListFormat']);
 
 /** Another language than those known, named where one is taken; or any where only English is written. */
@@ -54,8 +52,7 @@ const localesIn = (code, tokens) => {
     if (token.kind !== 'text' || !LOCALE_TEXT.test(token.text) || (KNOWN_LOCALES.has(tag) && (!english || tag.startsWith('en')))) return [];
     const before = tokens.slice(Math.max(0, index - 8), index);
     if (!before.some((previous) => previous.kind === 'word' && (LOCALES.has(previous.text) || previous.text === 'locale'))) return [];
-    const level = before.some((previous) => WORDS_CHANGE.has(previous.text)) ? 'warning' : 'note';
-    return [problemOf('locale_fallback', level, `The language ${token.text} is not available here, so numbers and dates are written in English.`, 'Write the words yourself if the language matters.', columnOf(code, token))];
+    return [problemOf('locale_fallback', 'warning', `The language ${token.text} is not available here, so numbers and dates are written in English.`, 'Write the words yourself if the language matters.', columnOf(code, token))];
   });
 };
 
@@ -74,11 +71,21 @@ const declarationCount = (tokens, name) => {
 /** Whether a script declares a name of its own, which then means that. */
 const declares = (tokens, name) => declarationCount(tokens, name) > 0;
 
+const EMPTY_IN_N8N = new Set(['$vars', '$secrets']); // also in an n8n where nobody entered any
+
+/** Whether a fallback follows what is read of the name at `index`, as in `$vars.shop ?? 'x'`. */
+const hasFallback = (tokens, index) => {
+  let end = index + 1;
+  while (['.', '?.', '['].includes(tokens[end]?.text)) end = tokens[end].text === '[' ? tokens[end].partner + 1 : end + (tokens[end + 1]?.text === '[' ? 1 : 2);
+  return ['|', '?'].includes(tokens[end]?.text) && tokens[end + 1]?.text === tokens[end].text;
+};
+
 const absentIn = (code, tokens, table) =>
   tokens.flatMap((token, index) => {
     if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, index) || tokens[index + 1]?.text === ':' || declares(tokens, token.text)) return [];
     const [level, message, todo] = table[token.text];
-    return [missing(level, `“${token.text}”: ${message}`, todo, columnOf(code, token))];
+    const isEmptyThere = EMPTY_IN_N8N.has(token.text) && hasFallback(tokens, index);
+    return [missing(isEmptyThere ? 'warning' : level, `“${token.text}”: ${message}`, todo, columnOf(code, token))];
   });
 
 const memberIndex = (tokens, owner, member) =>

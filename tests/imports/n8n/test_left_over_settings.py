@@ -15,6 +15,7 @@ from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
 
 ELSEWHERE = "={{ $('Nowhere').item.json.x }}"
 RULE = {"leftValue": 1, "rightValue": 1, "operator": {"type": "number", "operation": "equals"}}
+POST = {"method": "POST", "url": "https://shop.example/a"}
 MAIL = {"resource": "message", "operation": "send", "sendTo": "a@b.example", "subject": "s", "message": "m"}
 
 
@@ -45,6 +46,33 @@ async def test_a_setting_that_n8n_does_not_have_is_a_note(
 @pytest.mark.parametrize(
     ("kind", "version", "parameters"),
     [
+        ("httpRequest", 4.2, {**POST, "sendBody": True, "contentType": "raw", "rawBody": "x"}),
+        ("emailSend", 2.1, {"toEmail": "a@b.example", "subject": "s", "text": "t", "rawBody": "x"}),
+    ],
+)
+def test_a_setting_that_n8n_does_not_have_is_a_warning_where_it_was_meant_to_be_sent(
+    kind: str, version: float, parameters: Mapping[str, Any]
+) -> None:
+    """Warns of a setting that a step which calls a service has neither here nor in n8n."""
+    findings = read_value(workflow_of(kind, version, parameters)).findings
+    assert [f for f in findings if f.level is FindingLevel.ERROR] == []
+    [told] = [f for f in findings if "“Raw Body”" in f.message]
+    assert told.level is FindingLevel.WARNING
+    assert "is ignored here as there" in told.message
+
+
+def test_a_step_that_is_switched_off_asks_for_no_account() -> None:
+    """Asks for the account of a step only if the step runs."""
+    workflow = workflow_of("gmail", 2.1, MAIL)
+    workflow["nodes"].append({**workflow["nodes"][1], "name": "Off", "disabled": True})
+    workflow["connections"]["Start"]["main"][0].append({"node": "Off", "type": "main", "index": 0})
+    findings = read_value(workflow).findings
+    assert [f.step for f in findings if f.code == "credential"] == ["Step"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
         ("switch", 3, {"mode": "expression", "numberOutputs": 2, "rules": {"values": [{"conditions": {}}]}}),
         ("switch", 2, {"mode": "expression", "output": 0, "rules": {"rules": [{"operation": "near"}]}}),
         ("wait", 1.1, {"resume": "specificTime", "dateTime": "2027-01-01", "unit": "moments"}),
@@ -70,6 +98,7 @@ def test_settings_left_over_from_another_mode_are_ignored(
         ("switch", 3, {"rules": {"values": [{"conditions": {"conditions": [RULE]}}]}}, "whether all"),
         ("switch", 2, {"mode": "rules", "rules": {"rules": [{"operation": "near"}]}}, "“near”"),
         ("wait", 1.1, {"amount": 1, "unit": "moments"}, "unit"),
+        ("wait", 1.1, {"resume": "duration", "amount": 24, "unit": "hours"}, "(Resume)"),
         ("markdown", 1, {"mode": "htmlToMarkdown", "options": {"extensions": "x"}}, "“extensions”"),
         ("gmail", 2.1, {"operation": "getAll", "filters": {"hasNoUserLabels": True}}, "“hasNoUserLabels”"),
         ("gmail", 2.1, {**MAIL, "scheduledAt": "2027-01-01"}, "“Scheduled At”"),

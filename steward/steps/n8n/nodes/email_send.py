@@ -45,6 +45,7 @@ class EmailSendNode(MailNode):
             "options", "resource", "subject", "text", "toEmail",
         ]
     )  # fmt: skip
+    knows_all_parameters = True
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported operations, options and files, and differences from n8n."""

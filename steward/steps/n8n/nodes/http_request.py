@@ -130,6 +130,7 @@ class HttpRequestNode(StepType):
     field_use = FieldUse.REPLACES_ITEMS
     versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5)
     parameters = frozenset(_NAMES.split(" "))
+    knows_all_parameters = True
     version_parameters = MappingProxyType(
         {**dict.fromkeys(_OLD_NAMES, (1, 3)), **dict.fromkeys(_NEW_NAMES, (3, math.inf))}
     )

@@ -159,8 +159,11 @@ class WaitNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields waits that have no end time or are too long."""
         resume = node.get("resume", "timeInterval")
-        if resume not in ("timeInterval", "specificTime"):
+        if resume in ("webhook", "form"):
             message = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
+            yield StepProblem("error", "parameter", message)
+        elif resume not in ("timeInterval", "specificTime"):
+            message = "What ends its wait (Resume) is nothing that n8n knows. Choose an interval or a time."
             yield StepProblem("error", "parameter", message)
         yield from _duration_problems(node, resume)
         date_time = node.get("dateTime", "=")
