@@ -9,6 +9,7 @@ const ABSENT = {
   $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
   $vars: ['error', 'Variables of n8n are empty here.', 'Write the value into the workflow.'],
   $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
+  $credentials: ['error', 'Keys of an account cannot be read, in n8n neither.', 'Choose the account in the authentication of the step.'],
   $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
   $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
 };
@@ -23,6 +24,7 @@ const ABSENT_IN_SCRIPTS = {
   $evaluateExpression: ['error', 'It works out an expression from text, which is not done in scripts.', 'Write it as JavaScript.'],
   getNodeParameter: ['error', 'It is not there.', 'Write the value into the script.'],
   eval: ['error', 'Text is not run as code.', 'Write the calculation in plain JavaScript.'],
+  $credentials: ABSENT.$credentials,
   $fromAI: ABSENT.$fromAI,
   $env: ABSENT.$env,
   $vars: ABSENT.$vars,
@@ -103,6 +105,16 @@ const executionMissing = (code, tokens) =>
   Object.entries(NOT_OF_EXECUTION).flatMap(([member, [why, todo]]) => {
     const index = executionMember(tokens, member);
     return index < 0 ? [] : [missing('error', `“$execution.${member}” is not there: ${why}.`, todo, columnOf(code, tokens[index]))];
+  });
+
+const NOT_OF_THIS = /^(?:\$\w+|getWorkflowStaticData|getCredentials|getInputData|getNodeParameter|getNode|getMode|getWorkflow|getTimezone)$/;
+
+/** Parts of n8n that a script takes from `this`, which is empty here, unless it has a member of that name itself. */
+const thisMissing = (code, tokens) =>
+  tokens.flatMap((token, index) => {
+    if (token.kind !== 'word' || !NOT_OF_THIS.test(token.text) || !isMember(tokens, index) || tokens[index - 2]?.text !== 'this') return [];
+    if (tokens.some((other, place) => other.text === token.text && !isMember(tokens, place))) return [];
+    return [missing('error', `“this.${token.text}” is not there: “this” is empty here.`, 'Remove “this.” where n8n has it by that name too, or use an item or a step.', columnOf(code, token))];
   });
 
 /** Parts of Intl that are not here: their absence would come to nothing in an expression, and nobody would know. */
@@ -222,7 +234,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...thisMissing(text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {
