@@ -143,6 +143,10 @@ class OpenPage:
         assert urlsplit(self.page.url).path == urlsplit(path).path
         await self.page.locator("main h1").wait_for()
 
+    async def come_back(self) -> None:
+        """Comes back to the tab, at which the page asks for what it shows instead of at its next poll."""
+        await self.page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+
     async def wait_until_loaded(self) -> None:
         """Waits until nothing is loading."""
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")

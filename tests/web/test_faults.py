@@ -177,10 +177,12 @@ async def test_try_again_gives_up_a_call_that_is_not_answered(looking: Look, web
         calls = _WithheldAnswers()
         await page.route(CALLS, calls)
         await _go(page, path)
-        # Bars, then words: each timer begins when the one before has ended.
-        await expect(main.get_by_label("Loading").first).to_be_visible()
-        await page.clock.run_for(6000)
         again = main.get_by_role("button", name="Try again")
+        await expect(main.get_by_label("Loading").first).to_be_visible()
+        # Bars, then words: each timer begins when the one before has ended, and those of a screen once its
+        # code is there.
+        while not await again.count():
+            await page.clock.run_for(6000)
         await expect(again).to_have_count(1)
         assert calls.held
         calls.answering = True

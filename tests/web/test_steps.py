@@ -57,6 +57,7 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     await bound.get_by_label("Connection of Copy").select_option(str(log))
     bar = page.get_by_role("group", name="Changes")
     await expect(bar).to_contain_text("Changed: Connections of steps")
+    await seen.come_back()
     await expect(bar).to_contain_text("1 approval will be set aside")
     await page.get_by_role("button", name="Save changes").click()
     await expect(bar).to_be_hidden()

@@ -5,6 +5,8 @@ import { call, Refused } from "../../api/client";
 import type { RunRecord, StepRecord } from "../../api/schema";
 import { now } from "../../lib/clock.svelte";
 
+/** A run that begins or goes on may end at once: it is asked about soon, then less and less often. */
+const SOON_MS = 250;
 const BUSY_MS = 2000;
 const WAITING_MS = 10_000;
 const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "refused", "cancelled", "expired"]);
@@ -76,14 +78,17 @@ export class Following {
     followed.add(this.id);
     const woken = () => this.#wake();
     document.addEventListener("visibilitychange", woken);
+    let [busy, status]: [number, string | undefined] = [SOON_MS, undefined];
     try {
       for (let first = true; !this.#left; first = false) {
         const more = await this.#once(first);
+        busy = this.run?.status === status ? Math.min(2 * busy, BUSY_MS) : SOON_MS;
+        status = this.run?.status;
         if (this.#left) return;
         if (more && !this.refused) continue;
         if (this.ended && !this.refused) return;
         if (this.refused && !this.refused.away) await this.#pause(null);
-        else await this.#pause(this.run?.status === "waiting_approval" ? WAITING_MS : BUSY_MS);
+        else await this.#pause(this.run?.status === "waiting_approval" ? WAITING_MS : busy);
         // A hidden tab and a service that is away are waited for.
         while (!this.#left && (document.hidden || online.away)) await this.#pause(document.hidden ? null : BUSY_MS);
       }
