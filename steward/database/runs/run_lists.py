@@ -100,23 +100,27 @@ def _statement(run_filter: RunFilter, *, is_first: bool) -> Sql:
     conditions += "" if is_first else " AND (runs.queued_at, runs.id) < (:after_at, :after_id)"
     if run_filter.undo_of is not None:
         return f"{_RUNS} AND {_UNDO_OF} AND runs.kind IN (:kinds){conditions} {_ORDER}"
-    of_some_kinds = bool(run_filter.statuses or run_filter.mode or run_filter.started_by)
-    if run_filter.automation is None and run_filter.store is None and not of_some_kinds:
+    is_of_all = run_filter.automation is None and run_filter.store is None
+    if is_of_all and not (run_filter.statuses or run_filter.mode or run_filter.started_by):
         return f"{_RUNS} AND {BY_AGE.format(run='runs')}{conditions} {_ORDER}"
-    # Each kind is read from an index in the order of the list, and the kinds are merged. SQLite names the
-    # kinds and reads from each what the page needs; PostgreSQL, where planning is expensive, has one plan for
-    # all.
+    return _by_kind(run_filter, conditions, index=f" AND {BY_KIND.format(run='runs')}" if is_of_all else "")
+
+
+def _by_kind(run_filter: RunFilter, conditions: str, *, index: str) -> Sql:
+    """Reads each kind from an index in the order of the list, and merges the kinds.
+
+    SQLite names the kinds and reads from each what the page needs; PostgreSQL, where planning is expensive,
+    has one plan for all.
+    """
     requested = kinds(run_filter.statuses, run_filter.mode, run_filter.started_by)
     parts = " UNION ALL ".join(f"{_KEYS} AND runs.kind = {kind}{conditions}" for kind in requested)
-    is_of_all = run_filter.automation is None and run_filter.store is None
-    by_kind = f" AND {BY_KIND.format(run='runs')}" if is_of_all else ""
     return PerEngine(
         f"SELECT {COLUMNS} FROM ({parts} ORDER BY queued_at DESC, id DESC LIMIT :limit) AS page"
         " CROSS JOIN runs WHERE runs.org_id = :org AND runs.id = page.id"
         " ORDER BY page.queued_at DESC, page.id DESC",
         "SELECT run.* FROM (SELECT newest.queued_at, newest.id"
         " FROM unnest(CAST(:kinds AS bigint[])) AS k(kind)"
-        f" CROSS JOIN LATERAL ({_KEYS} AND runs.kind = k.kind{by_kind}{conditions} {_ORDER}) AS newest"
+        f" CROSS JOIN LATERAL ({_KEYS} AND runs.kind = k.kind{index}{conditions} {_ORDER}) AS newest"
         " ORDER BY newest.queued_at DESC, newest.id DESC LIMIT :limit) AS page"
         f" CROSS JOIN LATERAL ({_RUNS} AND runs.id = page.id OFFSET 0) AS run"
         " ORDER BY page.queued_at DESC, page.id DESC",
