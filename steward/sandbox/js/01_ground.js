@@ -74,6 +74,24 @@ hide(Math, 'cbrt', function cbrt(value) {
   return Math.round(root) ** 3 === Number(value) ? Math.round(root) : root; // exact where the root is whole
 });
 
+// Scaled by the greatest value and summed with what rounding lost, as V8 does: the last digits are those of n8n.
+hide(Math, 'hypot', function hypot(...values) {
+  const sizes = values.map((value) => Math.abs(Number(value)));
+  if (sizes.includes(Infinity)) return Infinity;
+  const greatest = Math.max(0, ...sizes);
+  if (greatest === 0 || Number.isNaN(greatest)) return greatest;
+  let sum = 0;
+  let lost = 0;
+  for (const size of sizes) {
+    const square = (size / greatest) ** 2 - lost;
+    const next = sum + square;
+    lost = next - sum - square;
+    sum = next;
+  }
+  return Math.sqrt(sum) * greatest;
+});
+Object.defineProperty(Math.hypot, 'length', { value: 2 });
+
 hide(BigInt.prototype, 'toJSON', function toJSON() {
   return String(this);
 });

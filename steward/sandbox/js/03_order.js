@@ -99,7 +99,7 @@ const byMarks = (first, other, language) => {
 const capitalsOf = (text) => text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^]/gu, (sign) => (sign === sign.toLowerCase() ? '0' : '1'));
 
 /** The order a dictionary has: letters first, then accents, then capitals after small letters. */
-const collate = (a, b, language, numeric = false, sensitivity = 'variant') => {
+const collate = (a, b, language, { numeric = false, sensitivity = 'variant', caseFirst } = {}) => {
   const [first, other] = [bare(a, language), bare(b, language)];
   const order = numeric ? byNumbers(first, other) : bySigns(first, other);
   if (order !== 0) return order;
@@ -108,7 +108,7 @@ const collate = (a, b, language, numeric = false, sensitivity = 'variant') => {
   const orderOfMarks = sensitivity === 'case' ? 0 : byMarks(a, b, language);
   if (orderOfMarks !== 0 || sensitivity === 'accent') return orderOfMarks;
   const [x, y] = [a, b].map(capitalsOf);
-  return x === y ? 0 : x < y ? -1 : 1;
+  return x === y ? 0 : x < y !== (caseFirst === 'upper') ? -1 : 1;
 };
 
 const languageOf = (locale) => (locale === undefined ? 'en' : String(isList(locale) ? locale[0] : locale).slice(0, 2).toLowerCase());
@@ -117,7 +117,7 @@ class Collating {
   constructor(locale, options = {}) {
     if (options.ignorePunctuation) fault('Texts are not compared without their punctuation here. Take it out of them first.');
     const language = languageOf(locale);
-    this.compare = (a, b) => collate(String(a), String(b), language, options.numeric === true, options.sensitivity);
+    this.compare = (a, b) => collate(String(a), String(b), language, options);
   }
 }
 const Collator = callable(Collating, 'Collator');

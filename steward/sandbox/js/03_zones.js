@@ -34,6 +34,12 @@ const offsetAt = (name, moment) => {
   return { seconds, short, summer: summer === 1 };
 };
 
+/** The minutes east of UTC that a zone written as an offset, +05:45 or -0330, stands for; null for any other name. */
+const minutesOf = (name) => {
+  const match = /^([+-])([01]\d|2[0-3])(?::?([0-5]\d))?$/.exec(name);
+  return match && (match[1] === '-' ? -1 : 1) * (match[2] * 60 + Number(match[3] ?? 0));
+};
+
 const two = (number) => String(number).padStart(2, '0');
 
 /** GMT+2, GMT-3:30 or GMT+02:00. */
@@ -65,6 +71,8 @@ const ELSEWHERE = {
 
 /** What a zone is called at a moment, as American English has it. */
 const zoneTitle = (name, moment, style) => {
+  const minutes = minutesOf(name);
+  if (minutes !== null) return offsetName(minutes * 60, style === 'long' || style === 'longOffset');
   const { seconds, short } = offsetAt(name, moment);
   if (name === 'UTC') return style === 'long' ? 'Coordinated Universal Time' : 'UTC';
   const american = /^(?:America|US|Canada|Mexico)\/|^Pacific\/Honolulu$|^(?:EST|MST|HST)/.test(name) && AMERICAN[short];

@@ -39,11 +39,7 @@ const mustFitTime = (options, region, twelve) => {
 
 /** The wall clock of a moment in a zone, as a date read in UTC. */
 const wall = (zone, moment) => {
-  if (/^[+-]/.test(zone)) {
-    const [, sign, hours, minutes = '0'] = /^([+-])(\d\d?):?(\d\d)?$/.exec(zone);
-    return new RealDate(moment + (sign === '-' ? -1 : 1) * (hours * 60 + +minutes) * 60000);
-  }
-  return new RealDate(moment + offsetAt(zone, moment).seconds * 1000);
+  return new RealDate(moment + (minutesOf(zone) ?? offsetAt(zone, moment).seconds / 60) * 60000);
 };
 
 const NARROW = '\u202f'; // the space before AM or PM; V8 writes it as a plain one in texts, but not in parts
@@ -106,7 +102,7 @@ class DateTimeFormatting {
     const region = regionOf(locale);
     this.#region = region;
     this.#words = wordsIn(locale);
-    const zone = resolved.timeZone === undefined ? 'UTC' : /^[+-]\d\d?(?::?\d\d)?$/.test(resolved.timeZone) ? resolved.timeZone : canonicalZone(resolved.timeZone);
+    const zone = resolved.timeZone === undefined ? 'UTC' : minutesOf(resolved.timeZone) !== null ? resolved.timeZone : canonicalZone(resolved.timeZone);
     if (zone === null) throw new RangeError(`Invalid time zone specified: ${resolved.timeZone}`);
     this.#zone = zone;
     if (resolved.hour12 !== undefined) delete resolved.hourCycle; // hour12 decides alone, midnight is 0 or 12
@@ -136,7 +132,7 @@ class DateTimeFormatting {
     const onlyWeekday = options.weekday && !options.day && !options.month && !options.year;
     const wordy = onlyWeekday ? behindWeekday(region?.tag, options, this.#twelve) : region ? betweenIn(region, options) : options.month === 'long' ? ' at ' : ', ';
     const parts = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];
-    if (options.timeZoneName) parts.push(literal(times.length ? ' ' : ', '), part('timeZoneName', /^[+-]/.test(this.#zone) ? `GMT${this.#zone}` : zoneTitle(this.#zone, moment, options.timeZoneName)));
+    if (options.timeZoneName) parts.push(literal(times.length ? ' ' : ', '), part('timeZoneName', zoneTitle(this.#zone, moment, options.timeZoneName)));
     return parts;
   }
   formatRange() {

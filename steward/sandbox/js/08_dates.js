@@ -17,9 +17,10 @@ if (luxon) {
   // Zones are kept by the library and shared by all dates.
   const zoneNamed = luxon.IANAZone.create;
   luxon.IANAZone.create = (name) => freeze(zoneNamed.call(luxon.IANAZone, name));
-  luxon.IANAZone.isValidZone = (name) => typeof name === 'string' && canonicalZone(name) !== null;
+  luxon.IANAZone.isValidZone = (name) => typeof name === 'string' && (minutesOf(name) !== null || canonicalZone(name) !== null);
   luxon.IANAZone.prototype.offset = function offset(moment) {
-    return this.valid && Number.isFinite(moment) ? offsetAt(canonicalZone(this.name), moment).seconds / 60 : NaN;
+    if (!this.valid || !Number.isFinite(moment)) return NaN;
+    return minutesOf(this.name) ?? offsetAt(canonicalZone(this.name), moment).seconds / 60;
   };
 }
 

@@ -18,8 +18,40 @@ const write = (...values) => {
 };
 const consoleView = { log: write, info: write, warn: write, error: write, debug: write, trace: write, table: write, dir: write };
 
-/** What JSON is, and dates besides: copied, so that the copy can be changed. */
-const structured = (value) => (value instanceof RealDate ? new RealDate(value.getTime()) : isList(value) ? value.map(structured) : isPlain(value) ? Object.fromEntries(Object.entries(value).map(([key, held]) => [key, structured(held)])) : value);
+const refuseClone = (value) => {
+  const error = new Error(`${String(value)} could not be cloned.`);
+  throw Object.defineProperty(error, 'name', { value: 'DataCloneError', configurable: true });
+};
+/** The error an error becomes as a copy: of its kind, with its text. */
+const clonedError = (error) => Object.assign(new ({ EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError }[error.name] ?? Error)(error.message), hasOwn(error, 'cause') && { cause: error.cause });
+
+/** A copy that shares nothing with `value`, whatever it holds; `copies` has what is copied already. */
+const structured = (value, copies = new Map()) => {
+  if (typeof value === 'function' || typeof value === 'symbol') refuseClone(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (copies.has(value)) return copies.get(value);
+  const keep = (copy) => (copies.set(value, copy), copy);
+  if (value instanceof RealDate) return keep(new RealDate(value.getTime()));
+  if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));
+  if (value instanceof Error) return keep(clonedError(value));
+  if (value instanceof ArrayBuffer) return keep(value.slice(0));
+  if (ArrayBuffer.isView(value)) return keep(new (value instanceof Uint8Array ? Uint8Array : getPrototypeOf(value).constructor)(value));
+  if (value instanceof Number || value instanceof String || value instanceof Boolean) return keep(Object(value.valueOf()));
+  if (value instanceof Promise || value instanceof WeakMap || value instanceof WeakSet) refuseClone(value);
+  if (value instanceof Map) {
+    const copy = keep(new Map());
+    for (const [key, held] of value) copy.set(structured(key, copies), structured(held, copies));
+    return copy;
+  }
+  if (value instanceof Set) {
+    const copy = keep(new Set());
+    for (const held of value) copy.add(structured(held, copies));
+    return copy;
+  }
+  const copy = keep(isList(value) ? new Array(value.length) : {});
+  for (const key of keysOf(value)) put(copy, key, structured(value[key], copies));
+  return copy;
+};
 
 const THINGS = {
   console: () => consoleView,
@@ -29,7 +61,7 @@ const THINGS = {
   atob: () => decodedStrictly,
   escape: () => escaped,
   unescape: () => unescaped,
-  structuredClone: () => structured,
+  structuredClone: () => (value) => structured(value),
   require: () => requireModule,
   URL: () => Address,
   URLSearchParams: () => AddressParameters,

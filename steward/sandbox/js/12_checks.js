@@ -11,6 +11,7 @@ const ABSENT = {
   $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
   $credentials: ['error', 'Keys of an account cannot be read, in n8n neither.', 'Choose the account in the authentication of the step.'],
   $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
+  $evaluateExpression: ['error', 'It works out an expression from text, which is not done here.', 'Write the expression itself.'],
   $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
 };
 const ABSENT_IN_SCRIPTS = {
