@@ -32,6 +32,9 @@ _ROWS = {
     "values": "The field",
 }
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# names that their owners write otherwise than the humps of a parameter or type say
+_SPELLINGS = {"Aws": "AWS", "Dhl": "DHL", "ICal": "iCal", "Jwt": "JWT", "Share Point": "SharePoint"}
+_SPELLED = re.compile(rf"\b(?:{'|'.join(_SPELLINGS)})\b")
 
 
 def label_of(parameters: Mapping[str, Any], path: str) -> str:
@@ -52,7 +55,7 @@ def label_of(parameters: Mapping[str, Any], path: str) -> str:
 def words_of(name: str) -> str:
     """Returns the label for a parameter or type name: `sendQuery` becomes “Send Query”."""
     words = _HUMP.sub(" ", name.rpartition(".")[2])
-    return words[:1].upper() + words[1:]
+    return _SPELLED.sub(lambda match: _SPELLINGS[match[0]], words[:1].upper() + words[1:])
 
 
 def _name_of_row(parameters: Mapping[str, Any], parts: list[str]) -> str | None:

@@ -37,6 +37,9 @@ _DATABASES = frozenset(
 _SERVERS = frozenset(["amqp", "ftp", "git", "kafka", "ldap", "mqtt", "rabbitmq"])
 _COMMANDS = frozenset(("executeCommand", "ssh"))
 _FILES_AT_WORK = frozenset(("editImage", "iCal"))
+_INSTEAD_OF_SERVICE = (
+    "If it calls a service on the web, call that by an HTTP Request step instead; otherwise remove the step."
+)
 _DIFFERENT_MINORS = frozenset(("wait",))  # an amount without a unit is hours in 1 and seconds in 1.1
 
 
@@ -178,7 +181,10 @@ def _why(node: Node) -> tuple[str, str]:
     """Returns the code and message of the finding for an unsupported type."""
     todo = "Remove the step."
     if node.type.startswith(AI):
-        return "ai_node", f"AI steps cannot run here. {todo}"
+        message = (
+            "AI steps cannot run here. Call the model's API by an HTTP Request step, or remove the step."
+        )
+        return "ai_node", message
     if node.type in _DATABASES:
         message = (
             "It calls a database by the database's own protocol, and here only web addresses are called."
@@ -193,11 +199,10 @@ def _why(node: Node) -> tuple[str, str]:
     if node.type in _FILES_AT_WORK:
         return "binary", f"“{words_of(node.type)}” works on files of a kind that is not changed here. {todo}"
     if "." in node.type or not node.type:
-        return (
-            "community_node",
-            f"“{words_of(node.type)[:80]}” is a community node and cannot run here. {todo}",
-        )
-    return "node_type", f"Steps of the type “{words_of(node.type)[:80]}” cannot run here. {todo}"
+        message = f"“{words_of(node.type)[:80]}” is a community node and cannot run here."
+        return "community_node", f"{message} {_INSTEAD_OF_SERVICE}"
+    message = f"Steps of the type “{words_of(node.type)[:80]}” cannot run here."
+    return "node_type", f"{message} {_INSTEAD_OF_SERVICE}"
 
 
 def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Finding]]:

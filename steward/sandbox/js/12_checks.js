@@ -7,10 +7,10 @@ const missing = (level, message, todo, column) => problemOf('expression_feature'
 
 const ABSENT = {
   $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
-  $vars: ['error', 'Variables of n8n are empty here.', 'Write the value into the workflow.'],
+  $vars: ['error', 'Variables of n8n are empty here.', 'Write the value into the workflow, or a key into the account of the step.'],
   $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
   $credentials: ['error', 'Keys of an account cannot be read, in n8n neither.', 'Choose the account in the authentication of the step.'],
-  $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
+  $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow, or a key into the account of the step.'],
   $evaluateExpression: ['error', 'It works out an expression from text, which is not done here.', 'Write the expression itself.'],
   $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
 };

@@ -443,3 +443,31 @@ def test_many_unknown_options_are_read_at_once() -> None:
     errors = errors_of("httpRequest", 4.2, {"url": "https://a.example", "options": options})
     assert time.process_time() - began_at < 5
     assert len({error.message for error in errors}) == len(errors) > 100
+
+
+@pytest.mark.parametrize(
+    ("node_type", "code", "todo"),
+    [
+        ("n8n-nodes-base.microsoftSharePoint", "node_type", "“Microsoft SharePoint” cannot run here. If"),
+        ("n8n-nodes-ntfy.Ntfy", "community_node", "“Ntfy” is a community node and cannot run here. If"),
+        ("@n8n/n8n-nodes-langchain.agent", "ai_node", "Call the model's API by an HTTP Request step"),
+        ("n8n-nodes-base.postgres", "node_type", "an HTTP Request to an API of the database"),
+        ("n8n-nodes-base.executeCommand", "node_type", "Use a code step, or remove it."),
+    ],
+)  # fmt: skip
+def test_a_type_that_cannot_run_says_what_takes_its_place(node_type: str, code: str, todo: str) -> None:
+    """Names the type as its owner spells it, and the step that does its work instead.
+
+    See docs/design/imports-n8n.md#findings.
+    """
+    odd = {**node("Odd", "any", 1, {}), "type": node_type}
+    [finding] = [each for each in read_value(chain(odd)).findings if each.level == "error"]
+    assert (finding.step, finding.code) == ("Odd", code)
+    assert todo in finding.message
+
+
+def test_teams_steps_that_do_not_send_say_how_to_read() -> None:
+    """Points at Microsoft Graph for what a Teams connection does not do."""
+    [finding] = errors_of("microsoftTeams", 2, {"resource": "channelMessage", "operation": "getAll"})
+    assert finding.message.startswith("Teams steps only send messages here.")
+    assert "HTTP Request step" in finding.message

@@ -64,7 +64,8 @@ class MicrosoftTeamsNode(StepType):
         resource = node.get("resource", "channel")
         if resource not in ("channelMessage", "chatMessage") or node.get("operation", "create") != "create":
             message = (
-                "Of Teams only creating a message is carried. Create a channel message, or remove the step."
+                "Teams steps only send messages here. "
+                "Call Microsoft Graph by an HTTP Request step instead, or remove the step."
             )
             yield StepProblem("error", "parameter", message, is_operation=True)
             return
