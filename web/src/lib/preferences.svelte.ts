@@ -1,5 +1,6 @@
 /** What a person chose for this browser: zone, light or dark, dense or roomy rows, keys, calendar view. */
 
+import { minute } from "./clock.svelte";
 import { isZone } from "./time";
 
 export type Theme = "system" | "light" | "dark";
@@ -33,6 +34,13 @@ function storedChoices(): Choices {
 
 class Preferences {
   #choices = $state.raw(storedChoices());
+  #zone = $derived.by(() => {
+    const chosen = this.#choices.zone;
+    if (chosen && isZone(chosen)) return chosen;
+    // The browser's may change on a journey, and to read it for every time on a screen is too slow.
+    void minute.at;
+    return Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  });
   #dark = matchMedia("(prefers-color-scheme: dark)");
 
   constructor() {
@@ -51,8 +59,7 @@ class Preferences {
 
   /** The viewer's zone: the one chosen, else the browser's. */
   get zone(): string {
-    const chosen = this.#choices.zone;
-    return chosen && isZone(chosen) ? chosen : Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+    return this.#zone;
   }
 
   choose(choice: Partial<Choices>): void {
