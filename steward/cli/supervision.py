@@ -76,14 +76,17 @@ async def supervised(
 def stop_on_signals() -> asyncio.Event:
     """Returns an event that the first SIGTERM or SIGINT sets; the second exits at once.
 
-    A terminal that closes sets it too, unless hang-ups are ignored (`nohup`).
+    A terminal that closes sets it too, unless hang-ups are ignored (`nohup`); it does not count as the first.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    is_requested = False
 
     def request_stop() -> None:
-        if stop.is_set():
+        nonlocal is_requested
+        if is_requested:
             os._exit(1)
+        is_requested = True
         stop.set()
 
     for name in (signal.SIGTERM, signal.SIGINT):

@@ -27,6 +27,7 @@ from tests.processes.forked import LONGEST, environ, fork_to_end
 from tests.processes.ports import free_port
 from tests.processes.running import (
     PASSWORD,
+    RunningProcess,
     eventually,
     execute,
     open_site,
@@ -82,12 +83,36 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
             async with httpx.AsyncClient() as client:
                 assert (await client.get(f"http://{other.facts['listen']}/readyz")).status_code == 200
         finally:
-            # As a closed terminal does: from the kernel, and from the shell.
-            os.kill(other.child.pid, signal.SIGHUP)
-            os.kill(other.child.pid, signal.SIGHUP)
-            assert await other.child.wait() == 0
+            assert await _stop_after_hang_up(other) == 0
     finally:
         assert await serving.stop() == 0
+
+
+async def _stop_after_hang_up(serving: RunningProcess) -> int:
+    """Closes the terminal of a process that answers a request, then stops it; returns its exit code."""
+    host, port = serving.facts["listen"].split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /v2/api/automations/login HTTP/1.1\r\nHost: {host}:{port}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    writer.write(head.encode())
+    assert b" 100 " in await reader.readline()
+    os.kill(serving.child.pid, signal.SIGHUP)
+
+    async def takes_no_connection() -> bool:
+        try:
+            _, closing = await asyncio.open_connection(host, int(port))
+        except ConnectionRefusedError:
+            return True
+        closing.close()
+        return False
+
+    await eventually(takes_no_connection)
+    os.kill(serving.child.pid, signal.SIGTERM)
+    writer.write(b"{}")
+    answer = await reader.read()
+    writer.close()
+    assert b"HTTP/1.1 4" in answer  # the request was answered before the end
+    return await serving.child.wait()
 
 
 async def test_pending_migrations_and_a_taken_port_are_reported(tmp_path: Path, sqlite_url: str) -> None:
