@@ -153,16 +153,50 @@ async def test_a_database_of_an_earlier_commit_is_refused(database_url: str, clo
     assert (1, other) in await _rows(database_url, "SELECT version, sha256 FROM schema_version")
 
 
-async def test_a_file_of_another_program_is_refused(tmp_path: Path, clock: FakeClock) -> None:
-    """Refuses an SQLite file with tables of another program and changes nothing."""
+def _contents(folder: Path) -> dict[str, bytes]:
+    """Returns each file's content; of the index of SQLite's log, where readers mark locks, the name."""
+    return {file.name: b"" if file.name.endswith("-shm") else file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "CREATE TABLE orders (id INTEGER)",
+        "CREATE VIEW today AS SELECT date('now') AS day",
+        "CREATE TABLE schema_version (installed_rank INTEGER, version TEXT, checksum INTEGER)",
+    ],
+)
+async def test_a_file_of_another_program_is_refused(
+    tmp_path: Path, clock: FakeClock, schema: str, journal: str
+) -> None:
+    """Refuses an SQLite file with another program's schema, open or closed; leaves its folder as it was."""
     path = tmp_path / "other.sqlite"
+    (tmp_path / "link").symlink_to(path)
+
+    async def assert_refused() -> None:
+        contents = _contents(tmp_path)
+        for name, dry_run in ((path, True), (path, False), (tmp_path / "link", False)):
+            with pytest.raises(
+                SchemaDiffers, match=r"another program\. Set STEWARD_DATABASE_URL to a new file"
+            ):
+                await migrate(f"sqlite:///{name}", clock.now(), dry_run=dry_run)
+        assert _contents(tmp_path) == contents
+
     with closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TABLE orders (id INTEGER)")
-    content = path.read_bytes()
-    for dry_run in (True, False):
-        with pytest.raises(SchemaDiffers, match="of another program: name a new file"):
-            await migrate(f"sqlite:///{path}", clock.now(), dry_run=dry_run)
-    assert path.read_bytes() == content
+        other.execute(f"PRAGMA journal_mode = {journal}")
+        other.execute(schema)
+        await assert_refused()
+    await assert_refused()
+
+
+async def test_a_file_with_tables_of_sqlite_alone_is_taken(tmp_path: Path, clock: FakeClock) -> None:
+    """Migrates a file in which only ANALYZE has left its table."""
+    path = tmp_path / "analyzed.sqlite"
+    with closing(sqlite3.connect(path)) as analyzed:
+        analyzed.executescript("CREATE TABLE t (a INTEGER); CREATE INDEX i ON t (a); ANALYZE; DROP TABLE t")
+        assert analyzed.execute("SELECT name FROM sqlite_master").fetchall() == [("sqlite_stat1",)]
+    assert (await migrate(f"sqlite:///{path}", clock.now())).after == LAST
 
 
 async def test_functions_are_applied_by_every_migrate(postgresql_url: str, clock: FakeClock) -> None:

@@ -72,6 +72,8 @@ _VERSIONS = (
     " (version {int} PRIMARY KEY, applied_at {ms} NOT NULL, sha256 {text} NOT NULL,"
     " serves_from {int} NOT NULL) {strict}"
 )
+_VERSION_COLUMNS = {"version", "applied_at", "sha256", "serves_from"}
+_COLUMNS_OF_VERSIONS = "SELECT name FROM pragma_table_info('schema_version')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,16 +219,23 @@ def _migrate_sqlite(
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Raises SchemaDiffers for a file with another program's tables; `connect` would already change it."""
+    """Raises SchemaDiffers for a file with another program's schema; `connect` would already change it."""
+    target = path.resolve()  # beside which SQLite keeps the log
+    # Opened read-only, a file in WAL mode gets a log and an index of it, which stay; opened as immutable, it
+    # gets none, but a log that is there would not be read.
+    option = "mode=ro" if target.with_name(f"{target.name}-wal").exists() else "immutable=1"
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            tables = {
-                name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            }
+        with closing(sqlite3.connect(f"{target.as_uri()}?{option}", uri=True)) as connection:
+            # SQLite's own tables, such as those of ANALYZE, are nobody's.
+            names = connection.execute("SELECT name FROM sqlite_master WHERE name NOT GLOB 'sqlite_*'")
+            is_empty = names.fetchone() is None
+            columns = {name for (name,) in connection.execute(_COLUMNS_OF_VERSIONS)}
     except sqlite3.Error:
         return  # there is none yet, or opening it for writing tells why not
-    if tables and "schema_version" not in tables:
-        raise SchemaDiffers(f"{path} is the database of another program: name a new file.")
+    if not is_empty and not columns >= _VERSION_COLUMNS:
+        raise SchemaDiffers(
+            f"{path} is the database of another program. Set STEWARD_DATABASE_URL to a new file."
+        )
 
 
 def _enable_incremental_vacuum(connection: sqlite3.Connection) -> None:
