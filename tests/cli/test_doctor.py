@@ -252,9 +252,16 @@ def test_a_failed_check_is_named_and_the_others_run(steward: Steward, database_u
         f" VALUES ('gone|1|1', '0', 'alive', {far}, {far}, 1)",
         "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
         f" VALUES ('settle', 'R1', 5, {far}, 'no', {far}), ('settle', 'R2', 4, {far}, 'no', {far})",
+        "INSERT INTO notices (org_id, id, topic, dedupe, count, facts, created_at, state, not_before)"
+        f" VALUES (1, 'N1', 'run_failed', 'N1', 1, '{{}}', {far}, 'new', {far})",
     )
     output = steward("doctor")
+    assert wrong(output) == {"leases", "put_off", "notices"}
+    assert "UTC and was not passed to its channels." in check_results(output)["notices"][1]
+    into(database_url, "UPDATE notices SET state = 'fanned_out'")
+    output = steward("doctor")
     assert wrong(output) == {"leases", "put_off"}
+    assert check_results(output)["notices"] == (True, "Every notice was passed to its channels.")
     assert "settle R1" in check_results(output)["put_off"][1]
     assert "R2" not in check_results(output)["put_off"][1]
     other = steward("keys", "new").facts["key"]

@@ -102,18 +102,21 @@ async def check_store_events(installation: Installation) -> str:
 
 
 async def check_notices(installation: Installation) -> str:
-    """Checks that notices are delivered in time."""
+    """Checks that notices are passed to their channels in time."""
     found = await installation.read(gauges.notices)
     if found.poison:
         raise CheckFailed(f"{found.poison} notices could not be read and were set aside. The log says why.")
     if found.oldest_new_at is not None and installation.now - found.oldest_new_at > _NOTICE_WITHIN:
         raise CheckFailed(
-            f"A notice waits since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and was not sent."
-            " Is a worker running?"
+            f"A notice has waited since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and was not passed to its"
+            " channels. Is a worker running?"
         )
     if found.broken_routes:
-        return f"Every notice was sent; {found.broken_routes} routes are broken, as their owners see."
-    return "Every notice was sent."
+        return (
+            f"Every notice was passed to its channels; {found.broken_routes} routes are broken, as their"
+            " owners see."
+        )
+    return "Every notice was passed to its channels."
 
 
 async def check_closings(installation: Installation) -> str:
