@@ -33,7 +33,7 @@ class DatabaseTelemetry:
         self._metrics.count("steward_commit_batches_split_total", kind=kind)
         name = type(error).__name__
         if self._should_log("batch_split", kind, name):
-            self._log.warning("batch_split", kind=kind, error=name)
+            self._log.warning("batch_split", kind=kind, reason=name)
 
     def connected(self, host: int, seconds: float) -> None:
         """Records how long a connection took to open, and which host now serves this process."""

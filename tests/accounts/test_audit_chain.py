@@ -24,6 +24,11 @@ from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.sqlite import SqliteEngine
 from steward.model.audit import ACTIONS, ChainCheck, ChainedEntry, Fault
 from steward.model.ids import OrgId
+from steward.runs.run_context import TaskContext
+from steward.runs.tasks import maintenance
+from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import SecretRegister
 from tests.fake_clock import FakeClock
 from tests.source import kept_files, name_of
 
@@ -270,6 +275,19 @@ async def test_a_double_at_the_end_of_a_batch_is_found(
     )
     steps = await checked(sqlite_engine, clock, org)
     assert steps[-1].fault == Fault(copied, "doubled")
+
+
+async def test_the_worker_logs_and_counts_a_fault(sqlite_engine: Engine, clock: FakeClock) -> None:
+    """Names the organization, the entry and the reason in the log, as docs/guides/operators.md says."""
+    org = await written(sqlite_engine, clock, 3)
+    await altered(sqlite_engine, clock, "UPDATE audit_log SET actor = '2' WHERE seq = 2")
+    lines: list[str] = []
+    log = Log(lines.append, clock, SecretRegister())
+    ctx = TaskContext(engine=sqlite_engine, clock=clock, log=log, metrics=Metrics())
+    await maintenance.check_audit_logs(ctx, DAY)
+    [line] = [json.loads(line) for line in lines if "audit_broken" in line]
+    assert (line["level"], line["org"], line["seq"], line["reason"]) == ("error", org, 2, "altered")
+    assert ctx.metrics.value("steward_audit_broken_total") == 1
 
 
 async def altered(engine: Engine, clock: FakeClock, statement: str) -> None:

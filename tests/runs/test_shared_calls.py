@@ -68,7 +68,7 @@ async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
     assert shop.service.metrics.value(SPLIT, kind="start") == 1
     [line] = [line for line in capsys.readouterr().out.splitlines() if "batch_split" in line]
     assert '"kind": "start"' in line
-    assert '"error": "RaiseError"' in line
+    assert '"reason": "RaiseError"' in line
     assert "taken" not in line
     await watcher.close()
 

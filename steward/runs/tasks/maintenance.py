@@ -88,7 +88,7 @@ async def check_audit_logs(ctx: TaskContext, anchor_every: timedelta) -> bool:
         step = await engine.write(now, partial(check, org=org), org=org)
         if step.fault is not None:
             ctx.metrics.count("steward_audit_broken_total")
-            ctx.log.error("audit_broken", org=org, seq=step.fault.seq, how=step.fault.how)
+            ctx.log.error("audit_broken", org=org, seq=step.fault.seq, reason=step.fault.how)
         if step.anchor is not None:
             ctx.log.info("audit_head", org=org, seq=step.anchor.seq, hash=step.anchor.hash)
     return len(orgs) == _CHECKED_LOGS
