@@ -144,7 +144,7 @@ class OpenPage:
         await self.page.locator("main h1").wait_for()
 
     async def come_back(self) -> None:
-        """Comes back to the tab, at which the page asks for what it shows instead of at its next poll."""
+        """Reports the tab as visible again, so that the page asks at once."""
         await self.page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
 
     async def wait_until_loaded(self) -> None:
