@@ -1,46 +1,5 @@
-// Looking without running: whether texts are JavaScript, and what they ask for that is not here.
+// Looking without running: whether texts are JavaScript, and what else they ask for that is not here (12_absent.js).
 
-const columnOf = (code, token) => token.at + 1;
-
-const problemOf = (code, level, message, todo, column = 1, syntax = false) => ({ code, level, message, what_to_do: todo, column, syntax });
-const missing = (level, message, todo, column) => problemOf('expression_feature', level, message, todo, column);
-
-const ABSENT = {
-  $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
-  $vars: ['error', 'Variables of n8n are empty here.', 'Write the value into the workflow, or a key into the account of the step.'],
-  $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
-  $credentials: ['error', 'Keys of an account cannot be read, in n8n neither.', 'Choose the account in the authentication of the step.'],
-  $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow, or a key into the account of the step.'],
-  $evaluateExpression: ['error', 'It works out an expression from text, which is not done here.', 'Write the expression itself.'],
-  $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
-};
-const ABSENT_IN_SCRIPTS = {
-  fetch: ['error', 'It calls the network, which a script cannot.', 'Use an HTTP request step.'],
-  process: ['error', 'It looks at the machine it runs on, which a script cannot.', 'Write the value into the script.'],
-  setTimeout: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
-  setInterval: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
-  setImmediate: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
-  FormData: ['error', 'It is not there: scripts make no requests.', 'Use an HTTP request step.'],
-  $helpers: ['error', 'Scripts make no requests and read no files.', 'Use an HTTP request step.'],
-  $evaluateExpression: ['error', 'It works out an expression from text, which is not done in scripts.', 'Write it as JavaScript.'],
-  getNodeParameter: ['error', 'It is not there.', 'Write the value into the script.'],
-  eval: ['error', 'Text is not run as code.', 'Write the calculation in plain JavaScript.'],
-  $credentials: ABSENT.$credentials,
-  $fromAI: ABSENT.$fromAI,
-  $env: ABSENT.$env,
-  $vars: ABSENT.$vars,
-  $secrets: ABSENT.$secrets,
-  $resumeWebhookUrl: ABSENT.$resumeWebhookUrl,
-};
-const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS };
-const ABSENT_IN_MODE = { flow: ABSENT_IN_FLOW };
-for (const [mode, name] of Object.entries(STATIC_NAMES)) {
-  const other = name.startsWith('$') ? name.slice(1) : `$${name}`;
-  ABSENT_IN_MODE[mode] = { ...ABSENT_IN_SCRIPTS, [other]: ['error', `It is not there in this kind of step, in n8n neither: there it is “${name}”.`, 'Write that.'] };
-}
-for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder']) {
-  ABSENT_IN_FLOW[name] = ['error', 'It is not there in code of Shopify Flow.', 'Use methods of texts.'];
-}
 const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString', 'setLocale', 'reconfigure', 'NumberFormat', 'DateTimeFormat', 'localeCompare', 'format', 'Collator', 'PluralRules', 'ListFormat', 'RelativeTimeFormat']);
 const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
 
@@ -58,65 +17,6 @@ const localesIn = (code, tokens) => {
     return [problemOf('locale_fallback', 'warning', `The language ${token.text} is not available here, so numbers and dates are written in English.`, 'Write the words yourself if the language matters.', columnOf(code, token))];
   });
 };
-
-const nameCounts = new WeakMap(); // how often a script declares each name, found once for its list of tokens
-
-const declarationCount = (tokens, name) => {
-  if (!nameCounts.has(tokens)) {
-    const counts = new Map();
-    tokens.forEach(({ kind, text }, index) => {
-      if (kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>')) counts.set(text, (counts.get(text) ?? 0) + 1);
-    });
-    nameCounts.set(tokens, counts);
-  }
-  return nameCounts.get(tokens).get(name) ?? 0;
-};
-/** Whether a script declares a name of its own, which then means that. */
-const declares = (tokens, name) => declarationCount(tokens, name) > 0;
-
-const EMPTY_IN_N8N = new Set(['$vars', '$secrets']); // also in an n8n where nobody entered any
-
-/** Whether a fallback follows what is read of the name at `index`, as in `$vars.shop ?? 'x'`. */
-const hasFallback = (tokens, index) => {
-  let end = index + 1;
-  while (['.', '?.', '['].includes(tokens[end]?.text)) end = tokens[end].text === '[' ? tokens[end].partner + 1 : end + (tokens[end + 1]?.text === '[' ? 1 : 2);
-  return ['|', '?'].includes(tokens[end]?.text) && tokens[end + 1]?.text === tokens[end].text;
-};
-
-const absentIn = (code, tokens, table) =>
-  tokens.flatMap((token, index) => {
-    if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, index) || tokens[index + 1]?.text === ':' || declares(tokens, token.text)) return [];
-    const [level, message, todo] = table[token.text];
-    const isEmptyThere = EMPTY_IN_N8N.has(token.text) && hasFallback(tokens, index);
-    return [missing(isEmptyThere ? 'warning' : level, `“${token.text}”: ${message}`, todo, columnOf(code, token))];
-  });
-
-const memberIndex = (tokens, owner, member) =>
-  tokens.findIndex((token, index) => token.text === member && isMember(tokens, index) && tokens[index - 2]?.text === owner);
-
-/** Where a member of `$execution` is asked for, as `$execution.member` or `$execution["member"]`; -1 where it is not. */
-const executionMember = (tokens, member) => {
-  const dotted = memberIndex(tokens, '$execution', member);
-  if (dotted >= 0) return dotted;
-  return tokens.findIndex((token, index) => token.kind === 'text' && token.text.slice(1, -1) === member && tokens[index - 1]?.text === '[' && tokens[index - 2]?.text === '$execution');
-};
-
-/** Parts of `$execution` that are not here, in the usual spellings: in any other, reading them fails when it runs. */
-const executionMissing = (code, tokens) =>
-  Object.entries(NOT_OF_EXECUTION).flatMap(([member, [why, todo]]) => {
-    const index = executionMember(tokens, member);
-    return index < 0 ? [] : [missing('error', `“$execution.${member}” is not there: ${why}.`, todo, columnOf(code, tokens[index]))];
-  });
-
-const NOT_OF_THIS = /^(?:\$\w+|getWorkflowStaticData|getCredentials|getInputData|getNodeParameter|getNode|getMode|getWorkflow|getTimezone)$/;
-
-/** Parts of n8n that a script takes from `this`, which is empty here, unless it has a member of that name itself. */
-const thisMissing = (code, tokens) =>
-  tokens.flatMap((token, index) => {
-    if (token.kind !== 'word' || !NOT_OF_THIS.test(token.text) || !isMember(tokens, index) || tokens[index - 2]?.text !== 'this') return [];
-    if (tokens.some((other, place) => other.text === token.text && !isMember(tokens, place))) return [];
-    return [missing('error', `“this.${token.text}” is not there: “this” is empty here.`, 'Remove “this.” where n8n has it by that name too, or use an item or a step.', columnOf(code, token))];
-  });
 
 /** Parts of Intl that are not here: their absence would come to nothing in an expression, and nobody would know. */
 const intlMissing = (code, tokens) =>
@@ -137,11 +37,6 @@ const checkChunk = (code) => {
   const tokens = tokensOf(code);
   return deduped([...absentIn(code, tokens, ABSENT), ...executionMissing(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
 };
-
-const KEYWORDS = new Set(['if', 'while', 'for', 'switch', 'catch', 'function', 'return', 'typeof', 'await', 'void', 'delete', 'in', 'of', 'new', 'throw', 'super', 'import', 'case', 'yield', 'do', 'else', 'async', 'with', 'instanceof']);
-
-/** Whether a word names a method where it is written: `foo(x) { … }`. */
-const isMethod = (tokens, index) => tokens[index]?.kind === 'word' && !KEYWORDS.has(tokens[index].text) && tokens[index + 1]?.text === '(' && tokens[tokens[index + 1].partner + 1]?.text === '{';
 
 /** The words between the brackets of parameters and of what is destructured: names that a chunk gives itself. */
 const boundWords = (tokens) => {
@@ -235,7 +130,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...thisMissing(text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...thisMissing(mode, text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {

@@ -1,0 +1,165 @@
+// Names of n8n and of Node.js that are not here: where a text reads them, and what to do instead.
+
+const columnOf = (code, token) => token.at + 1;
+
+const problemOf = (code, level, message, todo, column = 1, syntax = false) => ({ code, level, message, what_to_do: todo, column, syntax });
+const missing = (level, message, todo, column) => problemOf('expression_feature', level, message, todo, column);
+
+const ABSENT = {
+  $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
+  $vars: ['error', 'Variables of n8n are empty here.', 'Write the value into the workflow, or a key into the account of the step.'],
+  $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
+  $credentials: ['error', 'Neither Steward nor n8n lets an expression read the keys of an account.', 'Choose the account in the authentication of the step.'],
+  $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow, or a key into the account of the step.'],
+  $evaluateExpression: ['error', 'It works out an expression from text, which is not done here.', 'Write the expression itself.'],
+  $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
+};
+const ABSENT_IN_SCRIPTS = {
+  fetch: ['error', 'It calls the network, which a script cannot.', 'Use an HTTP request step.'],
+  process: ['error', 'It looks at the machine it runs on, which a script cannot.', 'Write the value into the script.'],
+  setTimeout: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
+  setInterval: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
+  setImmediate: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
+  FormData: ['error', 'It is not there: scripts make no requests.', 'Use an HTTP request step.'],
+  $helpers: ['error', 'Scripts make no requests and read no files.', 'Use an HTTP request step.'],
+  $evaluateExpression: ['error', 'It works out an expression from text, which is not done in scripts.', 'Write it as JavaScript.'],
+  getNodeParameter: ['error', 'It is not there.', 'Write the value into the script.'],
+  eval: ['error', 'Text is not run as code.', 'Write the calculation in plain JavaScript.'],
+  $credentials: ABSENT.$credentials,
+  $fromAI: ABSENT.$fromAI,
+  $env: ABSENT.$env,
+  $vars: ABSENT.$vars,
+  $secrets: ABSENT.$secrets,
+  $resumeWebhookUrl: ABSENT.$resumeWebhookUrl,
+};
+const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS };
+const ABSENT_IN_MODE = { flow: ABSENT_IN_FLOW };
+for (const [mode, name] of Object.entries(STATIC_NAMES)) {
+  const other = name.startsWith('$') ? name.slice(1) : `$${name}`;
+  ABSENT_IN_MODE[mode] = { ...ABSENT_IN_SCRIPTS, [other]: ['error', `It is not there in this kind of step, in n8n neither: there it is “${name}”.`, 'Write that.'] };
+}
+for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder']) {
+  ABSENT_IN_FLOW[name] = ['error', 'It is not there in code of Shopify Flow.', 'Use methods of texts.'];
+}
+
+const nameCounts = new WeakMap(); // how often a script declares each name, found once for its list of tokens
+
+const declarationCount = (tokens, name) => {
+  if (!nameCounts.has(tokens)) {
+    const counts = new Map();
+    tokens.forEach(({ kind, text }, index) => {
+      if (kind === 'word' && (DECLARING.has(tokens[index - 1]?.text) || tokens[index + 1]?.text === '=>')) counts.set(text, (counts.get(text) ?? 0) + 1);
+    });
+    nameCounts.set(tokens, counts);
+  }
+  return nameCounts.get(tokens).get(name) ?? 0;
+};
+/** Whether a script declares a name of its own, which then means that. */
+const declares = (tokens, name) => declarationCount(tokens, name) > 0;
+
+// Also empty in an n8n where nobody entered any; with how many members can be read of each before one is read of nothing.
+const EMPTY_IN_N8N = { $vars: 1, $secrets: 0 };
+
+const CLOSER_THAN_FALLBACK = new Set(['+', '-', '*', '/', '%', '^', '~', '!', '<', '>', '++', '--', 'typeof', 'void', 'delete', 'new', 'in', 'instanceof']);
+
+/** Whether what stands before `index` takes the value before a fallback can, as in `'Bearer ' + $vars.key || 'x'`. */
+const bindsCloser = (tokens, index) => {
+  const [before, last] = [tokens[index - 2]?.text, tokens[index - 1]?.text];
+  if (last === '=') return ['=', '!', '<', '>'].includes(before);
+  if (last === '|' || last === '&') return before !== last;
+  return CLOSER_THAN_FALLBACK.has(last);
+};
+
+/** Whether a fallback takes effect behind what is read of the name at `index`, as in `$vars.shop?.name ?? 'x'`: not
+ * behind the name itself, nor where reading fails first. Behind the first `?.` of nothing no other member is read. */
+const hasFallback = (tokens, index) => {
+  const joints = [];
+  let end = index + 1;
+  while (['.', '?.', '['].includes(tokens[end]?.text)) {
+    joints.push(tokens[end].text);
+    const member = tokens[end].text === '[' ? end : end + 1;
+    end = (tokens[member].text === '[' ? tokens[member].partner : member) + 1;
+  }
+  const readOfNothing = joints[EMPTY_IN_N8N[tokens[index].text]] ?? '?.';
+  if (!joints.length || readOfNothing !== '?.' || bindsCloser(tokens, index)) return false;
+  return ['|', '?'].includes(tokens[end]?.text) && tokens[end + 1]?.text === tokens[end].text;
+};
+
+const absentIn = (code, tokens, table) =>
+  tokens.flatMap((token, index) => {
+    if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, index) || tokens[index + 1]?.text === ':' || declares(tokens, token.text)) return [];
+    const [level, message, todo] = table[token.text];
+    const isEmptyThere = Object.hasOwn(EMPTY_IN_N8N, token.text) && hasFallback(tokens, index);
+    return [missing(isEmptyThere ? 'warning' : level, `“${token.text}”: ${message}`, todo, columnOf(code, token))];
+  });
+
+const memberIndex = (tokens, owner, member) =>
+  tokens.findIndex((token, index) => token.text === member && isMember(tokens, index) && tokens[index - 2]?.text === owner);
+
+/** Where a member of `$execution` is asked for, as `$execution.member` or `$execution["member"]`; -1 where it is not. */
+const executionMember = (tokens, member) => {
+  const dotted = memberIndex(tokens, '$execution', member);
+  if (dotted >= 0) return dotted;
+  return tokens.findIndex((token, index) => token.kind === 'text' && token.text.slice(1, -1) === member && tokens[index - 1]?.text === '[' && tokens[index - 2]?.text === '$execution');
+};
+
+/** Parts of `$execution` that are not here, in the usual spellings: in any other, reading them fails when it runs. */
+const executionMissing = (code, tokens) =>
+  Object.entries(NOT_OF_EXECUTION).flatMap(([member, [why, todo]]) => {
+    const index = executionMember(tokens, member);
+    return index < 0 ? [] : [missing('error', `“$execution.${member}” is not there: ${why}.`, todo, columnOf(code, tokens[index]))];
+  });
+
+const KEYWORDS = new Set(['if', 'while', 'for', 'switch', 'catch', 'function', 'return', 'typeof', 'await', 'void', 'delete', 'in', 'of', 'new', 'throw', 'super', 'import', 'case', 'yield', 'do', 'else', 'async', 'with', 'instanceof']);
+
+/** Whether a word names a method where it is written: `foo(x) { … }`. */
+const isMethod = (tokens, index) => tokens[index]?.kind === 'word' && !KEYWORDS.has(tokens[index].text) && tokens[index + 1]?.text === '(' && tokens[tokens[index + 1].partner + 1]?.text === '{';
+
+const METHODS_OF_THIS = new Set(['getWorkflowStaticData', 'getCredentials', 'getInputData', 'getNodeParameter', 'getNode', 'getMode', 'getWorkflow', 'getTimezone']);
+
+/** Whether the word at `index` is given a value: `x = 1`, `x ??= 1`. */
+const isAssigned = (tokens, index) => /^(?:\?\?|\|\||&&)?=(?!=)/.test(tokens.slice(index + 1, index + 5).map(({ text }) => text).join(''));
+
+/** The fields of the class whose `class` is at `index`. */
+const classFields = (tokens, index) => {
+  const after = (place) => (tokens[place].partner > place ? tokens[place].partner : place) + 1;
+  let place = index + 1;
+  while (tokens[place] && tokens[place].text !== '{') place = after(place);
+  const end = tokens[place]?.partner ?? 0;
+  const fields = [];
+  for (place += 1; place < end; place = after(place)) {
+    if (tokens[place].kind === 'word' && !isMember(tokens, place) && isAssigned(tokens, place)) fields.push(tokens[place].text);
+  }
+  return fields;
+};
+
+/** The members that a script gives its own objects and classes: assigned, methods, properties and fields. */
+const ownMembers = (tokens) => {
+  const names = new Set();
+  tokens.forEach((token, index) => {
+    if (token.kind !== 'word') return;
+    const [before, next] = [tokens[index - 1]?.text, tokens[index + 1]];
+    if (isMember(tokens, index)) {
+      if (isAssigned(tokens, index)) names.add(token.text);
+    } else if (token.text === 'class' && (next?.kind === 'word' || next?.text === '{')) {
+      for (const field of classFields(tokens, index)) names.add(field);
+    } else if (isMethod(tokens, index) ? before !== 'function' : next?.text === ':' && (before === '{' || before === ',')) names.add(token.text);
+  });
+  return names;
+};
+
+/** Parts of n8n that a script takes from `this`, which is empty here, unless it has a member of that name itself. */
+const thisMissing = (mode, code, tokens) => {
+  let [names, own] = [null, null];
+  return tokens.flatMap((token, index) => {
+    const name = token.text;
+    if (token.kind !== 'word' || !isMember(tokens, index) || tokens[index - 2]?.text !== 'this') return [];
+    names ??= namesOf(mode);
+    const absent = Object.hasOwn(ABSENT_IN_SCRIPTS, name) ? ABSENT_IN_SCRIPTS[name][2] : undefined;
+    if (!METHODS_OF_THIS.has(name) && !(name.startsWith('$') && (absent || Object.hasOwn(names, name)))) return [];
+    if ((own ??= ownMembers(tokens)).has(name)) return [];
+    const plain = name === 'getWorkflowStaticData' ? STATIC_NAMES[mode] : name;
+    const instead = Object.hasOwn(names, plain) ? `Write “${plain}” instead of “this.${name}”.` : 'Read an item or another step instead.';
+    return [missing('error', `“this.${name}” is not there: “this” is empty here.`, absent ?? instead, columnOf(code, token))];
+  });
+};
