@@ -307,7 +307,10 @@ class _StepFindings:
                 if is_local:
                     self.add(FindingLevel.NOTE, "parameter", f"{message} Nothing to do.")
                 else:
-                    todo = "If it was meant to act, set the step up again in n8n."
+                    todo = (
+                        "If this setting matters, find it in the step in n8n, set it there and export the "
+                        "workflow again."
+                    )
                     self.add(FindingLevel.WARNING, "parameter", f"{message} {todo}")
             else:
                 message = f"Its setting “{setting}” does not run here. Remove the setting or the step."

@@ -59,6 +59,7 @@ def test_a_setting_that_n8n_does_not_have_is_a_warning_where_it_was_meant_to_be_
     [told] = [f for f in findings if "“Raw Body”" in f.message]
     assert told.level is FindingLevel.WARNING
     assert "is ignored here as there" in told.message
+    assert told.message.endswith("find it in the step in n8n, set it there and export the workflow again.")
 
 
 def test_a_step_that_is_switched_off_asks_for_no_account() -> None:
@@ -98,7 +99,8 @@ def test_settings_left_over_from_another_mode_are_ignored(
         ("switch", 3, {"rules": {"values": [{"conditions": {"conditions": [RULE]}}]}}, "whether all"),
         ("switch", 2, {"mode": "rules", "rules": {"rules": [{"operation": "near"}]}}, "“near”"),
         ("wait", 1.1, {"amount": 1, "unit": "moments"}, "unit"),
-        ("wait", 1.1, {"resume": "duration", "amount": 24, "unit": "hours"}, "(Resume)"),
+        ("wait", 1.1, {"resume": "duration", "amount": 24, "unit": "hours"}, "no such choice for “Resume”"),
+        ("wait", 1.1, {"resume": "={{ $json.r }}"}, "“Resume” is worked out by an expression"),
         ("markdown", 1, {"mode": "htmlToMarkdown", "options": {"extensions": "x"}}, "“extensions”"),
         ("gmail", 2.1, {"operation": "getAll", "filters": {"hasNoUserLabels": True}}, "“hasNoUserLabels”"),
         ("gmail", 2.1, {**MAIL, "scheduledAt": "2027-01-01"}, "“Scheduled At”"),

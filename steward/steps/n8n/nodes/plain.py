@@ -162,8 +162,11 @@ class WaitNode(StepType):
         if resume in ("webhook", "form"):
             message = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
             yield StepProblem("error", "parameter", message)
+        elif is_expression(resume):
+            message = "Its “Resume” is worked out by an expression. Choose an interval or a time."
+            yield StepProblem("error", "parameter", message)
         elif resume not in ("timeInterval", "specificTime"):
-            message = "What ends its wait (Resume) is nothing that n8n knows. Choose an interval or a time."
+            message = "n8n has no such choice for “Resume”. Choose an interval or a time."
             yield StepProblem("error", "parameter", message)
         yield from _duration_problems(node, resume)
         date_time = node.get("dateTime", "=")
