@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
-from steward.model.run import Counts
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
 from steward.steps.n8n.http_pages import PageRequest
 from steward.steps.workflow.answers import StatusFailed, fields_beside_file, is_tolerant, with_error_objects
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.external_calls import read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     NodeDefinition,
@@ -52,8 +50,7 @@ async def read_files(
             raise StatusFailed(response)
         return [await file_item(call, index, item, response, request)]
 
-    result = await convert_each_item(call, fetch)
-    return replace(result, counts=Counts(read=len(result.outputs[0])))
+    return await read_items(call, fetch)
 
 
 async def file_item(

@@ -13,6 +13,7 @@ from steward.model.run import Counts, Mode
 from steward.outbound.errors import CallError
 from steward.outbound.web import WebReadClient
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
+from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.memory_budget import RUN_BYTES, StepBudget
 from steward.steps.workflow.step_types import (
@@ -61,30 +62,10 @@ def web_of(call: StepCall) -> WebReadClient:
     return web
 
 
-async def convert_each_item(
-    call: StepCall, convert: Callable[[int, Item], Awaitable[Iterable[Item]]]
-) -> NodeResult:
-    """Converts the items one by one; handles failed items by the step's `on_error`.
-
-    Raises ItemFailed if `on_error` is STOP, MemoryBudgetExceeded.
-    """
-    out: Items = []
-    failed: Items = []
-    for index, item in enumerate(call.items):
-        try:
-            converted = list(await convert(index, item))
-        except ItemFailed as failure:
-            if call.on_error is OnError.STOP:
-                raise
-            call.budget.add(failure.error)
-            if call.on_error is OnError.PASS_INPUT:
-                out.append(Item({"error": failure.error}, paired_with(index), failure.message))
-            else:
-                failed.append(error_item(item, index, failure.message, failure.error))
-            continue
-        call.budget.add(*(item.json for item in converted))
-        out += converted
-    return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
+async def read_items(call: StepCall, read: Callable[[int, Item], Awaitable[Iterable[Item]]]) -> NodeResult:
+    """Reads items for each item, handles failures like `convert_each_item`, and counts the items read."""
+    result = await convert_each_item(call, read)
+    return replace(result, counts=Counts(read=len(result.outputs[0])))
 
 
 async def read_each_item(
@@ -92,11 +73,10 @@ async def read_each_item(
 ) -> NodeResult:
     """Reads objects for each item, handles failures like `convert_each_item`, and counts the objects."""
 
-    async def convert(index: int, _: Item) -> list[Item]:
+    async def read_objects(index: int, _: Item) -> list[Item]:
         return [Item(fields, paired_with(index)) for fields in await read(index)]
 
-    result = await convert_each_item(call, convert)
-    return replace(result, counts=Counts(read=len(result.outputs[0])))
+    return await read_items(call, read_objects)
 
 
 async def read_all(pages: AsyncIterator[RecordPage[I]], limit: int | None = None) -> list[I]:

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from steward.connectors.base.service_calls import SendCall
-from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.external_calls import read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import NodeResult, StepCall, paired_with
 
@@ -37,8 +36,7 @@ async def fetch_files(
         name = fields.text(field) or "data"
         return [Item(dict(item.json), paired_with(index), binary={**item.binary, name: file})]
 
-    result = await convert_each_item(call, fetch)
-    return replace(result, counts=Counts(read=len(result.outputs[0])))
+    return await read_items(call, fetch)
 
 
 async def with_content(call: StepCall, index: int, fields: ServiceFields, prepared: SendCall) -> SendCall:

@@ -12,11 +12,10 @@ from datetime import UTC, datetime, tzinfo
 
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import MAX_PAGES, parsed_answer
-from steward.steps.workflow.external_calls import account_of, convert_each_item, read_all
+from steward.steps.workflow.external_calls import account_of, read_all, read_items
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
@@ -55,8 +54,7 @@ class GmailReads:
                 out.append(replace(message_item, paired=paired_with(index)))
             return out
 
-        result = await convert_each_item(self.call, read)
-        return replace(result, counts=Counts(read=len(result.outputs[0])))
+        return await read_items(self.call, read)
 
     async def _one(self, fields: ServiceFields) -> list[Item]:
         if self.resource == "thread":

@@ -11,7 +11,8 @@ from steward.steps.n8n import item_files
 from steward.steps.n8n.mail.outlook_fields import ATTACHMENT, MESSAGES
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import parsed_answer
-from steward.steps.workflow.external_calls import account_of, as_item_failure, convert_each_item
+from steward.steps.workflow.each_item import convert_each_item
+from steward.steps.workflow.external_calls import account_of, as_item_failure
 from steward.steps.workflow.items import BinaryReference, Item, Items
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, StepCall, paired_with
 

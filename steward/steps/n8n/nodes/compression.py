@@ -7,7 +7,7 @@ from types import MappingProxyType
 from steward.model.limits import MAX_FILE_BYTES
 from steward.steps.n8n import item_files
 from steward.steps.n8n.nodes.lists import names_of
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.step_types import (
     ItemFailed,

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from steward.model.json import JsonValue
 from steward.steps.n8n import item_files
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.n8n import file_tables, item_files
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

@@ -7,13 +7,12 @@ from urllib.parse import quote
 
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import file_of_run
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.external_calls import read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     ItemFailed,
@@ -259,8 +258,7 @@ class GithubNode(HttpServiceNode):
             name = fields.text("binaryPropertyName") or "data"
             return [Item(dict(item.json), paired_with(index), binary={**item.binary, name: file})]
 
-        result = await convert_each_item(call, fetch)
-        return replace(result, counts=Counts(read=len(result.outputs[0])))
+        return await read_items(call, fetch)
 
 
 async def _content(call: StepCall, index: int, fields: ServiceFields) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import AnyJson, JsonObject, JsonValue
-from steward.model.run import Counts
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n import item_files
@@ -30,7 +29,7 @@ from steward.steps.n8n.drive_fields import (
 )
 from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.external_calls import account_of, as_item_failure, convert_each_item
+from steward.steps.workflow.external_calls import account_of, as_item_failure, read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     ItemFailed,
@@ -327,8 +326,7 @@ class GoogleDriveNode(ServiceNode):
             fields = ServiceFields(call.params(index), call.version, {}, item.json)
             return [await _downloaded(call, index, item, fields)]
 
-        result = await convert_each_item(call, fetch)
-        return replace(result, counts=Counts(read=len(result.outputs[0])))
+        return await read_items(call, fetch)
 
 
 async def _uploaded(call: StepCall, index: int, fields: ServiceFields) -> SendCall:

@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.n8n import item_files
 from steward.steps.n8n.markup.html_to_text import is_readable, plain_text
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from steward.connectors.base.requests import SendRequest
@@ -11,7 +10,6 @@ from steward.model.answer import WriteAnswer
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
-from steward.model.run import Counts
 from steward.outbound.errors import CallError, UnusableResponse
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.web import TIMEOUTS
@@ -53,7 +51,7 @@ from steward.steps.workflow.answers import (
     status_error,
     with_error_objects,
 )
-from steward.steps.workflow.external_calls import as_item_failure, convert_each_item
+from steward.steps.workflow.external_calls import as_item_failure, read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -461,8 +459,7 @@ async def _reads(call: StepCall) -> NodeResult:
                 return [await file_item(call, index, item, answer, first)]
         return [Item(fields, paired_with(index)) for fields in objects]
 
-    result = await convert_each_item(call, read)
-    return replace(result, counts=Counts(read=len(result.outputs[0])))
+    return await read_items(call, read)
 
 
 async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:

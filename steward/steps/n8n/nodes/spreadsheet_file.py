@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from steward.steps.n8n import file_tables, item_files
 from steward.steps.n8n.nodes import convert_to_file, extract_from_file
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.items import BinaryReference, Item
 from steward.steps.workflow.step_types import (
     ItemFailed,

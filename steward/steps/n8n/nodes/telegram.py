@@ -6,12 +6,11 @@ from urllib.parse import quote
 
 from steward.connectors.base.service_calls import SendCall
 from steward.model.json import JsonObject, JsonValue
-from steward.model.run import Counts
 from steward.steps.n8n import item_files
 from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort, parsed_answer
-from steward.steps.workflow.external_calls import convert_each_item
+from steward.steps.workflow.external_calls import read_items
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -249,5 +248,4 @@ class TelegramNode(ServiceNode):
             file = await item_files.store(call, content, file_name=path.rpartition("/")[2])
             return [Item(dict(answer), paired_with(index), binary={"data": file})]
 
-        result = await convert_each_item(call, fetch)
-        return replace(result, counts=Counts(read=len(result.outputs[0])))
+        return await read_items(call, fetch)
