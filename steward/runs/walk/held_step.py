@@ -8,7 +8,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep
 from steward.model.run import Counts
 from steward.steps.base import MemoryWrite, StepResult
-from steward.steps.workflow.output_after_changes import AppliedChange, OutputAfterChanges
+from steward.steps.workflow.output_after_changes import ChangeResult, OutputAfterChanges
 
 DONE_OUTCOMES = (Outcome.APPLIED, Outcome.UNCHANGED)
 
@@ -67,4 +67,4 @@ class HeldStep:
 
 
 # Returns the output of a workflow's step once its changes are done; None leaves the planned output.
-ComputeOutput = Callable[[HeldStep, Sequence[AppliedChange]], OutputAfterChanges | None]
+ComputeOutput = Callable[[HeldStep, Sequence[ChangeResult]], OutputAfterChanges | None]

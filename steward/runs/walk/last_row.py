@@ -19,7 +19,7 @@ from steward.runs.walk.state import Walk
 from steward.runs.writes import write_answers
 from steward.steps.base import MemoryWrite
 from steward.steps.workflow.items import encode_outputs
-from steward.steps.workflow.output_after_changes import AppliedChange, OutputAfterChanges
+from steward.steps.workflow.output_after_changes import ChangeResult, OutputAfterChanges
 
 
 def connection_row(walk: Walk, items: Sequence[Change]) -> JsonObject | None:
@@ -79,10 +79,10 @@ async def write_last_row(
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
-async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[AppliedChange]:
+async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[ChangeResult]:
     load = partial(write_answers.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
     answers = await walk.read(load)
-    return [AppliedChange(item.outcome, item.message, answers.get(item.id)) for item in items]
+    return [ChangeResult(item.outcome, item.message, answers.get(item.id)) for item in items]
 
 
 def _encoded_output(held_step: HeldStep, step_output: OutputAfterChanges) -> JsonValue:

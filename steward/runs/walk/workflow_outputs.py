@@ -11,9 +11,9 @@ from steward.steps.shopify_flow.walk import flow_output_after_changes
 from steward.steps.workflow.execute import origin_of
 from steward.steps.workflow.items import decode_outputs
 from steward.steps.workflow.output_after_changes import (
-    AppliedChange,
-    AppliedStep,
+    ChangeResult,
     OutputAfterChanges,
+    StepAfterChanges,
     decode_answers,
     output_after_changes,
 )
@@ -26,11 +26,11 @@ def output_function_of(execution: Execution, mode: DataMode | None) -> held_step
 
 
 def _output_of_execution(
-    execution: Execution, mode: DataMode | None, held_step: held_step.HeldStep, done: Sequence[AppliedChange]
+    execution: Execution, mode: DataMode | None, held_step: held_step.HeldStep, done: Sequence[ChangeResult]
 ) -> OutputAfterChanges | None:
     origin = origin_of(execution.step)
     output: Mapping[str, Any] = held_step.output if isinstance(held_step.output, dict) else {}
-    step = AppliedStep(
+    step = StepAfterChanges(
         planned=decode_outputs(output.get("out")),
         item_of=held_step.item_of or (),
         answers=decode_answers(output.get("answers")),

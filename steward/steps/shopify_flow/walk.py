@@ -9,9 +9,9 @@ from steward.steps.shopify_flow.run import FlowContext, execute
 from steward.steps.shopify_flow.types import RUN_TYPES
 from steward.steps.workflow.execute import ExecutionResult
 from steward.steps.workflow.output_after_changes import (
-    AppliedChange,
-    AppliedStep,
+    ChangeResult,
     OutputAfterChanges,
+    StepAfterChanges,
     output_after_changes,
 )
 from steward.steps.workflow.plan_order import Execution
@@ -42,7 +42,9 @@ async def walk_flow(
     )
 
 
-def flow_output_after_changes(step: AppliedStep, done: Sequence[AppliedChange]) -> OutputAfterChanges | None:
+def flow_output_after_changes(
+    step: StepAfterChanges, done: Sequence[ChangeResult]
+) -> OutputAfterChanges | None:
     """Returns the output of an answered step of a flow; None for a change, whose output is its plan."""
     return output_after_changes(step, done, RUN_TYPES) if step.answers else None
 

@@ -40,7 +40,7 @@ class AnswerReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedChange:
+class ChangeResult:
     """The outcome of one change of a step, with its recorded answer."""
 
     outcome: Outcome
@@ -58,8 +58,8 @@ class OutputAfterChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedStep:
-    """A step whose changes are done: its planned outputs and its failure settings.
+class StepAfterChanges:
+    """A step whose changes have ended: its planned outputs and its failure settings.
 
     `item_of` holds, for each change, the index of the resulting item in output 0, or -1; `answers` the items
     derived from an answer; `inputs` the items that the step received.
@@ -77,7 +77,7 @@ class AppliedStep:
 class _Collected:
     """The items of output 0 and of the error output collected so far."""
 
-    step: AppliedStep
+    step: StepAfterChanges
     items: Items = field(default_factory=list)
     failed: Items = field(default_factory=list)
 
@@ -101,10 +101,10 @@ def _input_index(item: Item) -> int | None:
 
 
 def output_after_changes(
-    step: AppliedStep, done: Sequence[AppliedChange], types: Mapping[str, AnswerReader]
+    step: StepAfterChanges, done: Sequence[ChangeResult], types: Mapping[str, AnswerReader]
 ) -> OutputAfterChanges:
     """Returns the step's output after all its changes, given in order by `done`."""
-    by_item: dict[int, list[AppliedChange]] = {}
+    by_item: dict[int, list[ChangeResult]] = {}
     for number, change in zip(step.item_of, done, strict=True):
         by_item.setdefault(number, []).append(change)
     if any(_is_lost(number, change, step) for number, change in zip(step.item_of, done, strict=True)):
@@ -139,7 +139,7 @@ def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) 
     return with_errors_moved(outputs, step.inputs, ("out:0", ERROR_PORT))
 
 
-def _is_lost(number: int, change: AppliedChange, step: AppliedStep) -> bool:
+def _is_lost(number: int, change: ChangeResult, step: StepAfterChanges) -> bool:
     """Returns whether later steps depend on the answer to the change, which is unknown."""
     if change.answer is not None:
         return False
@@ -151,7 +151,7 @@ def _is_lost(number: int, change: AppliedChange, step: AppliedStep) -> bool:
 
 def _items_after(
     item: Item,
-    changes: Sequence[AppliedChange] | None,
+    changes: Sequence[ChangeResult] | None,
     use: AnswerUse | None,
     types: Mapping[str, AnswerReader],
 ) -> Items:
@@ -169,7 +169,7 @@ def _items_after(
     return _answered_items(item, answer, use, types)
 
 
-def _check_done(changes: Iterable[AppliedChange], reader: AnswerReader | None) -> None:
+def _check_done(changes: Iterable[ChangeResult], reader: AnswerReader | None) -> None:
     """Raises ItemFailed if a change failed or its outcome is unknown."""
     for change in changes:
         if change.outcome is Outcome.FAILED:
