@@ -12,7 +12,7 @@ from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId,
 from steward.model.json import JsonObject, JsonValue, canonical, digest
 
 # The service's own namespace for write keys: it never changes, or repeats would become new writes.
-_WRITE_KEYS = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
+_KEY_NAMESPACE = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
 _SHOWN_BYTES = 4096
 
 
@@ -200,12 +200,12 @@ def _size(value: JsonValue) -> int:
 
 def write_key(run: RunId, name: str, iteration: str, *, position: int, part: int, version: int) -> str:
     """Returns the key of the write of one part, the same for every attempt."""
-    return str(uuid.uuid5(_WRITE_KEYS, f"{run}|{name}|{iteration}|{position}|{part}|{version}"))
+    return str(uuid.uuid5(_KEY_NAMESPACE, f"{run}|{name}|{iteration}|{position}|{part}|{version}"))
 
 
 def batch_key(write_keys: Sequence[str]) -> str:
     """Returns the key of a call for these writes, which is their own key if there is only one."""
-    return write_keys[0] if len(write_keys) == 1 else str(uuid.uuid5(_WRITE_KEYS, "|".join(write_keys)))
+    return write_keys[0] if len(write_keys) == 1 else str(uuid.uuid5(_KEY_NAMESPACE, "|".join(write_keys)))
 
 
 def request_hash(parts: Sequence[Part]) -> str:

@@ -42,7 +42,7 @@ _TERMS = (
     "DELETE FROM search_terms WHERE org_id = :org AND (run_id, term) IN"
     " (SELECT run_id, term FROM search_terms WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
 )
-_WRITE_KEYS = (
+_WRITES = (
     "DELETE FROM write_ledger WHERE org_id = :org AND write_key IN"
     " (SELECT write_key FROM write_ledger WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
 )
@@ -85,7 +85,7 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
     await tx.execute(PerEngine(_VALUES, _VALUES_REST), args)
     await tx.execute(PerEngine(_CHANGES, _CHANGES_REST), args)
     await tx.execute(_TERMS, args)
-    await tx.execute(_WRITE_KEYS, args)
+    await tx.execute(_WRITES, args)
     rows = await tx.all(PerEngine(_BARE_OF_ROWS, _BARE), args)
     bare: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}
     for table in ("undos", "memory_log"):
