@@ -78,7 +78,7 @@ class FakePlatformsClient:
         return Connection(self, connector, secrets)
 
     def keys(self, count: int) -> list[str]:
-        """Returns effect keys that were not used before."""
+        """Returns write keys that were not used before."""
         self._position += 1
         return [
             write_key(RUN, "step", "-", position=self._position, part=part, version=1)
@@ -109,7 +109,7 @@ class Connection:
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str], **changed: Any) -> Writer:
-        """Returns a writer for effects whose intent is stored; `changed` replaces fields of its grant."""
+        """Returns a writer for writes whose intent is stored; `changed` replaces fields of its grant."""
         now = self.outside.clock.now()
         grant: dict[str, Any] = {
             "org": ORG,

@@ -20,7 +20,7 @@ from steward.model.finding import FindingLevel
 from steward.model.json import JsonObject
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import BEGIN, automated, chain, code, listed, node, store_export, tell_step
 from tests.imports.test_runs import bound, on_one_engine, store
 from tests.imports.test_static_data import COUNT, stored
@@ -60,7 +60,7 @@ async def test_a_workflow_calls_itself_at_its_trigger_for_calls(shop: Shop) -> N
     automation = await automated(shop, calling_itself(double))
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert await handed_on(shop, run, "After") == [{"n": 2}, {"n": 4}]
+    assert await output_items(shop, run, "After") == [{"n": 2}, {"n": 4}]
 
 
 @pytest.mark.parametrize(

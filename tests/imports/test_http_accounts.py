@@ -459,9 +459,9 @@ async def test_a_key_that_the_address_repeats_is_not_kept(partner: PartnerShop) 
     workflow = chain(asks, tell | {"name": "Tell"})
     run = await shop.run_and_drain(await automated(shop, workflow, accounts=bound, send_mode="send"))
     assert run.status is RunStatus.SUCCEEDED, run
-    request, handed_on = partner.api.seen
+    request, tell_request = partner.api.seen
     assert request.headers["authorization"] == f"Basic {coded}"
-    told = json.loads(handed_on.content)
+    told = json.loads(tell_request.content)
     redacted = dict.fromkeys(("plain", "coded", "query"), "[redacted]")
     assert told["body"] == {**redacted, "user": "jane.doe", "n": 1}
     assert told["headers"]["x-echo"] == "Basic [redacted]"

@@ -6,7 +6,7 @@ import pytest
 
 from steward.model.run import RunStatus
 from steward.steps.workflow.step_types import ItemFailed
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.running import call_of, findings_of, items_of
@@ -449,7 +449,7 @@ async def test_a_file_is_fetched_and_sent_by_an_account(shop: Shop, api: Api) ->
     assert (fetched.method, fetched.url.params["arg"]) == ("GET", '{"path": "/tea.json"}')
     assert (sent.method, sent.content) == ("POST", b'{"name": "tea.json"}')
     assert sent.headers["content-type"] == "application/json"
-    assert await handed_on(shop, run, "Read") == [{"name": "tea.json"}]
+    assert await output_items(shop, run, "Read") == [{"name": "tea.json"}]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -462,4 +462,4 @@ async def test_a_public_api_is_read_without_an_account(shop: Shop, api: Api) -> 
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [request.url.params.get("page") for request in api.seen] == [None, "1"]
-    assert len(await handed_on(shop, run, "List")) == 150
+    assert len(await output_items(shop, run, "List")) == 150

@@ -14,7 +14,7 @@ from steward.model.refusals import NotConnected, ValidationFailed
 from steward.model.run import Mode, RunStatus
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.outbound.mail_server import PASSWORD, USER, MailScript, mail_server
 from tests.runs.shop import HOST, Shop
@@ -84,7 +84,7 @@ async def test_messages_are_sent_once_each_as_the_accounts_sender(
         await shop.approve(run)
         ended = await shop.until_settled(run)
         assert ended.status is RunStatus.SUCCEEDED, ended
-        items = await handed_on(shop, run, "Read")
+        items = await output_items(shop, run, "Read")
     assert [item["to"] for item in items] == ["jane1@customer.example", "jane2@customer.example"]
     assert [received.recipients for received in script.received] == [
         [f"jane{number}@customer.example", "c@shop.example", "b@shop.example"] for number in (1, 2)
@@ -123,7 +123,7 @@ async def test_files_of_the_item_go_with_the_message(
         more = {"accounts": {"Mail": named, "Again": named}, "send_mode": "send"}
         run = await shop.until_settled(await shop.run_and_drain(await automated(shop, chain(*steps), **more)))
         assert run.status is RunStatus.SUCCEEDED, run
-        [failed] = await handed_on(shop, run, "Again")
+        [failed] = await output_items(shop, run, "Again")
     assert "no file “three”" in str(failed["error"])
     [received] = script.received
     files = [(part.get_filename(), part.get_content()) for part in received.message.iter_attachments()]

@@ -17,7 +17,7 @@ from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.workflow.step_types import Params
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService
@@ -91,7 +91,7 @@ async def test_a_message_is_sent_after_approval_and_its_ids_are_handed_on(
     assert (message["From"], message["To"]) == (f"Tea Shop <{ADDRESS}>", "jane1@customer.example")
     assert (message["Subject"], thread) == ("Order 1", None)
     assert message.get_content_type() == "text/html"
-    assert await handed_on(shop, run, "Read") == [{"id": "s1", "threadId": "t9"}]
+    assert await output_items(shop, run, "Read") == [{"id": "s1", "threadId": "t9"}]
 
 
 @on_one_engine
@@ -226,14 +226,14 @@ async def test_messages_are_read_short_or_in_parts_with_their_files(shop: Shop, 
         "maxResults": "1",
         "labelIds": "INBOX,L1",
     }
-    assert await handed_on(shop, run, "List") == [
+    assert await output_items(shop, run, "List") == [
         {
             "id": "m1", "threadId": "t1", "snippet": "I wait", "payload": {"mimeType": "text/plain"},
             "labels": [{"id": "L1", "name": "Orders"}], "From": "Jane <jane@customer.example>",
             "To": f"Shop <{ADDRESS}>, bob@customer.example", "Subject": "Where is it?",
         }
     ]  # fmt: skip
-    [item] = await handed_on(shop, run, "Told")
+    [item] = await output_items(shop, run, "Told")
     jane = {"address": "jane@customer.example", "name": "Jané"}
     assert (item["id"], item["threadId"], item["labelIds"]) == ("m1", "t1", ["L1"])
     assert (item["subject"], item["from"]["value"], item["from"]["text"]) == (

@@ -13,7 +13,7 @@ from steward.steps.n8n import drive_fields
 from steward.steps.workflow.step_types import ItemFailed
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
@@ -125,7 +125,7 @@ async def test_a_file_is_found_fetched_read_and_sent_after_approval(shop: Shop, 
     }  # fmt: skip
     assert content == "\r\nContent-Type: text/csv\r\n\r\nsku,stock\nT1,4\n\r\n"
     assert end == "--\r\n"
-    [item] = await handed_on(shop, run, "Read")
+    [item] = await output_items(shop, run, "Read")
     assert (item["id"], item["webViewLink"]) == ("new", "https://d.example/new")
 
 
@@ -143,7 +143,7 @@ async def test_a_document_of_google_is_fetched_in_the_format_of_the_step(
         await automated(shop, chain(docs, fetched, text, code("Read", "return items")), **more)
     )
     assert run.status is RunStatus.SUCCEEDED, run
-    assert await handed_on(shop, run, "Read") == [{"data": "Notes as text/plain"}]
+    assert await output_items(shop, run, "Read") == [{"data": "Notes as text/plain"}]
     failing = await shop.run_and_drain(
         await automated(shop, chain(docs, node("Fetch", "googleDrive", 3, DOWNLOAD)), **more)
     )

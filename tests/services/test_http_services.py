@@ -13,7 +13,7 @@ import pytest
 from steward.fake_platforms.application import FakePlatforms
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop, connect_all, open_shop
 
@@ -91,7 +91,7 @@ async def test_a_send_waits_and_its_answer_is_handed_on(shop: Shop, api: Api) ->
         "labels": ["shop"],
         "assignees": [],
     }
-    assert await handed_on(shop, run, "Read") == [{"number": 7, "title": "Sold out"}]
+    assert await output_items(shop, run, "Read") == [{"number": 7, "title": "Sold out"}]
 
 
 async def test_a_list_is_read_page_by_page(shop: Shop, api: Api) -> None:
@@ -110,7 +110,7 @@ async def test_a_list_is_read_page_by_page(shop: Shop, api: Api) -> None:
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [request.url.params.get("page") for request in api.seen] == [None, "2", "3"]
-    assert len(await handed_on(shop, run, "List")) == 205
+    assert len(await output_items(shop, run, "List")) == 205
 
 
 async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: Api) -> None:
@@ -136,7 +136,7 @@ async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: A
         request_body,
         {**request_body, "after": "2"},
     ]
-    assert await handed_on(shop, run, "Search") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
+    assert await output_items(shop, run, "Search") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
 
 
 async def test_pages_continue_by_what_each_service_says(shop: Shop, api: Api) -> None:
@@ -157,7 +157,7 @@ async def test_pages_continue_by_what_each_service_says(shop: Shop, api: Api) ->
     addresses = [str(request.url) for request in api.seen]
     first = "https://shop.atlassian.net/rest/api/2/issue/SHOP-1/changelog?maxResults=100"
     assert addresses == [first, f"{first}&startAt=2"]
-    assert await handed_on(shop, run, "Changes") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
+    assert await output_items(shop, run, "Changes") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
 
 
 async def test_a_form_is_sent_as_the_service_takes_it(shop: Shop, api: Api) -> None:
@@ -191,14 +191,14 @@ async def test_a_form_is_sent_as_the_service_takes_it(shop: Shop, api: Api) -> N
         accounts={"List": account, "Create": account},
     )
     run = await shop.waiting(automation)
-    assert await handed_on(shop, run, "List") == [{"id": "cus_1"}, {"id": "cus_2"}]
+    assert await output_items(shop, run, "List") == [{"id": "cus_1"}, {"id": "cus_2"}]
     await shop.approve(run)
     ended = await shop.until_settled(run)
     assert ended.status is RunStatus.SUCCEEDED, ended
     request = api.seen[-1]
     assert request.headers["content-type"] == "application/x-www-form-urlencoded"
     assert request.content == b"name=Ann&address%5Bcity%5D=Riga+%26+Co"
-    assert await handed_on(shop, run, "Read") == [{"id": "cus_3", "object": "customer"}]
+    assert await output_items(shop, run, "Read") == [{"id": "cus_3", "object": "customer"}]
 
 
 async def test_files_of_a_repository_are_read_and_changed(shop: Shop, api: Api) -> None:

@@ -12,7 +12,7 @@ from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
@@ -105,7 +105,7 @@ async def test_messages_are_read_with_files_and_answered_after_approval(
         "from/emailAddress/address eq 'jane@customer.example' and isRead eq false"
     )
     assert mailbox.lists[-1]["$skip"] == "1"
-    assert await handed_on(shop, run, "Read") == [
+    assert await output_items(shop, run, "Read") == [
         {
             "id": name, "conversationId": "c1", "subject": "Where is it?", "bodyPreview": "I wait",
             "from": "jane@customer.example", "to": [ADDRESS, "bob@customer.example"],
@@ -141,7 +141,7 @@ async def test_messages_are_read_with_files_and_answered_after_approval(
             },
         },
     )
-    assert await handed_on(shop, run, "After") == [{"success": True}]
+    assert await output_items(shop, run, "After") == [{"success": True}]
 
 
 @on_one_engine
@@ -188,7 +188,7 @@ async def test_an_attachment_is_fetched_as_a_file_of_its_item(shop: Shop, server
     )
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert await handed_on(shop, run, "Told") == [{"id": 1, "file": "invoice.pdf"}]
+    assert await output_items(shop, run, "Told") == [{"id": 1, "file": "invoice.pdf"}]
 
 
 @on_one_engine

@@ -8,7 +8,7 @@ import pytest
 
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.services.fakes import FakeService
 from tests.services.running import findings_of, shop_beside
@@ -37,7 +37,7 @@ async def test_a_chart_becomes_a_file(
             assert "“Data”" in str(run.message)
             return
         assert run.status is RunStatus.SUCCEEDED, run
-        [item] = await handed_on(shop, run, "See")
+        [item] = await output_items(shop, run, "See")
     [asked] = api.seen
     chart = {
         "type": "horizontalBar",

@@ -17,7 +17,7 @@ from steward.steps.n8n.drive_fields import UPLOAD_BYTES, call_file
 from steward.steps.workflow.step_types import ItemFailed
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.accounts import PAGE_ID, REFUSED, SETTINGS, SID, WEBHOOK, fake, signed_in
@@ -119,7 +119,7 @@ async def test_a_message_is_sent_and_its_answer_read_by_the_next_step(
     assert request.path.endswith(path)
     assert request.body == body
     assert signed_in(kind, request).startswith(key)
-    [item] = await handed_on(shop, ended, "Then")
+    [item] = await output_items(shop, ended, "Then")
     assert item["is"]
 
 
@@ -207,7 +207,7 @@ async def test_a_discord_webhook_takes_webhook_steps_alone(
         )
         assert run.status is status, run
         if status is RunStatus.SUCCEEDED:
-            assert await handed_on(shop, run, "Then") == [{"success": True}]
+            assert await output_items(shop, run, "Then") == [{"success": True}]
     assert [request.body for request in service.sent()] == [{"content": "Hi"}] * 2
 
 
@@ -267,7 +267,7 @@ async def test_a_list_in_one_answer_ends_at_the_limit(
         api.answers.append((200, [{"id": "1"}, {"id": "2"}, {"id": "3"}]))
         run = await shop.run_and_drain(automation)
         assert run.status is RunStatus.SUCCEEDED, run
-        assert await handed_on(shop, run, "Channels") == [{"id": "1"}, {"id": "2"}]
+        assert await output_items(shop, run, "Channels") == [{"id": "1"}, {"id": "2"}]
         for limit in (-1, "all"):
             parameters = lists["parameters"] | {"limit": limit}
             automation = await automated(shop, chain(lists | {"parameters": parameters}), **named)
@@ -329,8 +329,8 @@ async def test_a_file_that_a_bot_was_sent_is_fetched(
         named = {"accounts": {"Fetch": {"integration_id": account.integration_id}}}
         run = await shop.run_and_drain(await automated(shop, chain(fetch, text), **named))
         assert run.status is RunStatus.SUCCEEDED, run
-        assert await handed_on(shop, run, "Fetch") == [found]
-        assert await handed_on(shop, run, "Text") == [{"data": "sku\ntea\n"}]
+        assert await output_items(shop, run, "Fetch") == [found]
+        assert await output_items(shop, run, "Text") == [{"data": "sku\ntea\n"}]
     assert api.seen[-1].path == f"/file/bot{SETTINGS['telegram']['bot_token']}/documents/stock.csv"
 
 

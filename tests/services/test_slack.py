@@ -19,7 +19,7 @@ from steward.model.run import Mode, RunStatus
 from steward.outbound.response import PlatformResponse
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService
@@ -212,7 +212,7 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
     ended = await shop.until_settled(await shop.run_and_drain(sending))
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert len(api.sent()) == 4
-    assert (await handed_on(shop, ended, "Then")) == [{"at": "1700000000.000100"}] * 2
+    assert (await output_items(shop, ended, "Then")) == [{"at": "1700000000.000100"}] * 2
 
 
 @on_one_engine

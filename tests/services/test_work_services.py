@@ -7,7 +7,7 @@ import pytest
 
 from steward.model.run import RunStatus
 from steward.steps.workflow.step_types import ItemFailed
-from tests.imports.answers.workflows import handed_on
+from tests.imports.answers.workflows import output_items
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.running import call_of, findings_of, items_of
@@ -540,6 +540,6 @@ async def test_a_meeting_has_one_id_and_dates_are_in_the_zone_of_the_automation(
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
     [request] = api.seen
     assert request.url.params["conferenceDataVersion"] == "1"
-    [item] = await handed_on(shop, run, "Read")
+    [item] = await output_items(shop, run, "Read")
     assert item["sent"]["start"] == {"dateTime": "2026-07-01T09:00:00+00:00", "timeZone": "UTC"}
     assert len(item["sent"]["conferenceData"]["createRequest"]["requestId"]) == 32

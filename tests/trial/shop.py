@@ -68,7 +68,7 @@ class Shop:
         return self.connector.writes[name].plan(asks, integration_id=_SHOP)
 
     async def send(self, parts: Sequence[Part]) -> tuple[list[WriteOutcome], list[str]]:
-        """One request for `parts`, as an approved run would send it; the outcomes and the effects' keys."""
+        """One request for `parts`, as an approved run would send it; the outcomes and the write keys."""
         mark = secrets.token_hex(8)
         keys = [
             write_key(_RUN, mark, "-", position=number, part=1, version=1) for number in range(len(parts))

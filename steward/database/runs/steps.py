@@ -55,8 +55,8 @@ class StepValue:
         if self.state is not ValueState.HELD:
             return self.output
         assert isinstance(self.output, dict)
-        handed_on: JsonValue = self.output["output"]
-        return handed_on
+        output_after_changes: JsonValue = self.output["output"]
+        return output_after_changes
 
 
 def execution_key(name: str, iteration: str) -> str:

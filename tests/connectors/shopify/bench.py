@@ -56,7 +56,7 @@ class StoreConnection:
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str]) -> Writer:
-        """Returns a writer for effects whose intent is stored."""
+        """Returns a writer for writes whose intent is stored."""
         now = self.clock.now()
         grant = WriteGrant(
             org=ORG,
@@ -88,7 +88,7 @@ class StoreConnection:
         return self.connector.writes[operation].plan(asks, integration_id=NUMBER)
 
     def keys(self, count: int) -> list[str]:
-        """Returns effect keys that were not used before."""
+        """Returns write keys that were not used before."""
         self._position += 1
         return [
             write_key(RUN, "step", "-", position=self._position, part=part, version=1)

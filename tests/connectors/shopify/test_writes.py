@@ -310,7 +310,7 @@ async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
 
 
 async def test_a_part_of_another_batch_key_never_leaves(bench: StoreConnection) -> None:
-    """Sends no part under the batch key of other effects. See docs/design/connectors.md#test-mode."""
+    """Sends no part under the batch key of other writes. See docs/design/connectors.md#test-mode."""
     [part] = (await proposed(bench))["order.set_note"].parts
     keys = bench.keys(2)
     wrong = Batch((part,), (keys[0],), batch_key(keys))

@@ -12,7 +12,7 @@ from steward.model.automation import Automation
 from steward.model.run import Run, RunStatus
 from tests.crash.killing import KINDS, Killer, play
 from tests.imports.answers.orders_address import OrdersAddress
-from tests.imports.answers.workflows import handed_on, posted, step_row, three
+from tests.imports.answers.workflows import output_items, posted, step_row, three
 from tests.imports.exports import automated, chain, node
 from tests.runs.shop import Shop
 
@@ -46,7 +46,7 @@ async def judged(shop: Shop, orders: OrdersAddress, run: Run, kills: list[str]) 
             {"first": (first := orders.numbers[f'{{"n": {n}}}']), "second": orders.numbers[_body(first, n)]}
             for n in (1, 2, 3)
         ]
-        items: list[Any] = await handed_on(shop, run, "Read")
+        items: list[Any] = await output_items(shop, run, "Read")
         return wrong + ([] if items == expected else [f"{items} was read, {expected} was answered"])
     if (run.status, run.code) != (RunStatus.FAILED, "outcome_unknown"):
         wrong.append(f"it ended {run.status} {run.code}: {run.message}")

@@ -8,7 +8,7 @@ import pytest
 
 from steward.model.run import Run, RunStatus
 from tests.imports.answers.orders_address import OrdersAddress
-from tests.imports.answers.workflows import handed_on, numbered, posted, step_row, three
+from tests.imports.answers.workflows import numbered, output_items, posted, step_row, three
 from tests.imports.exports import automated, calling, chain, code, node
 from tests.runs.shop import Shop
 
@@ -36,7 +36,7 @@ async def test_a_list_becomes_an_item_for_each_element_with_one_origin(
     )
     run, _ = await ended(shop, chain(three(), posted(), numbered()))
     assert run.status is RunStatus.SUCCEEDED, run
-    pairs = [(item["number"], item["n"]) for item in await handed_on(shop, run, "Read")]
+    pairs = [(item["number"], item["n"]) for item in await output_items(shop, run, "Read")]
     assert pairs == [(1, 1), (-1, 1), (2, 2), (-2, 2), (3, 3), (-3, 3)]
 
 
@@ -50,7 +50,7 @@ async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
     assert (run.status, await step_row(shop, run, "After")) == (RunStatus.SUCCEEDED, None)
     orders.forget()
     run, _ = await ended(shop, chain(three(), posted(alwaysOutputData=True), after))
-    assert await handed_on(shop, run, "After") == [{}]
+    assert await output_items(shop, run, "After") == [{}]
 
 
 async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: OrdersAddress) -> None:
@@ -63,14 +63,14 @@ async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: Orders
     export["nodes"].append(node("Failed", "noOp", 1, {}))
     export["connections"]["Post"]["main"].append([{"node": "Failed", "type": "main", "index": 0}])
     run, _ = await ended(shop, export)
-    assert await handed_on(shop, run, "Read") == [{"number": 1, "n": 1}]
+    assert await output_items(shop, run, "Read") == [{"number": 1, "n": 1}]
     orders.answer = lambda request, number: httpx.Response(404)
     run, _ = await ended(shop, export)
-    [failed] = await handed_on(shop, run, "Failed")
+    [failed] = await output_items(shop, run, "Failed")
     assert failed["n"] == 1
     orders.answer = lambda request, number: httpx.Response(200, json={"error": "sold out"})
     run, _ = await ended(shop, export)
-    assert await handed_on(shop, run, "Failed") == [{"n": 1, "error": "sold out"}]
+    assert await output_items(shop, run, "Failed") == [{"n": 1, "error": "sold out"}]
 
 
 @MODES
@@ -91,7 +91,7 @@ async def test_each_turn_of_a_loop_reads_its_own_answer(
     export["connections"]["Post"] = {"main": [[{"node": "Loop", "type": "main", "index": 0}]]}
     run, rounds = await ended(shop, export, send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert [item["number"] for item in await handed_on(shop, run, "Done")] == [1, 2, 3]
+    assert [item["number"] for item in await output_items(shop, run, "Done")] == [1, 2, 3]
     assert (len(orders.stored_answers), rounds) == (3, 3 if send_mode == "ask" else 0)
 
 
@@ -105,7 +105,7 @@ async def test_a_called_workflow_returns_the_answers_of_its_last_step(
         after = node("After", "noOp", 1, {})
         run, _ = await ended(shop, chain(three(), calling([posted()], mode=mode), after), send_mode)
         assert run.status is RunStatus.SUCCEEDED, run
-        assert [item["number"] for item in await handed_on(shop, run, "After")] == [1, 2, 3]
+        assert [item["number"] for item in await output_items(shop, run, "After")] == [1, 2, 3]
         assert len(orders.stored_answers) == 3
 
 
@@ -119,7 +119,7 @@ async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected
     orders.answer = lambda request, number: httpx.Response(200, text="fine", headers={"content-type": "t/t"})
     after = node("After", "noOp", 1, {})
     run, _ = await ended(shop, chain(three(), posted(), after))
-    assert await handed_on(shop, run, "After") == [{"data": "fine"}] * 3
+    assert await output_items(shop, run, "After") == [{"data": "fine"}] * 3
     as_json = {"response": {"response": {"responseFormat": "json"}}}
     run, _ = await ended(shop, chain(three(), posted(options=as_json), after))
     assert (run.status, run.message) == (RunStatus.FAILED, "The response of the address is not JSON.")
@@ -141,7 +141,7 @@ async def test_a_send_that_fails_without_a_refusing_answer_is_told_as_an_object(
     options = {"response": {"response": {"responseFormat": "json"}}}
     tolerant = posted(body=body, options=options, onError="continueRegularOutput")
     run, _ = await ended(shop, chain(three(), tolerant, node("After", "noOp", 1, {})))
-    items = await handed_on(shop, run, "After")
+    items = await output_items(shop, run, "After")
     assert items == [
         {"error": {"message": message, "name": "NodeApiError"}}
         for message in (

@@ -1,4 +1,4 @@
-"""Provides steps that send and read the answers, and helpers that return what steps handed on."""
+"""Provides steps that send and read the answers, and helpers that return what steps passed on."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -38,8 +38,8 @@ def numbered(name: str = "Read") -> dict[str, Any]:
     return node(name, "set", 3.4, {"assignments": {"assignments": values}, "options": {}})
 
 
-async def handed_on(shop: Shop, run: Run, name: str, output: int = 0) -> list[Mapping[str, Any]]:
-    """Returns the items that a step's last execution handed on at an output."""
+async def output_items(shop: Shop, run: Run, name: str, output: int = 0) -> list[Mapping[str, Any]]:
+    """Returns the items that a step's last execution passed on at an output."""
     values = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
     [value] = [each_step_value for each_step_value in values if each_step_value.name == name]
     assert isinstance(value.output, dict)

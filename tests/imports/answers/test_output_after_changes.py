@@ -11,7 +11,7 @@ from steward.model.approval import FollowingSteps
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from tests.imports.answers.orders_address import OrdersAddress, with_number
-from tests.imports.answers.workflows import handed_on, numbered, posted, step_row, three
+from tests.imports.answers.workflows import numbered, output_items, posted, step_row, three
 from tests.imports.exports import automated, chain, code, drafted, listed, node
 from tests.runs.shop import Shop
 
@@ -34,7 +34,7 @@ async def test_the_answer_of_each_item_is_read_by_the_next_step(
     """Hands the answer of item i on as output item i, paired with the item that was sent."""
     run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert await handed_on(shop, run, "Read") == [{"number": n, "n": n} for n in (1, 2, 3)]
+    assert await output_items(shop, run, "Read") == [{"number": n, "n": n} for n in (1, 2, 3)]
     assert len(orders.stored_answers) == 3
 
 
@@ -54,7 +54,7 @@ async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddre
     run = await shop.until_settled(run)
     assert run.status is RunStatus.SUCCEEDED, run
     assert [body for _, _, body in orders.stored_answers[3:]] == [{"of": 1}, {"of": 2}, {"of": 3}]
-    assert [item["number"] for item in await handed_on(shop, run, "After")] == [4, 5, 6]
+    assert [item["number"] for item in await output_items(shop, run, "After")] == [4, 5, 6]
 
 
 async def test_a_declined_item_has_no_answer(shop: Shop, orders: OrdersAddress) -> None:
@@ -64,7 +64,7 @@ async def test_a_declined_item_has_no_answer(shop: Shop, orders: OrdersAddress) 
     await shop.approve(run, [changes[1]])
     run = await shop.until_settled(run)
     assert run.status is RunStatus.SUCCEEDED, run
-    assert await handed_on(shop, run, "Read") == [{"number": 1, "n": 1}, {"number": 2, "n": 3}]
+    assert await output_items(shop, run, "Read") == [{"number": 1, "n": 1}, {"number": 2, "n": 3}]
 
 
 def refusing_the_second(request: httpx.Request, number: int) -> httpx.Response:
@@ -85,7 +85,7 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
     orders.forget()
     tolerant = posted(onError="continueRegularOutput")
     run = await ended(shop, chain(three(), tolerant, node("After", "noOp", 1, {})), send_mode)
-    first, second, third = await handed_on(shop, run, "After")
+    first, second, third = await output_items(shop, run, "After")
     message = second["error"].pop("message")
     assert (first["number"], second, third["number"]) == (1, {"error": told}, 3)
     assert message.startswith('422 - "')
@@ -95,8 +95,8 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
     export["nodes"].append(node("Failed", "noOp", 1, {}))
     export["connections"]["Post"]["main"].append([{"node": "Failed", "type": "main", "index": 0}])
     run = await ended(shop, export, send_mode)
-    assert await handed_on(shop, run, "Read") == [{"number": 1, "n": 1}, {"number": 3, "n": 3}]
-    assert await handed_on(shop, run, "Failed") == [{"n": 2, "error": {**told, "message": message}}]
+    assert await output_items(shop, run, "Read") == [{"number": 1, "n": 1}, {"number": 3, "n": 3}]
+    assert await output_items(shop, run, "Failed") == [{"n": 2, "error": {**told, "message": message}}]
 
 
 async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, orders: OrdersAddress) -> None:
@@ -105,7 +105,7 @@ async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, o
     options = {"response": {"response": {"neverError": True, "fullResponse": True}}}
     run = await ended(shop, chain(three(), posted(options=options), node("After", "noOp", 1, {})))
     assert run.status is RunStatus.SUCCEEDED, run
-    [first, *_] = await handed_on(shop, run, "After")
+    [first, *_] = await output_items(shop, run, "After")
     assert (first["statusCode"], first["body"], first["headers"]["x-a"]) == (503, {"busy": True}, "b")
 
 
@@ -161,7 +161,7 @@ async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
     assert [change.outcome for change in await shop.changes(run)] == [Outcome.APPLIED]
     if fits:
         assert run.status is RunStatus.SUCCEEDED, run
-        assert [len(item["data"]) for item in await handed_on(shop, run, "After")] == [size]
+        assert [len(item["data"]) for item in await output_items(shop, run, "After")] == [size]
     else:
         assert run.status is RunStatus.FAILED, run
         assert "larger than a step may pass on" in str(run.message)
@@ -179,7 +179,7 @@ async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit
     after = node("After", "noOp", 1, {})
     run = await ended(shop, chain(many, posted(onError="continueRegularOutput"), after))
     assert run.status is RunStatus.SUCCEEDED, run
-    items = await handed_on(shop, run, "After")
+    items = await output_items(shop, run, "After")
     assert [len(item.get("text", "")) for item in items] == [size] * 7 + [0]
     assert "larger than a step may pass on" in items[7]["error"]["message"]
 
@@ -236,7 +236,7 @@ async def test_a_changed_object_is_handed_on_as_the_store_answered_it(shop: Shop
     await shop.approve(run)
     run = await shop.until_settled(run)
     assert run.status is RunStatus.SUCCEEDED, run
-    items = await handed_on(shop, run, "After")
+    items = await output_items(shop, run, "After")
     assert [item["status"] for item in items] == ["draft", "draft"]
     assert all(item["date_modified_gmt"] and item["permalink"] for item in items)
     assert {item["id"] for item in items} == {
