@@ -139,7 +139,7 @@ def _is_absent(name: str) -> str:
 
 def _runs_later(name: str) -> str:
     return (
-        f"It reads what “{name[:80]}” hands on, which only runs after it. "
+        f"It reads the output of “{name[:80]}”, which only runs after it. "
         "Change the order in n8n, or read the value from a step before it."
     )
 
@@ -147,7 +147,7 @@ def _runs_later(name: str) -> str:
 def _never_runs(name: str, entry: PlanTrigger | None) -> str:
     start = "" if entry is None else f" behind “{entry.name[:80]}”"
     return (
-        f"It reads what “{name[:80]}” hands on, which does not run{start}. "
+        f"It reads the output of “{name[:80]}”, which does not run{start}. "
         "Connect that step in n8n, or read the value from another one."
     )
 

@@ -124,7 +124,7 @@ class StartField:
     """A value that a run is started with: its path in the payload, and its type.
 
     The path of a file is its name among the uploaded files; `label` is its field in a form's values.
-    `default` is the value handed on if the payload leaves the field out.
+    `default` is the value passed on if the payload leaves the field out.
     """
 
     path: tuple[str, ...]
@@ -164,7 +164,7 @@ class PlanTrigger:
     place: tuple[float, float] = (0.0, 0.0)
     fields: tuple[StartField, ...] = ()
     picks: tuple[str, ...] | None = None  # the fields that a called workflow receives; None: all
-    tells_time: bool = True  # whether a schedule hands on its time; older ones hand on an empty item
+    tells_time: bool = True  # whether a schedule passes on its time; older ones pass on an empty item
     submitted_in_utc: bool = False  # whether a form tells its time in UTC, not in the workflow's time zone
 
 

@@ -114,7 +114,7 @@ TWO = code("Two", "return [{json: {n: 1}}, {json: {n: 2}}]")
 
 
 async def test_a_chosen_import_runs_inside_its_step(shop: Shop) -> None:
-    """Runs the chosen import once for all items, or for each, and hands on the items of its last step."""
+    """Runs the chosen import once for all items, or for each, and passes on the items of its last step."""
     chosen = await import_of(shop, passed_to(code("Add", "return [{json: {sum: $input.all().length}}]")))
     calls = {"Call": {"import_id": chosen}}
     assert '[{"sum":2}]' in await told_by_see(shop, chain(TWO, call_by_id(), seen()), calls)
@@ -188,7 +188,7 @@ async def test_the_trigger_of_a_called_workflow_takes_in_the_fields_it_names(sho
 
 @on_one_engine
 async def test_a_call_that_n8n_does_not_wait_for_hands_on_its_own_items(shop: Shop) -> None:
-    """Runs the called workflow but hands on the step's own items."""
+    """Runs the called workflow but passes on the step's own items."""
     chosen = await import_of(shop, passed_to(code("Other", "return [{json: {other: true}}]")))
     export = chain(TWO, call_by_id(options={"waitForSubWorkflow": False}), seen())
     assert '[{"n":1},{"n":2}]' in await told_by_see(shop, export, {"Call": {"import_id": chosen}})

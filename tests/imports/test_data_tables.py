@@ -157,7 +157,7 @@ async def test_rows_are_read_by_conditions(parameters: dict[str, Any], rows: lis
     ],
 )
 async def test_rows_are_changed(step: dict[str, Any], output_items: list[Any], left: list[Any]) -> None:
-    """Hands on the rows that an operation changed, or the item that met the conditions."""
+    """Passes on the rows that an operation changed, or the item that met the conditions."""
     assert await behind_rows(step) == [output_items]
     always = {**step, "name": "Change", "alwaysOutputData": True}
     assert await behind_rows(table("Step", "get", returnAll=True), before=always) == [left]

@@ -1,4 +1,4 @@
-"""Tests files in runs: fetched, read, handed on, and available again after a kill."""
+"""Tests files in runs: fetched, read, passed on, and available again after a kill."""
 
 from typing import Any
 

@@ -88,7 +88,7 @@ def _answer_with(response: httpx.Response, request: httpx.Request) -> httpx.Resp
 async def test_a_detected_file_of_an_account_may_be_as_large_as_files_are(
     partner: PartnerShop, content_type: str, limit: int
 ) -> None:
-    """Hands on a file of 20 MiB and JSON of 10 MiB, and fails for what is larger."""
+    """Passes on a file of 20 MiB and JSON of 10 MiB, and fails for what is larger."""
     for size, status in ((limit, RunStatus.SUCCEEDED), (limit + 1, RunStatus.FAILED)):
         headers = {"content-type": content_type}
         response = httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"7".ljust(size)))

@@ -197,7 +197,7 @@ async def items_made_of(
 
 @on_one_engine
 async def test_a_response_is_read_as_its_content_type_says(partner: OpenApi) -> None:
-    """Parses what is called JSON, hands on other text as it is, and makes a file of what is neither."""
+    """Parses what is called JSON, passes on other text as it is, and makes a file of what is neither."""
     cases: list[tuple[str, bytes, Any, list[str]]] = [
         ("application/json", b'{"a": 1}', {"a": 1}, []),
         ("application/problem+json", b'{"a": 1}', {"a": 1}, []),
@@ -245,7 +245,7 @@ async def test_each_response_format_asks_for_its_own_types(partner: OpenApi) -> 
 
 @on_one_engine
 async def test_a_full_response_has_the_words_of_its_status(partner: OpenApi) -> None:
-    """Hands on the status, its words, the headers and the body of any response; a file stands beside them."""
+    """Passes on the status, its words, the headers and the body of any response, and a file beside them."""
     words = {201: "Created", 404: "Not Found"}
     responses = [response_of("application/json", b"[1]", status) for status in words]
     responses.append(response_of("application/pdf", b"%PDF"))

@@ -19,7 +19,7 @@ from tests.runs.shop import Shop
 
 
 def shown_by(trigger: str) -> dict[str, Any]:
-    """Returns an export that begins with this trigger and fails with the item it hands on."""
+    """Returns an export that begins with this trigger and fails with the item it passes on."""
     export = chain(code("See", "throw new Error(JSON.stringify($input.first().json))"))
     export["nodes"][0] = {**export["nodes"][0], "type": f"n8n-nodes-base.{trigger}"}
     return export
@@ -148,7 +148,7 @@ async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
 
 
 async def test_a_field_that_the_payload_leaves_out_has_its_default(shop: Shop) -> None:
-    """Hands on the defaults of fields that are left out; refuses a required field that is sent empty."""
+    """Passes on the defaults of fields that are left out; refuses a required field that is sent empty."""
     export = shown_by("formTrigger")
     rows: list[dict[str, Any]] = [
         {"fieldLabel": "City", "requiredField": True, "defaultValue": "Pune"},
@@ -166,7 +166,7 @@ async def test_a_field_that_the_payload_leaves_out_has_its_default(shop: Shop) -
 
 
 def with_page(**page: Any) -> dict[str, Any]:
-    """Returns a form with a second page, and a step that fails with what that page hands on."""
+    """Returns a form with a second page, and a step that fails with what that page passes on."""
     rows = [{"fieldLabel": "Size", "fieldType": "dropdown", "fieldOptions": {"values": [{"option": "S"}]}}]
     rows.append({"fieldLabel": "What you'd say", "requiredField": True, **page})
     see = code("See", "throw new Error(JSON.stringify($input.all().map(({json}) => json)))")
@@ -178,7 +178,7 @@ def with_page(**page: Any) -> dict[str, Any]:
 
 
 async def test_further_pages_of_a_form_are_asked_for_at_the_start(shop: Shop) -> None:
-    """Asks for the fields of all pages at the start; each page hands on its own fields once."""
+    """Asks for the fields of all pages at the start; each page passes on its own fields once."""
     automation = await automated(shop, with_page())
     with pytest.raises(ValidationFailed) as refused:
         await started(shop, automation, {"Mail": "a@b.example", "Size": "XL"})

@@ -21,7 +21,7 @@ on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=Tru
 
 
 def see(displayed: str) -> dict[str, Any]:
-    """Returns a step that fails with the expression `displayed` of each item that Told handed on."""
+    """Returns a step that fails with the expression `displayed` of each item that Told passed on."""
     return code("See", f"throw new Error(JSON.stringify($('Told').all().map(({{json: o}}) => {displayed})))")
 
 
@@ -40,7 +40,7 @@ async def seen_by(flow_shop: FlowShop, run: Run) -> Any:
 
 
 async def read(flow_shop: FlowShop, displayed: str, **parameters: Any) -> Any:
-    """Runs a step that reads Shopify and returns what it hands on."""
+    """Runs a step that reads Shopify and returns what it passes on."""
     export = chain(node("Told", "shopify", 1, {"operation": "getAll", **parameters}), see(displayed))
     integration = flow_shop.shop.connections["shopify"].integration_id
     run = await flow_shop.shop.run_and_drain(
@@ -126,7 +126,7 @@ async def test_an_event_hands_on_its_object(flow_shop: FlowShop) -> None:
 
 @on_one_engine
 async def test_an_event_of_a_deleted_object_hands_on_its_body(flow_shop: FlowShop) -> None:
-    """Hands on the delivered id of a deleted object, which cannot be read."""
+    """Passes on the delivered id of a deleted object, which cannot be read."""
     [order] = flow_shop.store.of("Order")
     assert await run_of_event(flow_shop, "orders/delete", "ORDERS_DELETE", order, "Object.keys(o)") == [
         ["id"]

@@ -41,7 +41,7 @@ def begun_by(trigger: str, *steps: Any, **parameters: Any) -> dict[str, Any]:
 
 
 def reading(name: str) -> list[dict[str, Any]]:
-    """Returns steps that read a file as rows, and fail with them and with what the start handed on."""
+    """Returns steps that read a file as rows, and fail with them and with what the start passed on."""
     read = node("Read", "extractFromFile", 1, {"operation": "csv", "binaryPropertyName": name})
     told = "const start = $('Begin').first(); const rows = $input.all().map(({json}) => json);"
     told += f" const file = start.binary.{name};"
@@ -288,7 +288,7 @@ def test_a_step_that_sends_a_file_which_no_step_makes_is_an_error(
     """Reports a step that would fail on its first item, as one that reads a file does."""
     findings = read_value(begun_by("manualTrigger", node("Step", kind, version, parameters))).findings
     errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
-    assert ["hands on none" in error for error in errors] == [True], errors
+    assert ["passes on none" in error for error in errors] == [True], errors
 
 
 @pytest.mark.parametrize("attachments", ["={{ $json.a }}", "=", ""])
@@ -296,7 +296,7 @@ def test_a_mail_whose_attachments_may_be_none_is_no_error(attachments: str) -> N
     """Reports no missing file where an expression decides which files go with a message."""
     mail = node("Step", "emailSend", 2.1, {"options": {"attachments": attachments}, "toEmail": "a@b.example"})
     findings = read_value(begun_by("manualTrigger", mail)).findings
-    assert [finding.message for finding in findings if "hands on none" in finding.message] == []
+    assert [finding.message for finding in findings if "passes on none" in finding.message] == []
 
 
 @pytest.mark.parametrize(("method", "is_error"), [("POST", True), ("GET", False)])
@@ -305,14 +305,14 @@ def test_a_response_to_a_send_is_no_file(method: str, is_error: bool) -> None:
     ask = node("Ask", "httpRequest", 4.2, {"method": method, "url": "https://a.example", "options": {}})
     findings = read_value(begun_by("manualTrigger", ask, *reading("data"))).findings
     errors = [finding.message for finding in findings if finding.level is FindingLevel.ERROR]
-    assert ["hands on none" in error for error in errors] == [True] * is_error, errors
+    assert ["passes on none" in error for error in errors] == [True] * is_error, errors
 
 
 @pytest.mark.parametrize(
     ("trigger", "words"),
     [
-        ("manualTrigger", "hands on none"),
-        ("scheduleTrigger", "hands on none"),
+        ("manualTrigger", "passes on none"),
+        ("scheduleTrigger", "passes on none"),
         ("formTrigger", "asks for none"),
         ("webhook", None),
         ("gmailTrigger", None),

@@ -339,7 +339,7 @@ async def test_a_failed_write_arrives_at_most_once(clock: FakeClock, failure: An
 
 
 @pytest.mark.parametrize("status", [200, 201, 400, 401, 404, 413, 500, 503])
-async def test_other_answers_to_a_write_are_handed_on(clock: FakeClock, status: int) -> None:
+async def test_other_answers_to_a_write_are_passed_on(clock: FakeClock, status: int) -> None:
     """Their meaning is the connector's. See docs/design/connectors.md#errors."""
     bench = ShopClient(clock, httpx.Response(status))
     assert (await write(bench.writing())).status == status

@@ -388,10 +388,10 @@ def test_a_graphql_document_has_the_parameters_as_variables() -> None:
         ("activeCampaign", 1, {}, {"contact": {"id": "1"}}, [{"id": "1"}]),
     ],
 )
-def test_an_answer_is_handed_on_as_n8n_does(
+def test_an_answer_is_passed_on_as_n8n_does(
     kind: str, version: float, parameters: dict[str, Any], answer: Any, items: list[dict[str, Any]]
 ) -> None:
-    """Returns the part of the answer that n8n hands on."""
+    """Returns the part of the answer that n8n passes on."""
     assert items_of(kind, version, parameters, answer) == items
 
 

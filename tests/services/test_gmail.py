@@ -62,7 +62,7 @@ def read(*names: str) -> dict[str, Any]:
     return node("Read", "set", 3.4, {"assignments": {"assignments": rows}, "options": {}})
 
 
-async def test_a_message_is_sent_after_approval_and_its_ids_are_handed_on(
+async def test_a_message_is_sent_after_approval_and_its_ids_are_passed_on(
     shop: Shop, mailbox: Mailbox
 ) -> None:
     """Sends a message once after approval as the signed-in person, and passes on its ids."""

@@ -254,7 +254,7 @@ async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
 async def test_a_list_in_one_answer_ends_at_the_limit(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Hands on as many objects as the step asks for where a service gives all of them at once."""
+    """Passes on as many objects as the step asks for where a service gives all of them at once."""
     api = fake("discord")
     lists = node("Channels", "discord", 2, {
         "resource": "channel", "operation": "getAll", "limit": 2, "options": {},

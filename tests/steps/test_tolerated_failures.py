@@ -17,7 +17,7 @@ CHARACTER = "\U0001f600"  # of four bytes
 
 
 async def failed_items(number: int, on_error: OnError) -> NodeResult:
-    """Returns what a step hands on when each of its requests is refused with a long text."""
+    """Returns what a step passes on when each of its requests is refused with a long text."""
     nothing = cast(Any, None)
     call = StepCall(
         step=PlanStep("Ask", "Ask", StepKind.READ, "http.read", {}, StepSource("x", 1.0, on_error=on_error)),
@@ -47,7 +47,7 @@ async def test_a_failure_tells_the_first_8192_characters_of_a_response() -> None
 
 @pytest.mark.parametrize("on_error", [OnError.PASS_INPUT, OnError.ERROR_OUTPUT])
 async def test_tolerated_failures_count_as_data_of_the_step(on_error: OnError) -> None:
-    """Ends the step as soon as what its failures tell exceeds what one step may hand on."""
+    """Ends the step as soon as what its failures tell exceeds what one step may pass on."""
     await failed_items(100, on_error)
     with pytest.raises(MemoryBudgetExceeded):
         await failed_items(400, on_error)

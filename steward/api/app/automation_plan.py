@@ -25,7 +25,7 @@ _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
 class StartFieldRecord(msgspec.Struct):
     """A value that a run can be started with; `path` is its place in the payload, of a file its name.
 
-    `default` is the text of the value that is handed on if the payload leaves it out, or empty for none.
+    `default` is the text of the value that is passed on if the payload leaves it out, or empty for none.
     """
 
     name: str

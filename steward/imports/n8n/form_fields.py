@@ -37,7 +37,7 @@ def form_fields(parameters: JsonObject) -> tuple[StartField, ...]:
 
 
 def default_problems(parameters: JsonObject) -> list[str]:
-    """Returns what to say of each field whose hidden or default value a start cannot hand on."""
+    """Returns what to say of each field whose hidden or default value a start cannot pass on."""
     problems: list[str] = []
     for field, row in _read_fields(parameters):
         value = _raw_default(row)
@@ -51,7 +51,7 @@ def default_problems(parameters: JsonObject) -> list[str]:
 
 
 def _reason(value: Any) -> str:
-    """Returns why a default cannot be handed on."""
+    """Returns why a default cannot be passed on."""
     if isinstance(value, str) and value.startswith("="):
         return "is computed"
     if isinstance(value, str) and len(value) > _MAX_DEFAULT:
@@ -100,7 +100,7 @@ def _raw_default(row: Mapping[str, Any]) -> Any:
 
 
 def _default(value: Any, field_type: StartFieldType, options: Sequence[str]) -> str | float | None:
-    """Returns the value as the field hands it on; None if it is empty, computed or of another type."""
+    """Returns the value as the field passes it on; None if it is empty, computed or of another type."""
     text = js.text(value) if js.is_number(value) else value
     if not isinstance(text, str) or not text or text.startswith("=") or len(text) > _MAX_DEFAULT:
         return None

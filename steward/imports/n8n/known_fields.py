@@ -129,5 +129,5 @@ def _missing_field(read: FieldRead, known: KnownFields) -> str | None:
 def _finding(step: PlanStep, source: str, fields: list[str], todo: str) -> Finding:
     named = ", ".join(f"“{name[:60]}”" for name in fields[:_MAX_NAMED])
     named += f" and {len(fields) - _MAX_NAMED} more" if len(fields) > _MAX_NAMED else ""
-    message = f"It reads {named} of what “{source[:80]}” hands on in n8n, which is not there here. {todo}"
+    message = f"It reads {named}, which the output of “{source[:80]}” has only in n8n. {todo}"
     return Finding(step.name, FindingLevel.ERROR, "parameter", message)

@@ -195,7 +195,7 @@ def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
             continue
         for reader in flow.readers(node.name, WHOLE):
             message = (
-                f"It reads what “{node.name[:80]}” hands on in n8n, which that step does not get here. "
+                f"It reads the output that “{node.name[:80]}” has in n8n, which that step does not get here. "
                 "Take the value from a step before it."
             )
             findings.append(Finding(reader, FindingLevel.ERROR, "parameter", message))

@@ -56,7 +56,7 @@ def _no_file_words(entry: PlanTrigger, node: Node) -> str | None:
     if _is_called(node):
         return None
     if entry.replaced is None:
-        words = f"It works on a file, and “{entry.name[:80]}” hands on none. "
+        words = f"It works on a file, and “{entry.name[:80]}” passes on none. "
         return words + "Read the file with a step, of Google Drive for example."
     if entry.replaced == _FORM and not any(start_field.is_file for start_field in entry.fields):
         words = f"It works on a file, and the form of “{entry.name[:80]}” asks for none. "

@@ -150,7 +150,7 @@ def _started_in_n8n(trigger_type: str) -> str:
 
 def _foreign(node: Node, reason: str) -> Finding:
     if node.parameters.get("responseMode") == "lastNode":
-        reason += " It answers with what the last step hands on, and here nobody receives that answer."
+        reason += " It answers with the output of the last step, and here nobody receives that answer."
     todo = "Here you start it by hand, on a schedule or by a store event; choose when you set it up."
     return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{reason} {todo}")
 

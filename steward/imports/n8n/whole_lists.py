@@ -32,7 +32,7 @@ def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
         names = passing_on(plan, source)
         readers = own & receiving(plan, source, joined=False)
         readers |= {name for name, read_names in lists.items() if not read_names.isdisjoint(names)}
-        message = f"It reads the list that “{source[:80]}” hands on as one item in n8n. {_ADVICE}"
+        message = f"It reads the list that “{source[:80]}” passes on as one item in n8n. {_ADVICE}"
         findings += [
             Finding(name, FindingLevel.ERROR, "parameter", message) for name in running if name in readers
         ]

@@ -162,7 +162,7 @@ async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> StartValues | No
 
 
 async def start_item(tx: Tx, vault: Vault, run: Run, entry: PlanTrigger, zone: str) -> Item | None:
-    """Returns the item that the workflow's trigger hands on; None if the run started without anything.
+    """Returns the item that the workflow's trigger passes on; None if the run started without anything.
 
     `zone` is the automation's time zone.
     """
@@ -185,7 +185,7 @@ def _start_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) 
 
 
 def _submitted_fields(entry: PlanTrigger, run: Run, values: StartValues, zone: str) -> JsonObject:
-    """Returns what a form hands on: its fields in their order, then when and how it was submitted.
+    """Returns what a form passes on: its fields in their order, then when and how it was submitted.
 
     A field that the payload leaves out has its default; a text field without one is an empty text.
     """
@@ -209,7 +209,7 @@ def execution_mode(run: Run) -> str:
 
 
 def _call_fields(entry: PlanTrigger, run: Run, payload: JsonObject) -> JsonObject:
-    """Returns what a webhook hands on: the payload as body, and the parts of a call that steps read."""
+    """Returns what a webhook passes on: the payload as body, and the parts of a call that steps read."""
     read_parts = {start_field.path[0] for start_field in entry.fields if not start_field.is_file}
     parts = {name: payload[name] for name in CALL_PARTS if name in read_parts and name in payload}
     body = {name: value for name, value in payload.items() if name not in parts}

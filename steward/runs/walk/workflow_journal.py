@@ -209,7 +209,7 @@ class WorkflowJournal:
         await apply_held.apply_step(self.walk, execution.step, now, iteration, compute_output)
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
-        """Returns what a held execution hands on after the decision; None while it waits."""
+        """Returns what a held execution passes on after the decision; None while it waits."""
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.HELD:
             if await apply_held.waits_for_decision(self.walk, execution.step, self.iteration(execution)):

@@ -1,4 +1,4 @@
-"""What the trigger of a workflow hands on: what started the run."""
+"""What the trigger of a workflow passes on: what started the run."""
 
 from collections.abc import Mapping
 from datetime import datetime

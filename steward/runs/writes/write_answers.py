@@ -14,7 +14,7 @@ from steward.model.change import Change
 from steward.model.ids import ChangeId, OrgId
 from steward.runs.writes.rounds import PartToApply
 
-_ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
+_ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may pass on 8 MiB
 # The states of a write whose answer a later step may read.
 _ANSWERED = (WriteState.APPLIED, WriteState.REFUSED, WriteState.UNKNOWN)
 

@@ -100,7 +100,7 @@ async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress
 
 
 async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, orders: OrdersAddress) -> None:
-    """Hands on status, headers and body of any answer when `neverError` and `fullResponse` are set."""
+    """Passes on status, headers and body of any answer when `neverError` and `fullResponse` are set."""
     orders.answer = lambda request, number: httpx.Response(503, json={"busy": True}, headers={"x-a": "b"})
     options = {"response": {"response": {"neverError": True, "fullResponse": True}}}
     run = await ended(shop, chain(three(), posted(options=options), node("After", "noOp", 1, {})))
@@ -148,7 +148,7 @@ async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: Orders
 
 
 @pytest.mark.parametrize(("size", "fits"), [(ANSWER_BYTES, True), (ANSWER_BYTES + 1, False)])
-async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
+async def test_an_answer_of_one_mebibyte_is_passed_on_and_no_larger_one(
     shop: Shop, orders: OrdersAddress, size: int, fits: bool
 ) -> None:
     """Fails the item with a plain message when its answer is one byte larger.
@@ -172,7 +172,7 @@ async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
 async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """Hands on seven answers of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
+    """Passes on seven answers of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
     size = ANSWER_BYTES - 1024
     orders.answer = lambda request, number: httpx.Response(200, json={"text": "x" * size})
     many = code("Three", "return Array.from({length: 8}, (_, n) => ({json: {n}}))")
@@ -224,8 +224,8 @@ async def test_an_approval_shows_what_follows_it(shop: Shop, orders: OrdersAddre
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
 
 
-async def test_a_changed_object_is_handed_on_as_the_store_answered_it(shop: Shop) -> None:
-    """Hands on all fields of the changed products as WooCommerce returned them."""
+async def test_a_changed_object_is_passed_on_as_the_store_answered_it(shop: Shop) -> None:
+    """Passes on all fields of the changed products as WooCommerce returned them."""
     after = node("After", "noOp", 1, {})
     automation = await automated(
         shop,

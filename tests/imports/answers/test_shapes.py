@@ -54,7 +54,7 @@ async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
 
 
 async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: OrdersAddress) -> None:
-    """With `executeOnce` the step sends the first item alone, and hands on one answer or one failure.
+    """With `executeOnce` the step sends the first item alone, and passes on one answer or one failure.
 
     An answer that is only an error is a failure.
     """
@@ -99,7 +99,7 @@ async def test_each_turn_of_a_loop_reads_its_own_answer(
 async def test_a_called_workflow_returns_the_answers_of_its_last_step(
     shop: Shop, orders: OrdersAddress, send_mode: str
 ) -> None:
-    """Hands on the answers of the called workflow, whether it is called once for all items or for each."""
+    """Passes on the answers of the called workflow, whether it is called once for all items or for each."""
     for mode in "once", "each":
         orders.forget()
         after = node("After", "noOp", 1, {})
@@ -132,7 +132,7 @@ async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected
 async def test_a_send_that_fails_without_a_refusing_answer_is_told_as_an_object(
     shop: Shop, orders: OrdersAddress
 ) -> None:
-    """Tells `message` and `name` of a request that cannot be made or whose answer cannot be handed on."""
+    """Tells `message` and `name` of a request that cannot be made or whose answer cannot be passed on."""
     answers = {2: "no JSON", 3: '{"a":' * 600 + "1" + "}" * 600}
     orders.answer = lambda request, number: httpx.Response(
         200, text=answers[json.loads(request.content)["n"]]

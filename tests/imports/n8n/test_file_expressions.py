@@ -1,4 +1,4 @@
-"""Tests what `$binary` shows of files in expressions and scripts, and which files scripts hand on."""
+"""Tests what `$binary` shows of files in expressions and scripts, and which files scripts pass on."""
 
 import base64
 from typing import Any
@@ -92,7 +92,7 @@ def test_sizes_have_three_digits_and_a_unit(size: int, text: str) -> None:
     ],
 )
 async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> None:
-    """Hands on the files of the items that the script returns, also under other names."""
+    """Passes on the files of the items that the script returns, also under other names."""
     files = FilesInMemory()
     outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
     assert not isinstance(outputs, str), outputs
@@ -112,7 +112,7 @@ async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> No
     ],
 )
 async def test_a_script_that_reads_the_content_of_a_file_fails(script: str) -> None:
-    """Fails instead of handing on nothing, by whatever name the script reaches the content."""
+    """Fails instead of passing on nothing, by whatever name the script reaches the content."""
     files = FilesInMemory()
     outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
     assert "content of a file is not there" in str(outputs)

@@ -389,7 +389,7 @@ async def test_a_spreadsheet_that_unpacks_to_too_much_is_refused() -> None:
 
 
 async def test_a_file_with_too_many_rows_ends_the_run() -> None:
-    """Raises MemoryBudgetExceeded when the rows are more than a step may hand on."""
+    """Raises MemoryBudgetExceeded when the rows are more than a step may pass on."""
     with pytest.raises(MemoryBudgetExceeded):
         await extracted(b"a\n" + (b"0123456789" * 20 + b"\n") * 50_000, operation="csv")
 

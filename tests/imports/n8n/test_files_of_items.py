@@ -109,7 +109,7 @@ FILE_CASES: list[tuple[str, float, dict[str, Any], bool]] = [
 async def test_steps_keep_files_as_in_n8n(
     kind: str, version: float, parameters: dict[str, Any], keeps_files: bool
 ) -> None:
-    """Every item that the step hands on has the files of its source, or none has, as in n8n."""
+    """Every item that the step passes on has the files of its source, or none has, as in n8n."""
     items = [Item({"a": 1, "list": [1]}, ((0, 0),), binary={"data": PHOTO})]
     outputs = await items_of(kind, version, parameters, items)
     assert not isinstance(outputs, str)

@@ -11,7 +11,7 @@ import pytest
 from steward.imports.n8n.read import read_value
 from tests.imports.exports import chain, code, node, wires
 
-LACKING = "which is not there here"
+LACKING = "has only in n8n"
 
 
 def started(topic: str, *steps: Mapping[str, Any]) -> dict[str, Any]:

@@ -357,7 +357,7 @@ def _twice(parameters: dict[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 async def test_items_seen_before_leave_by_the_second_output() -> None:
-    """Hands on new items at the first output and items seen before at the second.
+    """Passes on new items at the first output and items seen before at the second.
 
     Two items with the same new value are both new.
     """

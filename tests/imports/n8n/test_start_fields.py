@@ -103,7 +103,7 @@ def test_a_form_asks_for_its_own_fields() -> None:
         ({"defaultValue": ""}, None, None),
     ],
 )
-def test_a_default_that_cannot_be_handed_on_is_told(
+def test_a_default_that_cannot_be_passed_on_is_told(
     row: dict[str, Any], default: str | float | None, reason: str | None
 ) -> None:
     """Keeps the default of a form's field, or names the field whose default was left out."""

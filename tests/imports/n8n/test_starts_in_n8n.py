@@ -1,4 +1,4 @@
-"""Tests what n8n's triggers hand on that a run here has in another form, or not at all.
+"""Tests what n8n's triggers pass on that a run here has in another form, or not at all.
 
 See docs/design/imports-verdict.md#missing-values.
 """

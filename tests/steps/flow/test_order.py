@@ -18,7 +18,7 @@ Walk = list[tuple[str, tuple[int, ...]]]
 
 @st.composite
 def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
-    """A flow without circles, and what each of its steps hands on."""
+    """A flow without circles, and what each of its steps passes on."""
     count = draw(st.integers(1, 7))
     steps, edges, outputs = [], [], dict[str, Outputs]()
     for number in range(count):

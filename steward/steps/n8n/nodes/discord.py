@@ -146,7 +146,7 @@ def _channels(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
 
 def _shortened_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("options.simplify") or node.get("simplify"):
-        message = "n8n hands on a part of each object that it reads. Here the whole object is passed on."
+        message = "n8n passes on a part of each object that it reads. Here the whole object is passed on."
         yield StepProblem("note", "parameter", message)
 
 

@@ -78,7 +78,7 @@ _READ = OptionTable(
 )
 _ONE = OptionTable("options", "", {"returnNextInstance": _read_apart})
 _NEXT = (
-    "Of an event that recurs n8n hands on the next occurrence, which is not done here."
+    "Of an event that recurs n8n passes on the next occurrence, which is not supported."
     " Choose another setting of “{}” in n8n."
 )
 

@@ -147,7 +147,9 @@ def _resolve_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     yield from _NEW_CONTACT.check(node)
     yield from OptionTable("options", "resolveData").check(node)
     if node.get("options.resolveData", True) is not False:
-        message = "n8n reads the contact again and hands on all of it. Here only its “vid” and “isNew” are."
+        message = (
+            "n8n reads the contact again and passes it on. Here only its “vid” and “isNew” are passed on."
+        )
         yield StepProblem(
             "warning", "parameter", f"{message} Get the contact in a next step if you need more."
         )

@@ -56,7 +56,7 @@ class MoveBinaryDataNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields an option that would hide errors."""
         if node.get("options.ignoreJsonParseErrors"):
-            message = "It hands on text that is not JSON as it is; here the item fails. Check what it reads."
+            message = "It passes on text that is not JSON as it is; here the item fails. Check what it reads."
             yield StepProblem("warning", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:

@@ -88,7 +88,7 @@ class RespondToWebhookNode(StepType):
 
     def unfilled_outputs(self, node: NodeDefinition) -> Mapping[str, str]:
         """Returns the output of the response, which is not put together here."""
-        message = "Its output “Response” hands on what it answered, which is not done here."
+        message = "Its output “Response” passes on what it answered, which is not supported."
         return {_RESPONSE_PORT: f"{message} Connect what follows to its first output in n8n."}
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
