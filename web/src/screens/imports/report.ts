@@ -81,7 +81,7 @@ export function whyNot(issues: readonly FindingRecord[]): string | null {
   const names = blocked(issues);
   if (!names.length) return issues.find(({ level }) => level === "error")!.message;
   const more = names.length > MAX_NAMED ? [`${names.length - MAX_NAMED} more`] : [];
-  return `Cannot run: ${list([...names.slice(0, MAX_NAMED), ...more])}. Mend this in the tool it comes from and import it again.`;
+  return `Cannot run: ${list([...names.slice(0, MAX_NAMED), ...more])}. Repair this in the tool it comes from and import it again.`;
 }
 
 /** "2 errors, 1 warning"; empty without either. */

@@ -29,7 +29,7 @@ const OF_RUNS: Readonly<Record<string, string>> = {
   timed_out: "Narrow down what it reads, then run again.",
   interrupted: "Run again.",
 };
-/** What other inputs or steps mend. */
+/** What other inputs or steps repair. */
 const EDIT = new Set([
   "invalid", "refused", "too_many_changes", "too_much_data", "timed_out",
   "channel_missing", "field_missing", "location_missing", "location_needed", "tab_missing", "wrong_header",
