@@ -421,7 +421,7 @@ def test_a_refusal_within_an_answer_fails_the_item(kind: str, parameters: dict[s
 def test_unsupported_parameters_make_findings(
     kind: str, version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Reports what is not carried out, with its level and what to do."""
+    """Reports what is not supported, with its level and what to do."""
     assert any(
         found == level and words in message for found, message in findings_of(kind, version, parameters)
     )

@@ -255,7 +255,7 @@ def test_there_is_no_form_for_a_mailbox() -> None:
     ("version", "parameters", "level", "words"),
     [
         (2.1, {**SEND, "operation": "sendAndWait"}, "error", "waits for an answer"),
-        (2.1, {"operation": "delete", "messageId": "m1"}, "error", "not carried out"),
+        (2.1, {"operation": "delete", "messageId": "m1"}, "error", "not supported"),
         (2.1, {"operation": "getAll", "options": {"brandNew": 1}}, "error", "“brandNew”"),
         (1, {"subject": "x", "additionalFields": {"brandNew": 1}}, "error", "“brandNew”"),
         (2.1, {**SEND, "options": {**QUIET, "brandNew": 1}}, "error", "“brandNew”"),
@@ -267,7 +267,7 @@ def test_there_is_no_form_for_a_mailbox() -> None:
 def test_unsupported_parameters_make_findings_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Reports what is not carried out at import with its level and what to do."""
+    """Reports what is not supported at import with its level and what to do."""
     assert [
         finding_level
         for finding_level, message in findings_of("gmail", version, parameters)

@@ -234,7 +234,7 @@ def test_a_deleted_file_is_answered_with_its_id() -> None:
 @pytest.mark.parametrize(
     ("version", "parameters", "level", "words"),
     [
-        (3, {"resource": "drive", "operation": "deleteDrive"}, "error", "not carried out"),
+        (3, {"resource": "drive", "operation": "deleteDrive"}, "error", "not supported"),
         (3, {**SEARCH, "options": {"brandNew": 1}}, "error", "“brandNew”"),
         (3, {**SEARCH, "filter": {"brandNew": 1}}, "error", "“brandNew”"),
         (3, {"operation": "download", "options": {}}, "warning", "which file"),
@@ -249,7 +249,7 @@ def test_a_deleted_file_is_answered_with_its_id() -> None:
 def test_unsupported_parameters_make_findings_at_import(
     version: float, parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Reports what is not carried out at import with its level and what to do."""
+    """Reports what is not supported at import with its level and what to do."""
     all_findings = findings_of("googleDrive", version, parameters)
     assert [finding_level for finding_level, message in all_findings if words in message] == [level]
 

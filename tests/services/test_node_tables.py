@@ -286,7 +286,7 @@ def test_an_operation_calls_what_its_parameters_say(
         ),
         ("discord", 2, BOT | {"files": {"values": [{}, {}]}}, "error", "several files"),
         ("discord", 2, BOT | {"sendTo": "user"}, "error", "Write to a channel"),
-        ("discord", 2, {"resource": "member", "operation": "roleAdd"}, "error", "not carried out"),
+        ("discord", 2, {"resource": "member", "operation": "roleAdd"}, "error", "not supported"),
         ("discord", 2, BOT | {"operation": "getAll", "options": {"simplify": True}}, "note", "the whole"),
         ("mattermost", 1, {"message": "Hi"}, "warning", "which channel"),
         ("mattermost", 1, {"resource": "channel", "operation": "members"}, "error", "only ids"),
@@ -299,7 +299,7 @@ def test_an_operation_calls_what_its_parameters_say(
             "error",
             "a file of the run",
         ),
-        ("whatsApp", 1, {"resource": "media"}, "error", "not carried out"),
+        ("whatsApp", 1, {"resource": "media"}, "error", "not supported"),
     ],
 )
 def test_unsupported_node_parameters_make_findings(

@@ -396,7 +396,7 @@ def test_a_message_of_version_1_and_a_raw_one_are_whole() -> None:
 @pytest.mark.parametrize(
     ("version", "parameters", "level", "words"),
     [
-        (2, {"resource": "event"}, "error", "not carried out"),
+        (2, {"resource": "event"}, "error", "not supported"),
         (2, {"operation": "sendAndWait"}, "error", "nobody can give"),
         (2, {"subject": "x", "bodyContent": "y"}, "warning", "whom it writes to"),
         (

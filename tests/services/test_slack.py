@@ -164,7 +164,7 @@ def test_a_slack_message_outputs_slacks_answer() -> None:
     ("parameters", "level", "words"),
     [
         ({"operation": "sendAndWait"}, "error", "nobody can give"),
-        ({"resource": "file", "operation": "upload"}, "error", "not carried out"),
+        ({"resource": "file", "operation": "upload"}, "error", "not supported"),
         ({"operation": "=post"}, "error", "An expression chooses"),
         (SAY | {"otherOptions": {"brandNew": 1, "includeLinkToWorkflow": False}}, "error", "“brandNew”"),
         (SAY, "note", "links to the workflow"),
@@ -174,7 +174,7 @@ def test_a_slack_message_outputs_slacks_answer() -> None:
 def test_unsupported_parameters_make_findings_at_import(
     parameters: dict[str, Any], level: str, words: str
 ) -> None:
-    """Reports what is not carried out at import with its level and what to do."""
+    """Reports what is not supported at import with its level and what to do."""
     [(found_level, message_)] = findings_of("slack", 2.2, parameters)
     assert found_level == level
     assert words in message_

@@ -400,7 +400,7 @@ def test_an_operation_calls_what_its_parameters_say(
 
 
 REFUSED = [
-    ("n8n", 1, {"resource": "audit", "operation": "generate"}, "not carried out"),
+    ("n8n", 1, {"resource": "audit", "operation": "generate"}, "not supported"),
     ("n8n", 1, {"filters": {"owner": "a"}}, "not known"),
     (
         "googleCalendar",
@@ -431,7 +431,7 @@ REFUSED = [
         {"operation": "update", **DOCUMENT, "actionsUi": {"actionFields": [{"object": "table"}]}},
         "otherwise",
     ),
-    ("googleSlides", 2, {"operation": "getSlides", "presentationId": "p-1"}, "is not carried out here"),
+    ("googleSlides", 2, {"operation": "getSlides", "presentationId": "p-1"}, "is not supported"),
     (
         "googleSlides",
         2,
@@ -462,8 +462,8 @@ REFUSED = [
         },
         "not known",
     ),
-    ("trello", 1, {"resource": "boardMember", "operation": "getAll"}, "not carried out"),
-    ("twitter", 2, {"operation": "like", "tweetId": "1"}, "not carried out"),
+    ("trello", 1, {"resource": "boardMember", "operation": "getAll"}, "not supported"),
+    ("twitter", 2, {"operation": "like", "tweetId": "1"}, "not supported"),
 ]
 
 
@@ -480,7 +480,7 @@ def test_unsupported_node_parameters_are_errors(
 NOT_SENT = [
     ("supabase", {"operation": "delete", "tableId": "orders"}, "which rows"),
     ("supabase", {"operation": "update", "tableId": "orders", "filterType": "none"}, "which rows"),
-    ("googleCalendar", {**CALENDAR, "start": "soon", "end": "later"}, "is no date"),
+    ("googleCalendar", {**CALENDAR, "start": "soon", "end": "later"}, "is not a date"),
     ("facebookGraphApi", {"node": "../me"}, "which node"),
     ("n8n", {"operation": "create", "workflowObject": "[]"}, "which workflow"),
 ]

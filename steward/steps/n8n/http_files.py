@@ -31,10 +31,10 @@ def asks_file(params: Params) -> bool:
 def file_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     """Yields the settings under which a response cannot be fetched as a file."""
     if not reads:
-        message = "It sends and takes the response as a file, which is not done here. Fetch the file by GET."
+        message = "It sends and takes the response as a file, which is not supported. Fetch the file by GET."
         yield StepProblem("error", "binary", message)
     elif node.get("options.pagination.pagination.paginationMode", "off") != "off":
-        message = "It fetches files page by page, which is not done here. Switch the pagination off."
+        message = "It fetches files page by page, which is not supported. Switch the pagination off."
         yield StepProblem("error", "binary", message)
 
 

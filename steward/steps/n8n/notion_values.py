@@ -33,9 +33,7 @@ def _formatted(fields: ServiceFields) -> Sequence[JsonObject]:
     rich_texts: list[dict[str, JsonValue]] = []
     for row in fields.rows("text.text"):
         if row.text("textType", "text") != "text":
-            raise ItemFailed(
-                "A mention or an equation within a text is not carried out here. Write it as text."
-            )
+            raise ItemFailed("A mention or an equation within a text is not supported. Write it as text.")
         text: dict[str, JsonValue] = {"content": row.text("text")}
         if row.flag("isLink"):
             text["link"] = {"url": row.text("textLink")}
@@ -158,7 +156,7 @@ def text_problems(row: ServiceFields) -> Iterable[StepProblem]:
         [piece.text("textType", "text") for piece in row.rows("text.text")] if row.flag("richText") else []
     )
     if any(kind != "text" and not is_expression(kind) for kind in kinds):
-        message = "A mention or an equation within a text is not carried out here. Write it as text."
+        message = "A mention or an equation within a text is not supported. Write it as text."
         yield StepProblem("error", "parameter", message)
 
 

@@ -222,7 +222,7 @@ class ServiceNode(StepType):
                 f"It waits for an answer in {self.service}, which nobody can give here."
                 " Send a message instead, and let a step wait for approval."
             )
-        message = f"“{_in_words(name)}” ({_in_words(resource)}) of {self.service} is not carried out here."
+        message = f"“{_in_words(name)}” ({_in_words(resource)}) of {self.service} is not supported."
         return f"{message} Remove the step, or call the service by an HTTP Request step."
 
     def _unknown_options(self, node: NodeDefinition) -> Iterable[StepProblem]:

@@ -148,7 +148,7 @@ def _switch_problems(config: JsonObject) -> Iterable[StepProblem]:
             message = f"Its setting “{name}” is neither on nor off. Set it again in Shopify Flow."
             yield StepProblem("error", "parameter", message)
     if _may_be_on(config.get("refund")):
-        message = "It also gives the money back, which is not done here. Refund it in the store, and switch"
+        message = "It also gives the money back, which is not supported. Refund it in the store, and switch"
         yield StepProblem("error", "parameter", f"{message} the refund of this step off.")
 
 

@@ -307,7 +307,7 @@ async def _product_status(objects: StoreObjects, arguments: Arguments) -> Sequen
 
 async def _cancel(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
     if is_on(arguments.get("refund")):
-        raise ItemFailed("It also gives the money back, which is not done here. Refund it in the store.")
+        raise ItemFailed("It also gives the money back, which is not supported. Refund it in the store.")
     order = await objects.order(arguments["orderId"])
     restock, notify = is_on(arguments["restock"]), is_on(arguments.get("notifyCustomer"))
     return [cancel_command(order, restock, notify, str(arguments["reason"]))]

@@ -64,7 +64,7 @@ def uncalled_address_problems(
         yield StepProblem("warning", "parameter", message)
     user_part = user_part_of(address)
     if user_part and not MARKER.search(user_part):
-        message = "It signs in with a user name before the “@” of its address, which is not done here."
+        message = "It signs in with a user name before the “@” of its address, which is not supported."
         yield StepProblem("error", "credential", f"{message} Use a saved Basic Auth credential in n8n.")
     literal = _LITERAL_ORIGIN.match(address)
     if literal is None:

@@ -104,7 +104,7 @@ def test_behind_a_merge_the_fields_may_be_another_steps() -> None:
 def test_a_filter_of_shopify_that_is_not_carried_out_is_an_error(
     parameters: dict[str, Any], words: str | None
 ) -> None:
-    """Names the filter or field that is not carried out in one error; supported ones give none.
+    """Names the filter or field that is not supported in one error; supported ones give none.
 
     See docs/design/imports-n8n.md#rules.
     """

@@ -212,7 +212,7 @@ async def _found_ids(port: ServicePort, path: str, formula: str) -> list[str]:
 
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("downloadAttachments") or node.get("options.downloadFields"):
-        message = "It downloads attachments, which is not carried out here. Switch that off."
+        message = "It downloads attachments, which is not supported. Switch that off."
         yield StepProblem("error", "binary", message)
 
 

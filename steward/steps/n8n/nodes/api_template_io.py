@@ -36,7 +36,7 @@ def _document(fields: ServiceFields) -> Mapping[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("download"):
-        message = "It fetches the file that it makes, which is not carried out here. Fetch it by a next step."
+        message = "It fetches the file that it makes, which is not supported. Fetch it by a next step."
         yield StepProblem("error", "binary", message)
 
 

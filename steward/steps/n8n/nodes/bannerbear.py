@@ -31,7 +31,7 @@ def _modifications(value: AnyJson) -> Mapping[str, AnyJson]:
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("additionalFields.waitForImage"):
         message = (
-            "It waits until the image is made, which is not done here. Wait and read the image in steps."
+            "It waits until the image is made, which is not supported. Wait and read the image in steps."
         )
         yield StepProblem("error", "parameter", message)
 

@@ -34,9 +34,7 @@ def _more_options(node: NodeDefinition) -> Iterable[StepProblem]:
     options = node.get("additionalOptions")
     for name in options if isinstance(options, Mapping) else ():
         if name != "search":
-            message = (
-                "It filters or sorts by the ids of columns, which is not carried out here. Use later steps."
-            )
+            message = "It filters or sorts by the ids of columns, which is not supported. Use later steps."
             yield StepProblem("error", "parameter", message)
 
 

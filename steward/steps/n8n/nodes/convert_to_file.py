@@ -72,7 +72,7 @@ class ConvertToFileNode(StepType):
 def format_problems(operation: object, operations: tuple[str, ...]) -> Iterable[StepProblem]:
     """Yields formats that are unsupported or whose library is missing."""
     if operation in _NOT_WRITTEN:
-        message = f"It writes a file of the format {operation}, which is not done here. Choose XLSX or CSV."
+        message = f"It writes a file of the format {operation}, which is not supported. Choose XLSX or CSV."
         yield StepProblem("error", "binary", message)
     elif operation not in operations:
         yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")

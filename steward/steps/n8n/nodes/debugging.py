@@ -33,7 +33,7 @@ class DebugNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields the unsupported modes."""
         if node.get("category", "throwError") not in _RUNS:
-            message = "It makes random data or fills the memory, which is not done here. Remove the step."
+            message = "It makes random data or fills the memory, which is not supported. Remove the step."
             yield StepProblem("error", "parameter", message)
 
     async def run(self, call: StepCall) -> NodeResult:

@@ -46,7 +46,7 @@ class ExtractFromFileNode(StepType):
         """Yields unsupported formats."""
         operation = node.get("operation", "csv")
         if operation == "fromIcs":
-            message = "It reads a calendar file, which is not done here. Extract its text and read that."
+            message = "It reads a calendar file, which is not supported. Extract its text and read that."
             yield StepProblem("error", "binary", message)
         elif operation not in (*_TABLES, *_FIELDS):
             yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")

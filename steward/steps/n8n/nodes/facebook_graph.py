@@ -43,9 +43,7 @@ def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
         message = "It calls the host for videos, which is not called here. Choose the default host."
         yield StepProblem("error", "parameter", message)
     if node.get("sendBinaryData"):
-        message = (
-            "It sends a file to Facebook, which is not carried out here. Send the file's address instead."
-        )
+        message = "It sends a file to Facebook, which is not supported. Send the file's address instead."
         yield StepProblem("error", "binary", message)
     options = node.get("options")
     for name in options if isinstance(options, Mapping) else ():

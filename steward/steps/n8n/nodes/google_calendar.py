@@ -97,7 +97,7 @@ def _moment(fields: ServiceFields, value: JsonValue, label: str) -> datetime:
     moment = js_dates.parse(js.text(value).strip(), zone)
     if moment is None:
         raise ItemFailed(
-            f"“{js.text(value)[:60]}” is no date that “{label}” takes. Write it as 2026-01-31T12:00."
+            f"“{js.text(value)[:60]}” is not a date that “{label}” takes. Write it as 2026-01-31T12:00."
         )
     return moment.astimezone(zone)
 

@@ -21,7 +21,7 @@ def _document(fields: ServiceFields) -> dict[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("source", "content") != "content":
-        message = "It reads a file of Google's storage, which is not carried out here. Give it the text."
+        message = "It reads a file of Google's storage, which is not supported. Give it the text."
         yield StepProblem("error", "parameter", message)
 
 

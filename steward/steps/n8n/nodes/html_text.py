@@ -56,7 +56,7 @@ class HtmlNode(StepType):
                 yield StepProblem("error", "parameter", message)
             return
         if node.get("operation") != "extractHtmlContent":
-            message = "It makes a table of HTML, which is not done here. Make a page, or remove the step."
+            message = "It makes a table of HTML, which is not supported. Make a page, or remove the step."
             yield StepProblem("error", "parameter", message)
         yield from _selector_problems(node)
 

@@ -70,10 +70,10 @@ def _checked(*tables: OptionTable) -> Check:
             message = "It calls a Jira server of your own; only Jira Cloud is called here."
             yield StepProblem("error", "parameter", f"{message} Call it by an HTTP Request step.")
         if node.get("jsonParameters"):
-            message = "Its comment is written as JSON, which is not carried out here. Write it as text."
+            message = "Its comment is written as JSON, which is not supported. Write it as text."
             yield StepProblem("error", "parameter", message)
         if node.get("simplifyOutput"):
-            message = "It simplifies what it puts out, which is not carried out here. Turn that off."
+            message = "It simplifies what it puts out, which is not supported. Turn that off."
             yield StepProblem("error", "parameter", message)
 
     return check

@@ -50,7 +50,7 @@ def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     category = node.get("shareMediaCategory", "NONE")
     if category == "IMAGE":
         yield StepProblem(
-            "error", "binary", "It posts an image, which is not carried out here. Post a link instead."
+            "error", "binary", "It posts an image, which is not supported. Post a link instead."
         )
     elif category not in ("NONE", "ARTICLE"):
         message = "What it posts beside the text is not known here. Choose another kind."

@@ -52,7 +52,7 @@ def _moment(name: str) -> Shape:
         try:
             moment = datetime.fromisoformat(str(value).strip())
         except ValueError:
-            message = f"“{str(value)[:60]}” is no date that Mailchimp takes. Write it as 2026-01-31 12:00."
+            message = f"“{str(value)[:60]}” is not a date that Mailchimp takes. Write it as 2026-01-31 12:00."
             raise ItemFailed(message) from None
         return {name: (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S")}
 
@@ -108,7 +108,7 @@ def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProb
     def check(node: NodeDefinition) -> Iterable[StepProblem]:
         yield from table.check(node)
         if node.get("jsonParameters"):
-            message = "Its fields are written as JSON, which is not carried out here. Write them one by one."
+            message = "Its fields are written as JSON, which is not supported. Write them one by one."
             yield StepProblem("error", "parameter", message)
 
     return check

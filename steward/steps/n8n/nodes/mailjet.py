@@ -34,9 +34,7 @@ def _mail(fields: ServiceFields) -> dict[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("variablesUi") or node.get("variablesJson"):
-        message = (
-            "It fills in variables of a template, which is not carried out here. Write them into the text."
-        )
+        message = "It fills in variables of a template, which is not supported. Write them into the text."
         yield StepProblem("error", "parameter", message)
 
 

@@ -76,7 +76,7 @@ def _page(fields: ServiceFields) -> dict[str, JsonValue]:
 
 def _member_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("resolveData", True) is not False:
-        message = "It reads the person of each member, which is not carried out here: only ids are read."
+        message = "It reads the person of each member, which is not supported: only ids are read."
         todo = "Read the users in this channel instead, or switch “Resolve Data” off."
         yield StepProblem("error", "parameter", f"{message} {todo}")
 

@@ -135,9 +135,7 @@ def _value(row: ServiceFields, kind: str, condition: str) -> AnyJson:
             return row.text("date")
         case "created_time" | "last_edited_time":
             return row.text("createdTimeValue" if kind == "created_time" else "lastEditedTime")
-    raise ItemFailed(
-        f"A condition on a property of the kind “{kind[:40]}” is not carried out here. Remove it."
-    )
+    raise ItemFailed(f"A condition on a property of the kind “{kind[:40]}” is not supported. Remove it.")
 
 
 def _filter(fields: ServiceFields) -> dict[str, AnyJson]:
@@ -213,7 +211,7 @@ def _block_texts(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
 
 def _nested_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("fetchNestedBlocks"):
-        message = "It also reads the blocks within blocks, which is not carried out here. Switch that off."
+        message = "It also reads the blocks within blocks, which is not supported. Switch that off."
         yield StepProblem("error", "parameter", message)
 
 
@@ -253,9 +251,7 @@ def _is_compared(row: ServiceFields, kind: str) -> bool:
 
 def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("options.downloadFiles"):
-        yield StepProblem(
-            "error", "binary", "It downloads files, which is not carried out here. Switch that off."
-        )
+        yield StepProblem("error", "binary", "It downloads files, which is not supported. Switch that off.")
 
 
 def _search(kind: str = "") -> Callable[[ServiceFields], dict[str, JsonValue]]:

@@ -33,7 +33,7 @@ Fields = Callable[[ServiceFields], dict[str, AnyJson]]
 
 def _name_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("resolveProperties") or node.get("encodeProperties"):
-        message = "It translates the names of your own fields, which is not carried out here."
+        message = "It translates the names of your own fields, which is not supported."
         yield StepProblem("error", "parameter", f"{message} Turn it off, and use the keys of the fields.")
 
 

@@ -21,9 +21,7 @@ def _push(fields: ServiceFields) -> dict[str, AnyJson]:
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("type", "note") not in ("note", "link"):
-        yield StepProblem(
-            "error", "binary", "It sends a file, which is not carried out here. Send a link instead."
-        )
+        yield StepProblem("error", "binary", "It sends a file, which is not supported. Send a link instead.")
 
 
 _OPERATIONS = {

@@ -128,7 +128,7 @@ class ShopifyNode(StoreNode):
                 yield StepProblem("error", "parameter", message)
         status = node.literal("options.status", "open")
         if status not in _STATUSES:
-            message = f"It reads orders that are “{str(status)[:40]}”, which is not done here."
+            message = f"It reads orders that are “{str(status)[:40]}”, which is not supported."
             yield StepProblem("error", "parameter", f"{message} Read all, and filter in a step of its own.")
         chosen = node.literal("options.fields", "")
         fields = KNOWN_FIELDS.get(self.resource_of(node), {})

@@ -18,7 +18,7 @@ from steward.steps.workflow.step_types import (
 )
 
 _GUESSED = (
-    "Version 1 of this step makes numbers and dates of the texts of a CSV file, which is not done here."
+    "Version 1 of this step makes numbers and dates of the texts of a CSV file, which is not supported."
     " Switch its option “RAW Data” on, or use an Extract from File step."
 )
 _GUESSED_IF_CSV = f"If the file is CSV, it fails here. {_GUESSED}"

@@ -103,7 +103,7 @@ class StoreNode(StepType, ABC):
             words = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", words, is_operation=True)
         elif operation not in READS | {"update"}:
-            words = f"“{operation[:40]}” is not carried out here: objects are read and updated only."
+            words = f"“{operation[:40]}” is not supported: objects are read and updated only."
             words += " Remove the step, or call the store by an HTTP Request step."
             yield StepProblem("error", "parameter", words, is_operation=True)
         if operation == "update":
@@ -116,7 +116,7 @@ class StoreNode(StepType, ABC):
                 yield StepProblem("error", "parameter", "It changes nothing. Name a field to change.")
             for name, words in _UNCHANGED.items():
                 if node.get(name):
-                    yield StepProblem("error", "parameter", f"It changes {words}, which is not done here.")
+                    yield StepProblem("error", "parameter", f"It changes {words}, which is not supported.")
         yield from self.read_problems(node)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:

@@ -119,7 +119,7 @@ def _unchosen_problem(node: NodeDefinition) -> StepProblem:
             "error", "sub_workflow_missing", "It names no workflow to call. Choose one in n8n."
         )
     if is_expression(workflow):
-        message = "An expression decides which workflow it calls, which is not done here."
+        message = "An expression decides which workflow it calls, which is not supported."
         message = f"{message} Put the JSON of the called one into this step."
         return StepProblem("error", "sub_workflow_missing", message)
     is_named = isinstance(named, str) and named and not is_expression(named)

@@ -81,7 +81,7 @@ def _joining_problems(node: NodeDefinition, rows: JsonValue) -> Iterable[StepPro
 
 def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("useCustomSchema"):
-        message = "It uses another schema than the public one, which is not done here. Remove the setting."
+        message = "It uses another schema than the public one, which is not supported. Remove the setting."
         yield StepProblem("error", "parameter", message)
     rows = node.get("filters.conditions", [])
     yield from _joining_problems(node, rows)

@@ -60,7 +60,7 @@ def _message(fields: ServiceFields) -> dict[str, JsonValue]:
     elif kind in _MEDIA:
         content = _media(fields, kind)
     else:
-        raise ItemFailed(f"A message of the type “{kind[:40]}” is not carried out here. Choose another type.")
+        raise ItemFailed(f"A message of the type “{kind[:40]}” is not supported. Choose another type.")
     return {"messaging_product": "whatsapp", "to": _number(fields), **content}
 
 
@@ -104,10 +104,10 @@ def _template(fields: ServiceFields) -> dict[str, JsonValue]:
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:
     kind = str(node.get("messageType", "text"))
     if kind in _MEDIA and node.get("mediaPath") == "useMedian8n":
-        message = "It sends a file of the run, which is not carried out here. Give the address of the file."
+        message = "It sends a file of the run, which is not supported. Give the address of the file."
         yield StepProblem("error", "binary", message)
     if kind == "contacts":
-        message = "It sends contacts, which is not carried out here. Write them as a text."
+        message = "It sends contacts, which is not supported. Write them as a text."
         yield StepProblem("error", "parameter", message)
 
 

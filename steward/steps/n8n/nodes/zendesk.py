@@ -54,7 +54,7 @@ def _json_problems(table: OptionTable) -> Callable[[NodeDefinition], list[StepPr
     def check(node: NodeDefinition) -> list[StepProblem]:
         problems = list(table.check(node))
         if node.get("jsonParameters"):
-            message = "Its fields are written as JSON, which is not carried out here. Write them one by one."
+            message = "Its fields are written as JSON, which is not supported. Write them one by one."
             problems.append(StepProblem("error", "parameter", message))
         if node.get("updateFields.internalNote") and node.get("updateFields.publicReply"):
             message = "It writes a note and a reply at once; Zendesk takes one. Use a step for each."
@@ -113,7 +113,7 @@ def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonVal
 def _suspended(node: NodeDefinition) -> list[StepProblem]:
     if node.get("ticketType", "regular") == "regular":
         return []
-    message = "It means suspended tickets, which are not carried out here. Remove the step."
+    message = "It means suspended tickets, which are not supported. Remove the step."
     return [StepProblem("error", "parameter", message)]
 
 
