@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from steward.database.engine.base import Args, Tx
-from steward.database.runs.index_conditions import BY_KIND
+from steward.database.run_indexes import BY_KIND
 from steward.model.closed_period import ClosedScope, ClosedScopeKind
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Mode, RunStatus, kinds

@@ -586,7 +586,7 @@ CREATE INDEX runs_parked ON runs (expires_at) WHERE queue = 'parked';
 CREATE UNIQUE INDEX runs_of_slot ON runs (org_id, automation_id, slot_at) WHERE slot_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHERE event_id IS NOT NULL;
 -- Few runs share one instant: PostgreSQL sorts them when it reads, and needs no id in the index. Its indexes of all
--- automations' runs have a condition that is always true, so that only statements which state it use them (index_conditions.py).
+-- automations' runs have a condition that is always true, so that only statements which state it use them (run_indexes.py).
 {sqlite} CREATE INDEX runs_by_age ON runs (org_id, queued_at, id);
 {postgres} CREATE INDEX runs_by_age ON runs (org_id, queued_at) WHERE automation_version > 0;
 -- For lists by status, mode and starter: of all automations, of one, and of one store.

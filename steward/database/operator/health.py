@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from steward.database.accounts import audit_heads
 from steward.database.engine.base import PerEngine, Tx, from_ms
-from steward.database.runs.index_conditions import BY_KIND
+from steward.database.run_indexes import BY_KIND
 from steward.model.audit import Fault
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds

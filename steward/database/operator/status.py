@@ -7,7 +7,7 @@ from datetime import datetime
 
 from steward.database.engine.base import Json, Tx, from_ms, from_ms_or_none
 from steward.database.operator.restored import with_history
-from steward.database.runs.index_conditions import BY_KIND
+from steward.database.run_indexes import BY_KIND
 from steward.model.automation import AutomationState, facets
 from steward.model.ids import OrgId
 from steward.model.run import RunStatus, kinds

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import PerEngine, Tx, from_ms
-from steward.database.runs.index_conditions import BY_KIND
+from steward.database.run_indexes import BY_KIND
 from steward.database.runs.records import COLUMNS, record
 from steward.database.runs.run_lists import RunFilter, find
 from steward.model.automation import AutomationState, facets

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import PerEngine, Row, Sql, Tx
-from steward.database.runs.index_conditions import BY_AGE, BY_KIND
+from steward.database.run_indexes import BY_AGE, BY_KIND
 from steward.database.runs.records import COLUMNS
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, RunStatus, StartedBy, kinds

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from steward.database.engine.base import Row, Tx, from_ms, ms
-from steward.database.runs.index_conditions import BY_AGE
+from steward.database.run_indexes import BY_AGE
 from steward.model.ids import AutomationId, OrgId
 from steward.model.run import RunStatus
 
