@@ -104,7 +104,8 @@ def _first_line(reader: Connection) -> bytes:
 
 
 def _run(words: Sequence[str], env: Mapping[str, str], out: Connection, death: DeathAt | None) -> None:
-    """Runs a command in the forked process."""
+    """Runs a command in the forked process, which heeds hang-ups also where the tests run under `nohup`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(env)
     os.dup2(out.fileno(), 1)
