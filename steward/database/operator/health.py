@@ -153,7 +153,7 @@ async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
 
 
 async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
-    """Counts the runs since an instant that failed for good because their workers were lost."""
+    """Counts an organization's runs since an instant that failed with the loss of three workers."""
     row = await tx.first(
         "SELECT count(*) AS many FROM runs WHERE org_id = :org AND kind IN (:kinds)"
         f" AND {BY_KIND.format(run='runs')}"

@@ -107,7 +107,7 @@ def _statement(run_filter: RunFilter, *, is_first: bool) -> Sql:
 
 
 def _by_kind(run_filter: RunFilter, conditions: str, *, index: str) -> Sql:
-    """Reads each kind from an index in the order of the list, and merges the kinds.
+    """Returns the statement that reads each kind from an index in the order of the list, and merges them.
 
     SQLite names the kinds and reads from each what the page needs; PostgreSQL, where planning is expensive,
     has one plan for all.
