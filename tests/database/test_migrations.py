@@ -5,6 +5,7 @@ import hashlib
 import re
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from steward.database.engine.migrate import (
 )
 from steward.database.engine.sqlite import connect
 from steward.model.refusals import Unavailable
+from tests.databases import Clones
 from tests.fake_clock import FakeClock
 from tests.source import ROOT
 
@@ -188,6 +190,43 @@ async def test_a_file_of_another_program_is_refused(
         other.execute(schema)
         await assert_refused()
     await assert_refused()
+
+
+@pytest.fixture
+def empty_postgresql_url(clones: Clones) -> Iterator[str]:
+    """Yields the address of an empty PostgreSQL database."""
+    url = clones.clone("template1")
+    yield url
+    clones.drop_meanwhile(url)
+
+
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        ("CREATE TABLE orders (id bigint); CREATE TABLE customers (id bigint)", "customers"),
+        ("CREATE VIEW today AS SELECT current_date AS day", "today"),
+        ("CREATE TABLE schema_version (installed_rank int, version text, checksum int)", "schema_version"),
+    ],
+)
+async def test_a_postgresql_database_of_another_program_is_refused(
+    empty_postgresql_url: str, clock: FakeClock, schema: str, name: str
+) -> None:
+    """Names one of its tables, and adds nothing to it."""
+    await _execute(empty_postgresql_url, schema)
+    described = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+    relations = await _rows(empty_postgresql_url, described)
+    for dry_run in (True, False):
+        with pytest.raises(SchemaDiffers, match=f"another program, such as “{name}”. Create an empty"):
+            await migrate(empty_postgresql_url, clock.now(), dry_run=dry_run)
+    assert await _rows(empty_postgresql_url, described) == relations
+
+
+async def test_views_of_an_extension_are_not_another_programs(
+    empty_postgresql_url: str, clock: FakeClock
+) -> None:
+    """Migrates a database in which an extension has put its views."""
+    await _execute(empty_postgresql_url, "CREATE EXTENSION pg_stat_statements")
+    assert (await migrate(empty_postgresql_url, clock.now())).after == LAST
 
 
 async def test_a_file_with_tables_of_sqlite_alone_is_taken(tmp_path: Path, clock: FakeClock) -> None:

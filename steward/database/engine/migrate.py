@@ -74,6 +74,14 @@ _VERSIONS = (
 )
 _VERSION_COLUMNS = {"version", "applied_at", "sha256", "serves_from"}
 _COLUMNS_OF_VERSIONS = "SELECT name FROM pragma_table_info('schema_version')"
+# Tables and views, without those of extensions, and the columns of `schema_version`.
+_RELATIONS = (
+    "SELECT c.relname, a.attname FROM pg_class AS c LEFT JOIN pg_attribute AS a"
+    " ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND c.relname = 'schema_version'"
+    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+    " AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_class'::regclass"
+    " AND d.objid = c.oid AND d.deptype = 'e')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,7 @@ def _migrate_sqlite(
     steps = migrations("sqlite", folder)
     if dry_run and not path.exists():
         return _report("sqlite", {}, steps, dry_run=True)
-    _refuse_foreign(path)
+    _refuse_foreign_file(path)
     make_folder(path.parent)
     try:
         connection = connect(path)
@@ -218,7 +226,7 @@ def _migrate_sqlite(
         connection.close()
 
 
-def _refuse_foreign(path: Path) -> None:
+def _refuse_foreign_file(path: Path) -> None:
     """Raises SchemaDiffers for a file with another program's schema; `connect` would already change it."""
     target = path.resolve()  # beside which SQLite keeps the log
     # Opened read-only, a file in WAL mode gets a log and an index of it, which stay; opened as immutable, it
@@ -274,6 +282,7 @@ async def _migrate_postgres(
         # Polls for the lock: a statement that waits for it would hold up an index build.
         while not await connection.fetchval(f"SELECT pg_try_advisory_lock({_LOCK})"):
             await connection.execute("SELECT pg_sleep(0.1)")
+        await _refuse_foreign_database(connection)
         if dry_run and not await connection.fetchval("SELECT to_regclass('schema_version')"):
             return _report("postgresql", {}, steps, dry_run=True)
         await connection.execute(_spell(_VERSIONS, "postgresql"))
@@ -298,6 +307,17 @@ async def _migrate_postgres(
         return report
     finally:
         await connection.close()
+
+
+async def _refuse_foreign_database(connection: Any) -> None:
+    """Raises SchemaDiffers for a PostgreSQL database that holds tables of another program alone."""
+    relations = [tuple(row) for row in await connection.fetch(_RELATIONS)]
+    columns = {column for _, column in relations}
+    if relations and not columns >= _VERSION_COLUMNS:
+        raise SchemaDiffers(
+            f"The database has tables of another program, such as “{min(relations)[0]}”. Create an empty"
+            " database for Steward and name it in STEWARD_DATABASE_URL."
+        )
 
 
 async def _within_limits(connection: Any, act: Callable[[], Awaitable[None]], limits: LockLimits) -> None:
