@@ -1,4 +1,4 @@
-/** Start: light or dark before the first paint, who is signed in, then the screen. */
+/** The entry point: sets the colour scheme before the first paint, loads the session, then renders the app. */
 
 import "./tokens.css";
 import "./base.css";
@@ -11,7 +11,7 @@ import { routes } from "./routes";
 
 router.begin(routes);
 void session.load();
-// The screen's code and calls are asked for together with the session.
+// Loads the screen's code and sends its first requests while the session loads.
 const { place } = router;
 const route = place && routes[place.page];
 void route?.screen().catch(() => undefined);

@@ -1,4 +1,4 @@
-/** Addresses and screens: which screen an address means, going there, coming back to the same place. */
+/** The router: maps addresses to screens, navigates, and asks before unsaved text is lost. */
 
 import type { Component } from "svelte";
 import pages from "./pages.json";
@@ -6,22 +6,22 @@ import pages from "./pages.json";
 export type PageName = keyof typeof pages;
 export type Params = Readonly<Record<string, string>>;
 
-/** What a screen is given. */
+/** A matched address, as screens receive it. */
 export interface Place {
   page: PageName;
   params: Params;
   query: URLSearchParams;
 }
 
-/** A screen; most do not look at where they are. */
+/** The component of a screen; most do not use `place`. */
 export type Screen = Component<{ place: Place }> | Component<Record<string, never>>;
 
 export interface Route {
-  /** The screen's code, fetched when it is wanted. */
+  /** Loads the screen's code on demand. */
   screen: () => Promise<{ default: Screen }>;
-  /** The calls it starts with; they go out before its code is there. */
+  /** Sends the screen's first requests before its code has loaded. */
   start?: (place: Place) => void;
-  /** Shown without a session, and without the frame. */
+  /** The screen needs no session and is shown without the frame. */
   open?: boolean;
 }
 
@@ -30,10 +30,10 @@ const patterns = (Object.entries(pages) as [PageName, string][]).map(([page, add
   const fixed = address.split("/").filter((part) => part && !part.startsWith(":")).length;
   return { page, names, fixed, pattern: new RegExp(`^${address.replace(/:\w+/g, "([A-Za-z0-9._-]{1,80})")}$`) };
 });
-// "/automations/new" is meant before "/automations/:id".
+// Fixed parts win over parameters: "/automations/new" matches before "/automations/:id".
 patterns.sort((a, b) => b.fixed - a.fixed);
 
-/** The place an address means; null when it means none. */
+/** Returns the page and parameters of an address, or null if no page matches. */
 export function find(pathname: string, search = ""): Place | null {
   for (const { page, names, pattern } of patterns) {
     const match = pattern.exec(pathname);
@@ -46,7 +46,7 @@ export function find(pathname: string, search = ""): Place | null {
 
 type Query = Record<string, string | number | boolean | null | undefined>;
 
-/** The address of a page: parameters filled in, an empty query left out. */
+/** Returns the address of a page with its parameters filled in; empty query values are left out. */
 export function address(page: PageName, params: Record<string, string | number> = {}, query: Query = {}): string {
   const path = pages[page].replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(params[name])));
   const entries = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
@@ -54,7 +54,7 @@ export function address(page: PageName, params: Record<string, string | number> 
   return search ? `${path}?${search}` : path;
 }
 
-/** Asked before leaving; resolves false to stay. */
+/** Called before another screen opens; resolves to false to stay. */
 type Guard = () => Promise<boolean>;
 
 class Router {
@@ -63,7 +63,7 @@ class Router {
   #guards = new Set<Guard>();
   #shown = location.href;
 
-  /** Takes the table and listens to links and the browser's own buttons. */
+  /** Stores the routes, and handles clicks on links and the browser's back and forward buttons. */
   begin(routes: Partial<Record<PageName, Route>>): void {
     this.#routes = routes;
     addEventListener("popstate", () => void this.#moved());
@@ -77,7 +77,7 @@ class Router {
     return this.#routes[page];
   }
 
-  /** Goes to an address of the app. `replace` for a filter: the back button leaves the screen, not the filter. */
+  /** Opens an address of the app. With `replace` (filters), the back button leaves the screen, not the filter. */
   async go(target: string, { replace = false, keepFocus = false } = {}): Promise<void> {
     const url = new URL(target, location.href);
     if (url.pathname !== location.pathname && !(await this.#mayLeave())) return;
@@ -86,7 +86,7 @@ class Router {
     if (!replace && !keepFocus) scrollTo(0, 0);
   }
 
-  /** Keeps a form's unsaved text: `guard` is asked before another screen opens. Returns how to end it. */
+  /** Adds a guard that runs before another screen opens, for unsaved text. Returns the function that removes it. */
   guard(guard: Guard): () => void {
     this.#guards.add(guard);
     const leaving = (event: BeforeUnloadEvent) => event.preventDefault();
@@ -97,7 +97,7 @@ class Router {
     };
   }
 
-  /** The browser's back and forward: with unsaved text the address is put back while the person is asked. */
+  /** Handles back and forward: while a guard asks the person, the previous address is restored. */
   async #moved(): Promise<void> {
     if (this.#guards.size && new URL(this.#shown).pathname !== location.pathname) {
       history.pushState({}, "", this.#shown);
@@ -135,7 +135,7 @@ class Router {
     void this.go(url.href);
   }
 
-  /** The code of a screen is fetched when the pointer or the focus nears its link. */
+  /** Loads a screen's code when the pointer or the focus reaches a link to it. */
   #near(event: Event): void {
     const url = this.#link(event);
     const target = url && find(url.pathname);

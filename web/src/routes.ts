@@ -1,4 +1,4 @@
-/** The screens: one line each, with the calls they start with. Addresses are in pages.json. */
+/** The screen of each page, with the requests it starts with. The addresses are in pages.json. */
 
 import Choose from "./screens/choose/Choose.svelte";
 import { startList, startOne } from "./screens/automations/calls";
@@ -14,7 +14,7 @@ import { startGallery, startSetup } from "./screens/setup/calls";
 import type { PageName, Route } from "./router.svelte";
 
 export const routes: Partial<Record<PageName, Route>> = {
-  // The first view comes with the entry, and with it the parts all screens share: fewer files before the first row.
+  // The overview and the components it shares are in the main bundle: fewer files load before the first row.
   overview: { screen: () => Promise.resolve({ default: Overview }), start: prefetchOverview },
   choose: { screen: () => Promise.resolve({ default: Choose }) },
   "sign-in": { screen: () => import("./screens/sign-in/SignIn.svelte"), open: true },

@@ -1,8 +1,8 @@
 /**
- * What the service answered, once for all screens: one entry for an operation and its arguments.
+ * The cache of responses, shared by all screens: one entry for each operation with its arguments.
  *
- * A screen says `const runs = watch(() => ["/v1/automations/runs", { query }], { every: 30 })` and reads
- * `runs.data`, `runs.refused`, `runs.at`. What a person is typing never lives here.
+ * A screen calls `const runs = watch(() => ["/v1/automations/runs", { query }], { every: 30 })` and reads
+ * `runs.data`, `runs.refused` and `runs.at`. Form values are never stored here.
  */
 
 import { untrack } from "svelte";
@@ -12,11 +12,11 @@ import { online } from "./online.svelte";
 
 type Path = PathOf<"get">;
 
-/** One answer: the last good one stays while the next is under way or refused. */
+/** One cached response. It stays available while the next request is pending or after it is refused. */
 export class Entry<D> {
   data = $state.raw<D>();
   refused = $state.raw<Refused>();
-  /** When `data` came. */
+  /** When `data` was received. */
   at = $state(0);
   loading = $state(false);
   watchers = 0;
@@ -28,14 +28,14 @@ export class Entry<D> {
     this.#ask = ask;
   }
 
-  /** Asks again; a poll joins a call under way, a person's wish ends it. A refusal is kept beside the data. */
+  /** Fetches again. A poll joins a pending request, any other call aborts it. `data` outlives a refusal. */
   refresh(poll = false): Promise<void> {
     if (this.#asked && poll) return this.#asked;
     this.abort();
     return (this.#asked = this.#load(poll));
   }
 
-  /** Takes a record that an action's answer brought; an answer still under way is older and not wanted. */
+  /** Stores a record from the response to an action; aborts a pending request, whose response would be older. */
   put(data: D): void {
     this.abort();
     this.data = data;
@@ -85,7 +85,7 @@ const MAX_ENTRIES = 300;
 /** Entries younger than this are not fetched again when a screen opens. */
 const FRESH_MS = 1000;
 
-/** The entry of an operation; asked for the first time, the call goes out at once. */
+/** Returns the entry of an operation; if it is new, sends the request. */
 export function read<P extends Path>(path: P, args?: Args<"get", P>): Entry<Data<"get", P>> {
   const key = `${path} ${JSON.stringify([args?.params ?? {}, args?.query ?? {}])}`;
   let entry = entries.get(key) as Entry<Data<"get", P>> | undefined;
@@ -94,34 +94,34 @@ export function read<P extends Path>(path: P, args?: Args<"get", P>): Entry<Data
     if (entries.size >= MAX_ENTRIES) forgetUnwatched();
     entries.set(key, entry as Entry<unknown>);
     const created = entry;
-    // A moment later, since a template may ask while it is being drawn, and nothing may change then.
+    // Deferred, because a template may call this while rendering, when no state may change.
     queueMicrotask(() => void created.refresh());
   }
   return entry;
 }
 
-/** Fetches what a screen will need while its code loads; `watch` then uses the cached answer. */
+/** Fetches what a screen needs while its code loads; `watch` then uses the cached response. */
 export function prefetch<P extends Path>(path: P, args?: Args<"get", P>): void {
   read(path, args);
 }
 
-/** After an action: refreshes the entries of these operations that are shown, and discards the others. */
+/** After an action: fetches the entries of these operations that are shown again, and discards the others. */
 export function changed(...starts: Path[]): void {
   for (const [key, entry] of entries) {
     if (!starts.some((start) => key.startsWith(`${start} `))) continue;
-    // An answer still under way may be older than the action.
+    // A pending response may be older than the action.
     entry.abort();
     if (entry.watchers) void entry.refresh(true);
     else entries.delete(key);
   }
 }
 
-/** Asks again everything that is shown; `poll` when the page wants it and not the person. */
+/** Fetches every shown entry again; `poll` if no person asked for it, which does not keep the session alive. */
 export function refreshShown(poll = false): void {
   for (const entry of entries.values()) if (entry.watchers) void entry.refresh(poll);
 }
 
-/** Nothing of one person or organization stays for the next. */
+/** Clears the cache when the person or the organization changes. */
 export function forgetAll(): void {
   for (const [key, entry] of entries) {
     entry.clear();
@@ -141,13 +141,13 @@ function leave(entry: Entry<unknown>): void {
 }
 
 export interface WatchOptions {
-  /** Seconds between polls; none are made without it, in a hidden tab, or while the service is away. */
+  /** Seconds between polls. No polls without it, in a hidden tab, or while the service is unreachable. */
   every?: number | (() => number | undefined);
-  /** With other arguments, what was there stays until the new answer comes. */
+  /** When the arguments change, the old entry stays current until the new response arrives. */
   keep?: boolean;
 }
 
-/** Keeps an entry fresh while the component that calls this is there; null asks for nothing. */
+/** Keeps an entry fresh while the calling component is mounted; a `request` that returns null fetches nothing. */
 export function watch<P extends Path>(
   request: () => [P, Args<"get", P>?] | null,
   options: WatchOptions = {},
@@ -190,7 +190,7 @@ export function watch<P extends Path>(
       if (entry?.data !== undefined || entry?.refused) last = entry;
       return (options.keep && entry && last) || entry;
     },
-    /** Whether `current` answers earlier arguments. */
+    /** Whether `current` is the response to earlier arguments. */
     get isKept() {
       return Boolean(options.keep && last && entry && entry.data === undefined && !entry.refused);
     },

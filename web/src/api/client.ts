@@ -1,9 +1,9 @@
-/** The only client of the service: typed calls, refusals, waiting after a 429. Screens never call fetch. */
+/** The only API client: typed requests, refusals, waiting after a 429. Screens never call fetch. */
 
 import type { Refusal, paths } from "./schema";
 
 type Method = "get" | "post" | "patch" | "delete";
-/** The addresses that answer this method. */
+/** The paths that support this method. */
 export type PathOf<M extends Method> = {
   [P in keyof paths]: paths[P][M] extends { responses: unknown } ? P : never;
 }[keyof paths];
@@ -16,12 +16,12 @@ type BodyOf<O> = O extends { requestBody?: { content: { "application/json": infe
 type Json<R> = R extends { content: { "application/json": { data: infer D } } } ? D : never;
 type Answers<O> = O extends { responses: infer R } ? R : never;
 
-/** The `data` of an operation's answer. */
+/** The `data` of an operation's response. */
 export type Data<M extends Method, P extends PathOf<M>> = Json<
   Answers<Operation<M, P>>[keyof Answers<Operation<M, P>> & (200 | 201)]
 >;
 
-/** What an operation takes: values of its address, its query, its body. */
+/** The arguments of an operation: path parameters, query and body. */
 export type Args<M extends Method, P extends PathOf<M>> = ([ParamsOf<Operation<M, P>>] extends [never]
   ? { params?: undefined }
   : { params: ParamsOf<Operation<M, P>> }) &
@@ -32,15 +32,15 @@ export type Args<M extends Method, P extends PathOf<M>> = ([ParamsOf<Operation<M
 type RefusalBody = Partial<Refusal> & { errors?: Record<string, string[]>; data?: Record<string, unknown> };
 
 export interface CallOptions {
-  /** Asked by the page and not by the person: it does not keep the session alive. */
+  /** Sent by the page, not by the person: it does not keep the session alive. */
   poll?: boolean;
   signal?: AbortSignal;
 }
 
-/** `offline` is ours: no answer came. All other codes are those of the service. */
+/** `offline` is set by this client when no response arrived. All other codes come from the service. */
 export type Code = NonNullable<Refusal["code"]> | "offline";
 
-/** A refused or failed call. Nothing was changed, unless `code` is offline or unavailable. */
+/** A refused or failed request. Nothing was changed, unless `code` is offline or unavailable. */
 export class Refused extends Error {
   readonly status: number;
   readonly code: Code;
@@ -48,7 +48,7 @@ export class Refused extends Error {
   readonly errors: Readonly<Record<string, string[]>>;
   readonly data: Readonly<Record<string, unknown>>;
   readonly requestId: string | null;
-  /** Seconds to wait before the same call; null when the service named none. */
+  /** Seconds to wait before repeating the request; null if the service named none. */
   readonly retryAfter: number | null;
 
   constructor(status: number, body: RefusalBody, headers?: Headers) {
@@ -68,13 +68,13 @@ export class Refused extends Error {
   }
 }
 
-/** Is notified of every call, for the session and the top bar; set once by session.svelte.ts. */
+/** Is notified of every request, for the session and the top bar; set once by session.svelte.ts. */
 export interface CallObserver {
   csrf(): string;
-  /** Resolves true once the same person has signed in again: the call is made once more. */
+  /** Resolves to true once the same person has signed in again; the request is then repeated. */
   signedOut(): Promise<boolean>;
   reached(): void;
-  /** Resolves after `seconds`, or when the call is aborted. */
+  /** Resolves after `seconds`, or when the request is aborted. */
   slowed(seconds: number, signal: AbortSignal): Promise<void>;
   away(): void;
 }
@@ -105,7 +105,7 @@ export async function call<M extends Method, P extends PathOf<M>>(
         options.signal.throwIfAborted();
         continue;
       }
-      // A refused call changed nothing, so it is repeated after the person has signed in again.
+      // A refused request changed nothing, so it is repeated after the person has signed in again.
       const ended = fault instanceof Refused && fault.code === "unauthenticated" && path !== "/app/session";
       if (again || !ended || !(await observer.signedOut())) throw fault;
       again = true;
@@ -113,7 +113,7 @@ export async function call<M extends Method, P extends PathOf<M>>(
   }
 }
 
-/** Ends a person's digests by the address in one of them, which works without a session. Throws Refused. */
+/** Ends a person's digests, using the address from one of them; works without a session. Throws Refused. */
 export async function endDigests(token: string): Promise<void> {
   await send("post", `/unsubscribe/${encodeURIComponent(token)}`, {}, {});
 }

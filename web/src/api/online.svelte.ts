@@ -1,19 +1,19 @@
-/** Whether the service is there. While it is not, it is asked again after 4, 8, 16, then 30 seconds. */
+/** Whether the service can be reached. During an outage it is tried again after 4, 8, 16, then every 30 seconds. */
 
 import { now, pause } from "../lib/clock.svelte";
 
 const WAITS = [4, 8, 16, 30];
 
 class Online {
-  /** When it was last there, while it is away; else null. */
+  /** When the outage began; null if there is none. */
   since = $state<number | null>(null);
-  /** Seconds until it is asked again. */
+  /** Seconds until the next attempt. */
   wait = $state(0);
 
-  /** Seconds after which calls that came too fast are made again; 0 while none waits. */
+  /** Seconds until rate-limited requests are repeated; 0 if none is waiting. */
   slow = $state(0);
 
-  /** Steward was updated since this page was opened: a part of it that is wanted is no longer served. */
+  /** Steward was updated after this page was loaded, and no longer serves a part of the app that is needed. */
   updated = $state(false);
 
   #slowed = 0;
@@ -25,7 +25,7 @@ class Online {
     return this.since !== null;
   }
 
-  /** What to do when it is time to ask again. */
+  /** Sets the function that tries the service again. */
   onAgain(again: () => void): void {
     this.#again = again;
   }
@@ -42,7 +42,7 @@ class Online {
     this.#timer = undefined;
   }
 
-  /** Waits for `seconds`, or until aborted, and shows that it waits. */
+  /** Waits for `seconds` or until aborted, and shows the wait in the top bar. */
   async slowDown(seconds: number, signal: AbortSignal): Promise<void> {
     this.#slowed += 1;
     this.slow = Math.max(this.slow, seconds);
@@ -50,7 +50,7 @@ class Online {
     if (!(this.#slowed -= 1)) this.slow = 0;
   }
 
-  /** Asks now instead of waiting. */
+  /** Tries now instead of waiting. */
   ask(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;

@@ -1,4 +1,4 @@
-/** Who is signed in, what they may do, and what happens when the session ends under an open page. */
+/** The session: who is signed in, with which permissions, and signing in again after the session expires. */
 
 import type { SessionWire } from "./schema";
 import { forgetAll, refreshShown } from "./cache.svelte";
@@ -11,11 +11,11 @@ export type Scope = "read" | "write" | "approve";
 const SIGNED_IN = "steward-in";
 
 class Session {
-  /** Undefined until the first answer; null when nobody is signed in. */
+  /** Undefined until the first response; null if nobody is signed in. */
   current = $state.raw<SessionWire | null>();
-  /** The session ended while a page is open: the sign-in is shown above it. */
+  /** The session expired while a page is open: the sign-in form is shown above it. */
   ended = $state(false);
-  /** The service could not be asked at the start. */
+  /** Why the session could not be loaded at the start. */
   refused = $state.raw<Refused>();
   #waiting: ((same: boolean) => void)[] = [];
   #csrf = "";
@@ -35,7 +35,7 @@ class Session {
     return (this.current?.organization?.role as Role | undefined) ?? null;
   }
 
-  /** Whether somebody was signed in here before: only then calls go out before the session is known. */
+  /** Whether somebody signed in here before: only then requests are sent before the session has loaded. */
   get likely(): boolean {
     return localStorage.getItem(SIGNED_IN) !== null;
   }
@@ -44,7 +44,7 @@ class Session {
     return this.current?.scopes.includes(`automations:${scope}`) ?? false;
   }
 
-  /** Asks who is signed in; at the start, and when the service is back. */
+  /** Loads the session, at the start and after an outage. */
   async load(): Promise<void> {
     try {
       this.current = (await call("get", "/app/session")).session;
@@ -61,7 +61,7 @@ class Session {
     }
   }
 
-  /** Signs in; over an open page also into the organization it belongs to. Throws Refused. */
+  /** Signs in; if a session expired under an open page, into that page's organization. Throws Refused. */
   async signIn(email: string, password: string): Promise<void> {
     let next = (await call("post", "/app/session", { body: { email, password } })).session;
     const before = this.current;
@@ -74,13 +74,13 @@ class Session {
     this.take(next);
   }
 
-  /** Works in another organization. Throws Refused. */
+  /** Switches to another organization. Throws Refused. */
   async choose(organization: number): Promise<void> {
     const body = { organization_id: organization };
     this.take((await call("post", "/app/session/organization", { body })).session);
   }
 
-  /** Takes the session a sign-in, a choice or a new password answered with. */
+  /** Stores the session from the response to a sign-in, a switch of organization or a new password. */
   take(next: SessionWire): void {
     const before = this.current;
     const same = before?.user.id === next.user.id && before?.organization?.id === next.organization?.id;
@@ -92,7 +92,7 @@ class Session {
     this.#waiting = [];
     if (this.ended) {
       this.ended = false;
-      // Another person starts again: nothing the one before had on the page stays.
+      // Another person signed in: the page is reloaded so that nothing of the previous person stays.
       if (before && !same) location.assign("/");
     }
     refreshShown(true);
@@ -102,7 +102,7 @@ class Session {
   async signOut(): Promise<void> {
     await call("delete", "/app/session");
     localStorage.removeItem(SIGNED_IN);
-    // A page loaded again holds nothing of the person who left.
+    // Reloads the page, so that it holds nothing of the person who signed out.
     location.assign("/sign-in");
   }
 

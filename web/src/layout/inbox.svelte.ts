@@ -1,4 +1,4 @@
-/** The newest notices and how many are unread, asked for the bell; reading them tells the service. */
+/** The newest notices and the number of unread ones, for the bell. */
 
 import { changed, watch } from "../api/cache.svelte";
 import { call } from "../api/client";
@@ -6,16 +6,16 @@ import { Action } from "../lib/action.svelte";
 import { begunAfter } from "../lib/clock.svelte";
 
 const SHOWN = 8;
-/** The first view is there by then: what it shows is asked for before the bell. */
+/** The delay of the first request, so that the requests of the first screen go out before it. */
 const AFTER_MS = 1000;
 
-/** Call it while a component is made. */
+/** Watches the inbox; call it while a component is created. */
 export function watchInbox(may: () => boolean) {
   const later = begunAfter(AFTER_MS);
   return watch(() => (may() && later.begun ? ["/app/inbox", { query: { limit: SHOWN } }] : null), { every: 30 });
 }
 
-/** Marks notices as read; by their ids, or all up to the newest that is shown. */
+/** Returns an action that marks notices as read: by id, or all up to a notice. */
 export function reading() {
   return new Action(async (what: { ids: string[] } | { until: string }) => {
     await call("post", "/app/inbox/read", { body: what });

@@ -1,15 +1,15 @@
-/** The entries of the navigation in their order (docs/design/web.md#rules-for-every-screen). */
+/** The entries of the navigation, in order (docs/design/web.md#rules-for-every-screen). */
 
 import type { PageName } from "../router.svelte";
 
 export interface Stop {
   page: PageName;
   words: string;
-  /** Inline mark, 16 by 16, drawn with lines. */
+  /** The icon's paths, in a box of 16 by 16. */
   mark: string;
-  /** In the bar at the bottom of small screens; the others are under More. */
+  /** Whether it is in the bottom bar of small screens; the others are under More. */
   bottom?: boolean;
-  /** Further pages that belong to it. */
+  /** Further pages under which it is highlighted. */
   also?: readonly PageName[];
 }
 

@@ -1,4 +1,4 @@
-/** What waits for a person, counted once for the navigation and the overview. */
+/** Waiting approvals and unusable connections, requested once for the navigation and the overview. */
 
 import { watch } from "../api/cache.svelte";
 
@@ -10,7 +10,7 @@ export const WAITING = {
   unusable: ["/app/connections", UNUSABLE] as const,
 };
 
-/** Call it while a component is made. */
+/** Watches both lists; call it while a component is created. */
 export function watchWaiting(may: () => boolean) {
   const approvals = watch(() => (may() ? [...WAITING.approvals] : null), { every: 30 });
   const unusable = watch(() => (may() ? [...WAITING.unusable] : null), { every: 30 });

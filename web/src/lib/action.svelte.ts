@@ -1,4 +1,4 @@
-/** One action of a person: sent once at a time, its refusal kept for the form, the button off while told to wait. */
+/** An action of a person: sent once at a time; keeps its refusal for the form and the wait after a 429. */
 
 import { Refused } from "../api/client";
 import { pause } from "./clock.svelte";
@@ -7,23 +7,23 @@ import { notes } from "./notes.svelte";
 export class Action<A extends unknown[] = []> {
   busy = $state(false);
   refused = $state.raw<Refused>();
-  /** Seconds the service asks to wait before the same again. */
+  /** Seconds the service asks to wait before a retry. */
   wait = $state(0);
   #act: (...given: A) => Promise<void>;
   #words: (refused: Refused) => string;
 
-  /** `words`: what a screen reader hears of a refusal, where the page shows better words than the service's. */
+  /** `words` returns the announcement of a refusal, where the page shows its own text instead of the service's. */
   constructor(act: (...given: A) => Promise<void>, words: (refused: Refused) => string = ({ message }) => message) {
     this.#act = act;
     this.#words = words;
   }
 
-  /** The messages at a field, by its path in the request. */
+  /** Returns the messages at a field, by its path in the request. */
   at(path: string): string[] {
     return this.refused?.errors[path] ?? [];
   }
 
-  /** Does it; true when it was done. What was typed stays where it is. */
+  /** Runs the action; resolves to whether it succeeded. Form values stay unchanged. */
   run = async (...given: A): Promise<boolean> => {
     if (this.busy || this.wait) return false;
     this.busy = true;
@@ -51,7 +51,7 @@ export class Action<A extends unknown[] = []> {
   }
 }
 
-/** A key that makes a repeat after a lost answer safe; made when a form opens. */
+/** Returns an idempotency key, which makes a retry after a lost response safe; created when a form opens. */
 export function idempotencyKey(): string {
   return `ui-${crypto.randomUUID()}`;
 }

@@ -1,4 +1,4 @@
-/** How a table of changes is looked at: filter, order, open change, page; kept in the address of the screen. */
+/** The state of a change table: filter, order, open change and page; stored in the address. */
 
 import type { ChangeRecord } from "../api/schema";
 import { router } from "../router.svelte";
@@ -14,10 +14,10 @@ export class ChangeView {
   down = $state(false);
   /** The change shown in full beside the table. */
   open = $state<string | null>(null);
-  /** A plain list of 200 a page instead of one that scrolls. */
+  /** Whether the table is paged, 200 changes a page, instead of scrolling. */
   plain = $state(false);
   page = $state(1);
-  /** Of an undone run: the changes that its last undo left, since somebody had changed them. */
+  /** The ids of changes that the last undo left, because somebody had changed the objects since. */
   changedSince = $state.raw<ReadonlySet<string>>(new Set());
   #writing: AbortController | undefined;
 
@@ -42,7 +42,7 @@ export class ChangeView {
   }
 
   sort(by: SortBy): void {
-    // A third press gives back the order that is hashed.
+    // A third click restores the original order, the one that is hashed.
     if (this.by !== by) [this.by, this.down] = [by, false];
     else if (!this.down) this.down = true;
     else [this.by, this.down] = ["", false];
@@ -60,12 +60,12 @@ export class ChangeView {
     this.keep();
   }
 
-  /** The changes as looked at. */
+  /** Returns the filtered changes in the chosen order. */
   of(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
     return ordered(filtered(changes, this.filter, leftOut, this.changedSince), this.by, this.down);
   }
 
-  /** Writes it into the address once typing pauses. */
+  /** Writes the state into the address once typing pauses. */
   async keep(): Promise<void> {
     this.#writing?.abort();
     const writing = (this.#writing = new AbortController());

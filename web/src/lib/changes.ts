@@ -1,20 +1,20 @@
-/** Changes as a person reads them: lines, values, differences, filters, sorting. Nothing here is sent. */
+/** Changes as people read them: lines, values, differences, filters, sorting. Nothing here is sent. */
 
 import type { ChangeRecord, FieldRecord } from "../api/schema";
 import { figures } from "./words";
 
-/** From this many percent on the service warns of a price (docs/design/security.md#sessions). */
+/** The service warns about price changes above this percentage (docs/design/security.md#sessions). */
 const LARGE_PERCENT = 20;
 
-/** One line of the table: a field of a change, or a change that has none. */
+/** One line of the table: a field of a change, or a change without fields. */
 export interface Line {
   change: ChangeRecord;
   field: FieldRecord | null;
-  /** The first line of its change holds the check box. */
+  /** Whether this is the first line of its change, which holds the check box. */
   first: boolean;
 }
 
-/** The table's lines, in the order of the changes. */
+/** Returns the table's lines, in the order of the changes. */
 export function linesOf(changes: readonly ChangeRecord[]): Line[] {
   const lines: Line[] = [];
   for (const change of changes) {
@@ -24,7 +24,7 @@ export function linesOf(changes: readonly ChangeRecord[]): Line[] {
   return lines;
 }
 
-/** A value in words by its kind; null if empty. Long lists are written in full. */
+/** Formats a value by its kind; null if empty. Long lists are written in full. */
 export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "currency">): string | null {
   if (value === null || value === undefined || value === "") return null;
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -37,7 +37,7 @@ export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "curre
   return field.kind === "money" && field.currency ? `${text} ${field.currency}` : text;
 }
 
-/** What leaves a list and what joins it; null for a field that is not a list on both sides. */
+/** Compares the lists before and after a change; null unless both sides are lists. */
 export function listMoves(field: FieldRecord): { gone: string[]; joined: string[]; stays: string[] } | null {
   const words = (value: unknown) => (value === null || value === "" ? [] : Array.isArray(value) ? value.map((item) => (typeof item === "string" ? item : JSON.stringify(item))) : null);
   const [before, after] = [words(field.before), words(field.after)];
@@ -52,19 +52,19 @@ export function listMoves(field: FieldRecord): { gone: string[]; joined: string[
 const MAX_SHOWN = 160;
 const LEAD = 24;
 
-/** A long text shortened for a line or heading, with an ellipsis. */
+/** Shortens a text to at most `maxLength` characters, with an ellipsis. */
 export function short(text: string, most = MAX_SHOWN): string {
   if (text.length <= most) return text;
   return `${text.slice(0, /[\udc00-\udfff]/.test(text[most]!) ? most - 1 : most)}…`;
 }
 
-/** Both values cut to what one line can show: long ones from shortly before the place where they part. */
+/** Shortens both values to one line, starting shortly before their first difference. */
 export function shortPair(before: string | null, after: string | null): [string | null, string | null] {
   let from = 0;
   if (before && after && Math.max(before.length, after.length) > MAX_SHOWN / 2) {
     while (from < before.length && before[from] === after[from]) from += 1;
     from = from > 2 * LEAD ? from - LEAD : 0;
-    // Never in the middle of a character of two units.
+    // Does not split a surrogate pair.
     while (from > 0 && /[\udc00-\udfff]/.test(before[from] ?? "")) from -= 1;
   }
   const cut = (text: string | null) => {
@@ -85,15 +85,15 @@ function decimal(value: unknown): { units: bigint; places: number } | null {
 }
 
 export interface Difference {
-  /** "+0.50", "−3", without a currency. */
+  /** The signed difference without a currency: "+0.50", "−3". */
   words: string;
-  /** Signed, one place; null when there was nothing before. */
+  /** The signed difference in percent; null if the value before was zero. */
   percent: number | null;
 }
 
 const differences = new WeakMap<FieldRecord, Difference | null>();
 
-/** How far a number or an amount moves, worked out without rounding; null for anything else. */
+/** Returns the exact difference of a number or an amount; null for any other field. */
 export function differenceOf(field: FieldRecord): Difference | null {
   let difference = differences.get(field);
   if (difference === undefined) differences.set(field, (difference = worked(field)));
@@ -114,7 +114,7 @@ function worked(field: FieldRecord): Difference | null {
   return { words: `${by < 0n ? "−" : by > 0n ? "+" : ""}${text}`, percent };
 }
 
-/** "+6.3 %", "−25 %", or less than a tenth as "<0.1 %". */
+/** Formats a percentage: "+6.3 %", "−25 %", or "+<0.1 %" for less than a tenth. */
 export function percentWords(percent: number): string {
   const size = Math.abs(percent);
   if (size === 0) return "0 %";
@@ -123,7 +123,7 @@ export function percentWords(percent: number): string {
   return `${sign}${size < 100 ? Number(size.toFixed(1)) : figures(Math.round(size))} %`;
 }
 
-/** The widest move of a change in percent, signed; null when none of its fields has one. */
+/** Returns the largest difference of a change in percent, signed; null if no field has one. */
 export function widest(change: ChangeRecord): number | null {
   let largest: number | null = null;
   for (const field of change.fields) {
@@ -133,7 +133,7 @@ export function widest(change: ChangeRecord): number | null {
   return largest;
 }
 
-/** The service's warnings that apply to a single change: it cannot be undone, or it moves a price far. */
+/** Whether one of the service's warnings applies to the change: it cannot be undone, or it moves a price far. */
 export function isWarned(change: ChangeRecord): boolean {
   if (!change.reversible) return true;
   return change.fields.some((field) => field.kind === "money" && Math.abs(differenceOf(field)?.percent ?? 0) > LARGE_PERCENT);
@@ -143,7 +143,7 @@ export type Only = "" | "irreversible" | "warned" | "left" | "back" | "since";
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** What an undo of its run did with a change; empty when there was none or it says nothing of the change. */
+/** Says what undoing its run did with a change; empty if it was not undone. */
 export function undoneWords({ id, undone_by }: ChangeRecord, changedSince: ReadonlySet<string>): string {
   return undone_by ? "put back" : changedSince.has(id) ? "changed since, left" : "";
 }
@@ -153,9 +153,9 @@ export interface Filter {
   field: string;
   outcome: string;
   only: Only;
-  /** More than so many percent; text as typed, empty for any. */
+  /** The minimum percentage, exclusive; text as typed, empty for any. */
   over: string;
-  /** The range of price moves in percent, lower bound inclusive: "-10:-5"; empty for any. */
+  /** The range of price changes in percent, lower bound inclusive: "-10:-5"; empty for any. */
   between: string;
   search: string;
 }
@@ -166,7 +166,7 @@ export function isFiltered(filter: Filter): boolean {
   return Object.values(filter).some(Boolean);
 }
 
-/** The changes a filter lets through, whole. It never changes what is approved. */
+/** Returns the changes that match a filter, with all their fields. Filtering does not affect what is approved. */
 export function filtered(
   changes: readonly ChangeRecord[], filter: Filter, leftOut: ReadonlySet<string>, changedSince: ReadonlySet<string> = NONE,
 ): readonly ChangeRecord[] {
@@ -193,7 +193,7 @@ function isBetween(percent: number | null, from: number, to: number): boolean {
   return percent !== null && percent >= from && percent < to;
 }
 
-/** The percent by which a change moves its first price; null when it moves none. */
+/** Returns the percentage by which a change moves its first price; null if it moves none. */
 export function priceMove(change: ChangeRecord): number | null {
   for (const field of change.fields) {
     const percent = field.kind === "money" ? (differenceOf(field)?.percent ?? null) : null;
@@ -204,7 +204,7 @@ export function priceMove(change: ChangeRecord): number | null {
 
 const texts = new WeakMap<ChangeRecord, string>();
 
-/** What the search looks in: object, before, after. */
+/** Returns the text that the search looks in: object, values before and after, message. */
 function textOf(change: ChangeRecord): string {
   let text = texts.get(change);
   if (text === undefined) {
@@ -218,7 +218,7 @@ function textOf(change: ChangeRecord): string {
 
 export type SortBy = "" | "object" | "difference";
 
-/** The changes in another order, for the view alone; "" is the order that is hashed. */
+/** Sorts changes for display; "" keeps the order that is hashed. */
 export function ordered(changes: readonly ChangeRecord[], by: SortBy, down: boolean): readonly ChangeRecord[] {
   if (!by) return changes;
   const keys = changes.map((change, at) => ({
@@ -240,14 +240,14 @@ export function ordered(changes: readonly ChangeRecord[], by: SortBy, down: bool
 
 const COLLATE = new Intl.Collator("en", { numeric: true });
 
-/** How many of the changes do each action: "12 updates, 1 deletion" is put together from it. */
+/** Counts changes by what `of` returns, such as their action. */
 export function countsBy<K extends string>(changes: readonly ChangeRecord[], of: (change: ChangeRecord) => K): Map<K, number> {
   const counts = new Map<K, number>();
   for (const change of changes) counts.set(of(change), (counts.get(of(change)) ?? 0) + 1);
   return counts;
 }
 
-/** The fields that occur, as [key, label], in the order they first occur. */
+/** Returns the fields of the changes as [key, label], in order of first occurrence. */
 export function fieldsOf(changes: readonly ChangeRecord[]): [string, string][] {
   const labels = new Map<string, string>();
   for (const change of changes) for (const { field, label } of change.fields) if (!labels.has(field)) labels.set(field, label);

@@ -1,16 +1,16 @@
-/** The small pictures of runs: which shape a run has in a strip, and the bars of a chart. */
+/** The shapes of runs in a run strip, and the bars of charts. */
 
 import type { PageName } from "../router.svelte";
 import { count, RUN, statusOf, type Tone } from "./words";
 
-/** What a strip needs of a run. */
+/** The fields of a run that a strip shows. */
 export interface Tick {
   id: string;
   status: string;
   at: string;
 }
 
-/** How a tick is drawn: its height and its form say what its colour says. */
+/** The shape of a tick: its height and form repeat what its colour says. */
 export type TickForm = "whole" | "split" | "open" | "low" | "line" | "dot";
 
 const FORMS: Readonly<Record<string, TickForm>> = {
@@ -25,7 +25,7 @@ export function formOf(status: string): { form: TickForm; tone: Tone } {
   return { form: FORMS[status] ?? "dot", tone: RUN[status]?.tone ?? "muted" };
 }
 
-/** "Last 30 runs: 28 done, 1 failed, 1 waiting for approval." */
+/** Summarizes a strip: "Last 30 runs: 28 done, 1 failed, 1 waiting for approval." */
 export function stripWords(ticks: readonly Tick[]): string {
   const tally = new Map<string, number>();
   for (const { status } of ticks) tally.set(status, (tally.get(status) ?? 0) + 1);
@@ -34,32 +34,32 @@ export function stripWords(ticks: readonly Tick[]): string {
   return ticks.length ? `Last ${many ? count(ticks.length, "run") : "run"}: ${parts.join(", ")}.` : "No runs yet.";
 }
 
-/** A stretch of a bar. */
+/** One segment of a stacked bar. */
 export interface Segment {
   tone: Tone;
   value: number;
-  /** What it counts, after the number: "succeeded". */
+  /** The text after the number: "succeeded". */
   words: string;
 }
 
-/** One bar: all of its segments on each other, the first at the bottom. */
+/** A stacked bar; the first segment is at the bottom. */
 export interface Bar {
   key: string;
-  /** What it is about, in full: "Sat 21 Nov". */
+  /** The full name of the bar: "Sat 21 Nov". */
   title: string;
-  /** Below the bar, where there is room: "21". */
+  /** The label below the bar, where there is room: "21". */
   caption?: string;
   segments: readonly Segment[];
   to?: { page: PageName; params?: Record<string, string>; query?: Record<string, string> };
 }
 
-/** "Sat 21 Nov: 23 succeeded, 1 failed". */
+/** Describes a bar: "Sat 21 Nov: 23 succeeded, 1 failed". */
 export function barWords({ title, segments }: Bar, none: string): string {
   const parts = segments.filter(({ value }) => value).map(({ value, words }) => `${value.toLocaleString("en-GB")} ${words}`);
   return `${title}: ${parts.join(", ") || none}`;
 }
 
-/** The heights of a bar's segments, from the bottom, in a chart of this height; a count above zero is always visible. */
+/** Returns the segments' heights from the bottom, for bars up to `most` in `height` px; nonzero counts stay visible. */
 export function stacked(segments: readonly Segment[], most: number, height: number): { from: number; size: number; tone: Tone }[] {
   const drawn: { from: number; size: number; tone: Tone }[] = [];
   let from = 0;

@@ -1,4 +1,4 @@
-/** The current time: the only module of the app that reads the clock. */
+/** The current time: the only module that reads the clock. */
 
 export function now(): number {
   return Date.now();

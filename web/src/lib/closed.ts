@@ -1,4 +1,4 @@
-/** Closed periods in words: what they stop, when, and for whom. */
+/** Closed periods as text: what they stop, when, and for whom. */
 
 import type { ClosedPeriodRecord, ClosingRecord } from "../api/schema";
 import { addDays, clockOf, dayOf, full, instantOf, toWall, type Zone } from "./time";
@@ -9,17 +9,17 @@ const MONTHS = ["January", "February", "March", "April", "May", "June", "July", 
 
 type When = Record<string, unknown>;
 
-/** With a capital letter, where it stands alone. */
+/** Capitalizes the first letter, for texts that stand alone. */
 export function capital(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** What a period stops. */
+/** Returns what a period stops. */
 export function stopsWords(stops: string): string {
   return stops === "runs" ? "no runs" : "no changes";
 }
 
-/** The rule of a period, on the clock of its zone. */
+/** Describes the rule of a period, in local time of its zone. */
 export function whenWords(when: When): string {
   if (when.kind === "freeze") return "until somebody lets changes go on";
   if (when.kind === "yearly") return `every year, ${dayWords(String(when.first))} to ${dayWords(String(when.last))}`;
@@ -28,7 +28,7 @@ export function whenWords(when: When): string {
   return when.from ? `every ${days}, ${String(when.from)} until ${String(when.to)}` : `every ${days}, all day`;
 }
 
-/** A day, `MM-DD` or `YYYY-MM-DD`, without its year. */
+/** Formats a day, `MM-DD` or `YYYY-MM-DD`, without its year. */
 export function dayWords(date: string): string {
   const day = date.slice(-5);
   return `${Number(day.slice(3))} ${MONTHS[Number(day.slice(0, 2)) - 1]}`;
@@ -36,12 +36,12 @@ export function dayWords(date: string): string {
 
 const REGIONS = new Intl.DisplayNames("en-GB", { type: "region" });
 
-/** A country by its name. */
+/** Returns the name of a country. */
 export function regionName(code: string): string {
   return REGIONS.of(code) ?? code;
 }
 
-/** One stretch of local times: whole days by their dates alone. */
+/** Formats a local time span; whole days by their dates alone. */
 function onceWords(start: string, end: string): string {
   const date = (local: string) => `${dayWords(local.slice(5, 10))} ${local.slice(0, 4)}`;
   if (start.endsWith("T00:00") && end.endsWith("T00:00")) {
@@ -51,12 +51,12 @@ function onceWords(start: string, end: string): string {
   return `${date(start)} ${start.slice(11)} until ${date(end)} ${end.slice(11)}`;
 }
 
-/** One closing in words: its name, when, and what it stops. */
+/** Describes one occurrence of a period: its name, when, and what it stops. */
 export function closingWords(closing: ClosingRecord, zone: Zone, now: number): string {
   return `${closing.name} (${stopsWords(closing.stops)}), ${spanWords(closing, zone, now)}`;
 }
 
-/** "Sun 29 Nov, 02:00 to 03:00"; whole days without times. */
+/** Formats a time span: "Sun 29 Nov, 02:00 to 03:00"; whole days without times. */
 function spanWords({ start, end }: ClosingRecord, zone: Zone, now: number): string {
   if (end === null) return `${full(start, zone, now)} until somebody lets changes go on`;
   const [first, last] = [toWall(start, zone), toWall(end, zone)];
@@ -68,7 +68,7 @@ function spanWords({ start, end }: ClosingRecord, zone: Zone, now: number): stri
   return `${full(start, zone, now)} until ${full(end, zone, now)}`;
 }
 
-/** The next closing of each period, and how many more of it there are. */
+/** Returns the next occurrence of each period, and how many more it has. */
 export function nextOfEach(closings: readonly ClosingRecord[]): { closing: ClosingRecord; more: number }[] {
   const next = new Map<string, { closing: ClosingRecord; more: number }>();
   for (const closing of closings) {
@@ -79,7 +79,7 @@ export function nextOfEach(closings: readonly ClosingRecord[]): { closing: Closi
   return [...next.values()];
 }
 
-/** A closing on its own clock, from two local times with their offsets; says when the clock changes meanwhile. */
+/** Formats a span of local times with offsets; says if the clock changes in between. */
 export function localClosing(start: string, end: string | null, now: number): string {
   const words = (local: string) => full(`${local.slice(0, 16)}Z`, "UTC", now);
   if (end === null) return words(start);
@@ -95,12 +95,12 @@ function minutesAhead(local: string): number {
 
 const FREEZE = "Changes are stopped";
 
-/** Why changes were stopped, in brackets; empty when no reason was given. */
+/** Returns the reason of a freeze in brackets; empty if none was given. */
 export function freezeReason(name: string): string {
   return name === FREEZE ? "" : ` (${name})`;
 }
 
-/** Whether a period is a stop of all changes. */
+/** Whether a period is a freeze, which stops all changes. */
 export function isFreeze({ when }: Pick<ClosedPeriodRecord, "when">): boolean {
   return (when as When).kind === "freeze";
 }

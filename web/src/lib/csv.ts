@@ -1,4 +1,4 @@
-/** The change table as a file for a spreadsheet, which may run nothing that is in it. */
+/** CSV exports, with protection against formula injection. */
 
 import type { ChangeRecord, RunRecord } from "../api/schema";
 import { differenceOf, linesOf, undoneWords, valueOf } from "./changes";
@@ -7,7 +7,7 @@ import { RUN, STARTED_BY } from "./words";
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
 const STARTS = /^(?:[\t\r]|\s*[=+\-@\uff0b\uff0d\uff1d\uff20])/;
 
-/** One cell: what a spreadsheet would work out is made text, numbers excepted. */
+/** Formats one cell; text that a spreadsheet would evaluate as a formula is neutralized. */
 export function cell(value: string): string {
   const safe = STARTS.test(value) && !NUMBER.test(value) ? `'${value}` : value;
   return /[",\r\n\t]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -18,7 +18,7 @@ const HEAD = [
   "Cannot be undone", "Left out", "Outcome", "Undo", "Note",
 ];
 
-/** Every change, one line a field, in the given order. */
+/** Exports changes, one line a field, in the given order. */
 export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>, changedSince: ReadonlySet<string>): string {
   const lines = linesOf(changes).map(({ change, field }) => {
     const difference = field && differenceOf(field);
@@ -52,7 +52,7 @@ export interface ListedRun extends RunRecord {
 
 const RUN_HEAD = ["Run", "Automation", "Store", "State", "Code", "Test", "Started by", "Queued", "Started", "Finished", "Read", "Proposed", "Made", "Left out", "Failed", "Result"];
 
-/** Runs, one line each, newest first. */
+/** Exports runs, one line each, newest first. */
 export function runsCsv(runs: readonly ListedRun[]): string {
   const lines = runs.map((run) => {
     const counts = run.summary?.counts;
@@ -74,7 +74,7 @@ export function runsCsv(runs: readonly ListedRun[]): string {
   return [RUN_HEAD, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-/** Gives a file to the browser, which saves it. */
+/** Offers a file as a download. */
 export function saveFile(name: string, text: string): void {
   const url = URL.createObjectURL(new Blob(["\ufeff", text], { type: "text/csv;charset=utf-8" }));
   const link = document.createElement("a");

@@ -1,4 +1,4 @@
-/** Code of the app that is fetched when it is wanted. */
+/** Loads parts of the app on demand. */
 
 import { online } from "../api/online.svelte";
 import { pause } from "./clock.svelte";
@@ -7,8 +7,8 @@ const TRIES = 5;
 const BETWEEN = 2500;
 
 /**
- * Fetches a part of the app, and again for ten seconds: while Steward is updated, one of its processes may not have it
- * yet. A part that is still missing then has gone with the version this page was loaded with.
+ * Loads a part of the app, retrying for ten seconds: during an update of Steward, one of its processes may not have it
+ * yet. A part that is still missing then belonged to the version with which this page was loaded.
  */
 export async function fetched<T>(load: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {

@@ -1,4 +1,4 @@
-/** Fields of an automation and their values in words: for its history, and for what two people changed at once. */
+/** The fields of an automation and their values as text, for its history and for edit conflicts. */
 
 import type { AutomationRecord, ScheduleRecord } from "../api/schema";
 import { scheduleWords } from "./schedule";
@@ -26,7 +26,7 @@ const NAMES: Readonly<Record<string, string>> = {
 const SEND_MODES: Readonly<Record<string, string>> = { ask: "Asks before sending", send: "Sends without asking" };
 const LONG = 300;
 
-/** "Schedule"; `inputs.max_change_percent` is "Max change percent". */
+/** Returns the label of a field: "Schedule"; "Max change percent" for `inputs.max_change_percent`. */
 export function fieldName(field: string, labels: Readonly<Record<string, string>> = {}): string {
   const input = /^inputs\.(.+)$/.exec(field)?.[1];
   if (input) return labels[input] ?? plainName(input.replaceAll(".", " "));
@@ -37,7 +37,7 @@ function isSchedule(value: unknown): value is ScheduleRecord {
   return typeof value === "object" && value !== null && "cadence" in value;
 }
 
-/** A field's value as people read it; null if absent. */
+/** Returns a field's value as text; null if empty. */
 export function valueWords(field: string, value: unknown): string | null {
   if (value === null || value === undefined || value === "") return null;
   if (isSchedule(value)) return scheduleWords(value);
@@ -58,17 +58,17 @@ function triggerWords(value: unknown): string {
   return kind === "event" ? topics.map(topicWords).join(", ") : "On a schedule or by hand";
 }
 
-/** One field two people may have changed: what it was, what this person wants, what it is now. */
+/** A field in an edit conflict: the value that this person wants, and the current one. */
 export interface StaleRow {
   label: string;
   mine: string | null;
   theirs: string | null;
 }
 
-/** What an update sends, without its version. */
+/** The changed fields that an update sends, without its version. */
 export type Changes = Readonly<Partial<Record<"name" | "schedule" | "timezone" | "trigger" | "inputs" | "template_version" | "bindings" | "accounts" | "calls" | "send_mode", unknown>>>;
 
-/** Whether two values are the same, whatever the order of their names. */
+/** Whether two JSON values are equal; the order of object keys does not matter. */
 export function same(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
 }
@@ -83,7 +83,7 @@ function canonical(value: unknown): string {
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** An automation's values with its inputs apart, so that two who changed two inputs both keep theirs. */
+/** Returns an automation's values with each input as a field of its own, so that changes to different inputs merge. */
 export function valuesOf(automation: Pick<AutomationRecord, "inputs"> & object): Values {
   const values = automation as Values;
   const inputs = Object.entries(automation.inputs).map(([name, value]) => [`inputs.${name}`, value] as const);
@@ -98,7 +98,7 @@ function spread(changes: Changes): Values {
 
 const WATCHED = ["name", "schedule", "timezone", "trigger", "template_version", "bindings", "accounts", "calls", "send_mode", "state"] as const;
 
-/** This person's changes beside the current values, and the changes that others made. */
+/** Compares this person's changes with the current values, and lists the fields that others changed. */
 export function staleRows(before: AutomationRecord, changes: Changes, current: AutomationRecord) {
   const [was, now, wanted] = [valuesOf(before), valuesOf(current), spread(changes)];
   const mine: StaleRow[] = [];
@@ -116,14 +116,14 @@ export function staleRows(before: AutomationRecord, changes: Changes, current: A
   return { mine, theirs };
 }
 
-/** How a trigger listens is the service's and no change of a person. */
+/** Returns the part of a field's value that people change: the service sets the listening state of a trigger. */
 function part(name: string, value: unknown): unknown {
   if (name !== "trigger" || !value) return value;
   const { kind, topics } = value as { kind?: string; topics?: string[] };
   return { kind, topics };
 }
 
-/** The changes applied to the current values: inputs one by one, so that another person's changes stay. */
+/** Applies the changes to the current values, input by input, so that other people's changes stay. */
 export function rebased(before: AutomationRecord, changes: Changes, current: AutomationRecord): Changes {
   if (!changes.inputs) return changes;
   const [was, wanted] = [before.inputs as Values, changes.inputs as Values];

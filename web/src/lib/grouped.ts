@@ -1,4 +1,4 @@
-/** Items by what `key` gives for them, keys in the order they are met. */
+/** Groups items by key, keys in the order of their first item. */
 export function grouped<T, K>(items: Iterable<T>, key: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const item of items) {

@@ -1,4 +1,4 @@
-/** The colour of each automation: one of eight, the same from day to day. */
+/** Assigns each automation one of eight colours, the same from day to day. */
 
 export const HUES = 8;
 
@@ -8,7 +8,7 @@ function hueOf(id: string): number {
   return hash % HUES;
 }
 
-/** Each automation's own colour; where two have the same, the younger one takes the next that is free (ids rise with time). */
+/** Assigns colours; of two automations with the same one, the younger (higher id) takes the next free colour. */
 export function huesOf(ids: Iterable<string>): ReadonlyMap<string, number> {
   const hues = new Map<string, number>();
   const used = new Set<number>();

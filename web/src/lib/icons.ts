@@ -1,4 +1,4 @@
-/** The line icons of what can be done: paths in a box of 16 by 16, drawn for it with one stroke. */
+/** The icons of actions: paths in a box of 16 by 16, drawn with one stroke. */
 
 export const ICONS = {
   play: "M5 3.5v9l7-4.5z",

@@ -1,8 +1,8 @@
-/** Characters nobody sees, found and named, so that text from stores is shown as it is. */
+/** Finds and names invisible characters in text from stores. */
 
 export interface Piece {
   text: string;
-  /** The name of an invisible character; null for text that shows itself. */
+  /** The name of the invisible character; null for visible text. */
   name: string | null;
 }
 
@@ -49,7 +49,7 @@ const NAMES: Readonly<Record<number, string>> = {
 
 // Controls, formats (zero-width, bidirectional, tags), separators, lone surrogates, private use, fillers.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\u00a0\u034f\u115f\u1160\u2800\u3164\uffa0]/gu;
-// A joiner between two pictures makes one picture of them, and is seen by that.
+// A joiner between two emoji makes one emoji of them, so its effect is visible.
 const JOINED = /(?<=\p{Extended_Pictographic}\ufe0f?)\u200d(?=\p{Extended_Pictographic})/u;
 
 function nameOf(character: string): string {
@@ -58,7 +58,7 @@ function nameOf(character: string): string {
   return NAMES[code] ?? (code < 0x20 || (code >= 0x80 && code < 0xa0) ? `control U+${hex}` : `U+${hex}`);
 }
 
-/** The text in pieces, each either shown as it is or one invisible character with its name. */
+/** Splits text into pieces: visible text, or one invisible character with its name. */
 export function pieces(text: string): Piece[] {
   const pieces: Piece[] = [];
   let from = 0;
@@ -74,21 +74,21 @@ export function pieces(text: string): Piece[] {
 }
 
 function isJoiner(text: string, at: number): boolean {
-  // Two UTF-16 units and a variation selector each side are enough to judge.
+  // Two UTF-16 units and a variation selector on each side are enough to decide.
   return JOINED.test(text.slice(Math.max(0, at - 3), at + 3));
 }
 
-/** Whether the text holds a character nobody sees. */
+/** Whether the text contains an invisible character. */
 export function hasInvisible(text: string): boolean {
   return pieces(text).some(({ name }) => name !== null);
 }
 
-/** The text without what nobody sees: where no marks can be drawn, as in the browser's title and in lists to choose from. */
+/** Removes invisible characters, for places that cannot mark them, such as the page title and options of a select. */
 export function visible(text: string): string {
   return pieces(text).map(({ text, name }) => (name === null ? text : /\s/.test(text) ? " " : "")).join("");
 }
 
-/** An address that may be a link: https alone. Null for every other one. */
+/** Returns an address if it is https, and may thus be a link; null for any other. */
 export function safeLink(address: string): { href: string; host: string } | null {
   try {
     const url = new URL(address);

@@ -1,23 +1,23 @@
-/** Single keys and the two-key ways to screens (docs/design/web.md#keyboard); calls the listener. */
+/** Keyboard shortcuts: single keys, and sequences of two keys that open screens (docs/design/web.md#keyboard). */
 
 export interface Key {
-  /** "a", "?", "Enter", or two after another: "g o". */
+  /** "a", "?", "Enter", or a sequence of two: "g o". */
   keys: string;
   words: string;
 }
 
-/** How a key event is written in the tables; null for one that is part of a chord of the system. */
+/** Returns a key event as the shortcut tables write it; null for a key combination of the browser or system. */
 export function nameOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">): string | null {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   return event.key.length === 1 && event.key !== " " ? event.key : event.key === " " ? "Space" : event.key;
 }
 
-/** Ctrl K, or ⌘ K: the one chord of the app, also in fields and when single keys are off. */
+/** Whether the event is Ctrl K or ⌘ K, the only key combination; it works in fields and without single keys. */
 export function isSearch(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): boolean {
   return event.key.toLowerCase() === "k" && event.ctrlKey !== event.metaKey && !event.altKey && !event.shiftKey;
 }
 
-/** Whether keys typed there are text, or mean something to the element itself. */
+/** Whether the element handles keys itself, as text fields do. */
 export function isField(target: unknown): boolean {
   const element = target as { tagName?: string; isContentEditable?: boolean; type?: string } | null;
   if (!element?.tagName) return false;
@@ -27,11 +27,11 @@ export function isField(target: unknown): boolean {
   return tag === "TEXTAREA" || tag === "SELECT";
 }
 
-/** Reads keys one after another: "g" waits a second for its second key. */
+/** Reads keys one after another: after "g" it waits a second for the second key. */
 export class Sequence {
   #first: { key: string; at: number } | null = null;
 
-  /** What has been typed, as written in the tables; null while a first key waits for its second. */
+  /** Returns the typed keys as the tables write them; null while the first key waits for its second. */
   next(key: string, at: number, firsts: ReadonlySet<string>): string | null {
     const first = this.#first;
     this.#first = null;
@@ -44,7 +44,7 @@ export class Sequence {
   }
 }
 
-/** The place of the next or previous row; stays at the ends. */
+/** Returns the index of the next or previous row; stays at the ends. */
 export function step(at: number, by: number, length: number): number {
   if (!length) return -1;
   return Math.max(0, Math.min(length - 1, at + by));

@@ -1,9 +1,9 @@
-/** The line icons of what is connected, done by a step, or the subject of a template; see icons.ts. */
+/** The icons of connections, step kinds and template subjects; see icons.ts. */
 
 const BOX = "M2.5 5 8 2.5 13.5 5v6L8 13.5 2.5 11z";
 
 export const KIND_PATHS = {
-  // What is connected.
+  // Connections.
   shopify: "M3.5 5.5h9l.8 8H2.7zM5.8 7.5V5a2.2 2.2 0 0 1 4.4 0v2.5",
   woocommerce: "M2 3h1.8l1.4 7h6.6L13.5 5H4.2M6 13h.01M11 13h.01",
   store: "M2.5 6.5 3.5 3h9l1 3.5M3.5 7v6h9V7M2.5 6.5a1.8 1.8 0 0 0 3.7 0 1.8 1.8 0 0 0 3.6 0 1.8 1.8 0 0 0 3.7 0M6.5 13V9.5h3V13",
@@ -19,14 +19,14 @@ export const KIND_PATHS = {
   globe: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12M2.2 8h11.6M8 2c-4 4-4 8 0 12 4-4 4-8 0-12",
   folder: "M2.5 4h4l1.5 1.8h5.5V13h-11z",
   link: "M6.5 9.5l3-3M5 7 3.2 8.8a2.5 2.5 0 0 0 3.6 3.6L8.5 11M11 9l1.8-1.8a2.5 2.5 0 0 0-3.6-3.6L7.5 5",
-  // Between the stops of a way.
+  // Between the stops of a path.
   right: "M6.5 4l4 4-4 4",
-  // What a step does.
+  // Step kinds.
   reads: "M1.5 8C4 3 12 3 14.5 8 12 13 4 13 1.5 8M8 10a2 2 0 1 0 0-4 2 2 0 0 0 0 4",
   computes: "M2.5 4.5h6M12 4.5h1.5M2.5 11.5H4M7.5 11.5h6M10.2 6.2a1.7 1.7 0 1 0 0-3.4 1.7 1.7 0 0 0 0 3.4M5.8 13.2a1.7 1.7 0 1 0 0-3.4 1.7 1.7 0 0 0 0 3.4",
   changes: "M3 13v-2.6l7.5-7.6 2.7 2.7L5.6 13zM9 4.3 11.7 7",
   sends: "M14 2 1.8 7l4.7 2.3L8.9 14zM14 2 6.5 9.3",
-  // What templates are about.
+  // Template subjects.
   stock: `${BOX}M2.5 5 8 7.5 13.5 5M8 7.5v6`,
   prices: "M8.3 2.5h5.2v5.2L7.7 13.5 2.5 8.3zM11 5h.01",
   orders: "M3.5 1.8h9v12.4l-1.5-1-1.5 1-1.5-1-1.5 1-1.5-1-1.5 1zM6 5.2h4M6 8.2h4",
@@ -38,7 +38,7 @@ export const KIND_PATHS = {
 
 export type IconName = keyof typeof KIND_PATHS;
 
-/** The icon of a connection's kind, by the service's name of it. */
+/** Returns the icon of a kind of connection. */
 const KIND_ICONS: Readonly<Record<string, IconName>> = {
   shopify: "shopify",
   woocommerce: "woocommerce",
@@ -61,7 +61,7 @@ const KIND_ICONS: Readonly<Record<string, IconName>> = {
   google_drive: "folder",
 };
 
-/** The icon of a kind of step in a plan. */
+/** Returns the icon of a kind of step. */
 const STEP_ICONS: Readonly<Record<string, IconName>> = {
   read: "reads",
   decide: "computes",

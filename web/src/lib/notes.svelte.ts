@@ -1,4 +1,4 @@
-/** Quiet notes after an action, with Undo where there is one, and what a screen reader is told. */
+/** Notes after actions, with Undo where possible, and the texts of the live regions. */
 
 import { pause } from "./clock.svelte";
 
@@ -14,9 +14,9 @@ export interface Note {
 
 class Notes {
   shown = $state.raw<Note[]>([]);
-  /** The polite live region; at most one text a second. */
+  /** The text of the polite live region; at most one text a second. */
   polite = $state("");
-  /** The assertive one: refusals. */
+  /** The text of the assertive live region, for refusals. */
   assertive = $state("");
   #next = 1;
   #queue: string[] = [];
@@ -40,14 +40,14 @@ class Notes {
     this.#held = held;
   }
 
-  /** Tells a screen reader, politely and not too often. */
+  /** Announces a text to screen readers, politely. */
   say(words: string): void {
     if (this.#queue.at(-1) === words) return;
     this.#queue.push(words);
     if (!this.#speaking) void this.#speak();
   }
 
-  /** Tells a screen reader at once: something was refused. */
+  /** Announces a refusal to screen readers at once. */
   warn(words: string): void {
     this.assertive = words;
   }

@@ -1,4 +1,4 @@
-/** What reaches a person, in words, and how each topic is marked (docs/design/api/notifications.md#preferences). */
+/** Notification preferences as text, and the mark of each topic (docs/design/api/notifications.md#preferences). */
 
 import { daysWords } from "./schedule";
 import { list, type Shown } from "./words";
@@ -10,7 +10,7 @@ interface Days {
   days: readonly number[];
 }
 
-/** As much of the preferences as their words need. */
+/** The preferences that the description needs. */
 export interface Reach {
   email: Readonly<Record<Group, Mode>>;
   digest: Days & { at: string };
@@ -26,12 +26,12 @@ export const GROUPS: readonly { name: Group; words: string; about: string }[] = 
 
 export const MODES: Readonly<Record<Mode, string>> = { now: "At once", digest: "In the digest", off: "No e-mail" };
 
-/** "every day", "Monday to Friday", "Monday, Wednesday and Friday". */
+/** Lists days: "every day", "Monday to Friday", "Monday, Wednesday and Friday". */
 export function onDays(days: readonly number[]): string {
   return days.length === 7 ? "every day" : daysWords(days);
 }
 
-/** "Approvals by e-mail at once; everything else in the digest at 08:00, Monday to Friday." */
+/** Describes preferences: "Approvals by e-mail at once; everything else in the digest at 08:00, Monday to Friday." */
 export function reachWords(reach: Reach, mail: boolean): string {
   if (!mail) return "Notices are shown in the app only. No e-mail is sent, because this service has no mail server.";
   const how: Record<Mode, string> = {
@@ -55,7 +55,7 @@ export function reachWords(reach: Reach, mail: boolean): string {
 
 const shown = (words: string, shape: Shown["shape"], tone: Shown["tone"]): Shown => ({ words, shape, tone });
 
-/** What each topic is called where routes are filtered, and its mark in the list of notices. */
+/** The topics with their label in the route filter and their mark in the list of notices. */
 export const TOPICS: Readonly<Record<string, Shown & { group: Group }>> = {
   approval_waiting: { ...shown("An approval waits", "hand", "warn"), group: "approvals" },
   approval_expiring: { ...shown("An approval is about to expire", "clock", "warn"), group: "approvals" },
@@ -75,25 +75,25 @@ export const TOPICS: Readonly<Record<string, Shown & { group: Group }>> = {
 
 export type ChannelName = "teams" | "slack" | "webhook";
 
-/** Where notices go beside people. */
+/** The kinds of channels that notices go to, besides people. */
 export const CHANNELS: Readonly<Record<ChannelName, { name: string; about: string }>> = {
   teams: { name: "Microsoft Teams", about: "A card in a Teams channel" },
   slack: { name: "Slack", about: "A message in a Slack channel" },
   webhook: { name: "Webhook", about: "A signed call to a program of yours" },
 };
 
-/** The mark of a notice; one of a topic this app does not know is a plain dot. */
+/** Returns the mark of a notice; a plain dot for an unknown topic. */
 export function topicOf(topic: string): Shown {
   return TOPICS[topic] ?? shown("A notice", "dot", "plain");
 }
 
-/** What a delivery tells, from the `type` that programs read. */
+/** Returns what a delivery reports, from its `type`. */
 export function deliveryWords(type: string): string {
   if (type === "notification.test") return "A test message";
   return type === "notices.grouped" ? "Several notices" : topicOf(type.replace(".", "_")).words;
 }
 
-/** The path of a notice's page inside the app, whatever origin its link names. */
+/** Returns the path of a notice's page in this app, whatever origin its link names. */
 export function pathOf(url: string): string {
   const { pathname, search } = new URL(url, location.origin);
   return pathname + search;

@@ -1,9 +1,9 @@
-/** What changed or failed in the meantime is read again when the person, or the service, is back. */
+/** Refreshes data when the person returns to the tab, or when the service is reachable again. */
 
 import { untrack } from "svelte";
 import { online } from "../api/online.svelte";
 
-/** Calls `back` whenever the page is seen again; call it while a component is made. */
+/** Calls `back` whenever the tab becomes visible again; call it while a component is created. */
 export function onReturn(back: () => void): void {
   $effect(() => {
     const seen = () => {
@@ -18,7 +18,7 @@ export function onReturn(back: () => void): void {
   });
 }
 
-/** Calls `back` when the service answers again after it was away; call it while a component is made. */
+/** Calls `back` when the service is reachable again after an outage; call it while a component is created. */
 export function onServiceBack(back: () => void): void {
   let wasAway = false;
   $effect(() => {

@@ -1,4 +1,4 @@
-/** What the search offers: groups of places to go to, of an answer of the service and of the screens. */
+/** The results of the search: records that the service finds, screens and actions, in groups. */
 
 import { STOPS } from "../layout/places";
 import { address, type PageName } from "../router.svelte";
@@ -9,7 +9,7 @@ import { AUTOMATION, CONNECTION, count, RUN, type Shown, statusOf } from "./word
 export interface Option {
   key: string;
   words: string;
-  /** In a second line: what it belongs to. */
+  /** The second line: what the result belongs to. */
   beside?: string;
   at?: string;
   state?: Shown;
@@ -21,7 +21,7 @@ export interface Group {
   options: readonly Option[];
 }
 
-/** The screens that the navigation leaves out. */
+/** Screens that are not in the navigation. */
 const OTHER_PAGES: readonly (readonly [PageName, string])[] = [
   ["new-automation", "New automation"],
   ["new-connection", "New connection"],
@@ -65,7 +65,7 @@ function runOption(run: SearchAnswer["runs"][number], kind: string): Option {
   };
 }
 
-/** The groups that hold something, in the order in which they are shown. */
+/** Returns the groups that have results, in the order they are shown. */
 export function groups(query: string, answer: SearchAnswer | undefined): readonly Group[] {
   const changes = answer?.changes ?? [];
   const all: Option = { key: "all", words: `All runs with “${query}”`, target: address("runs", {}, { q: query }) };

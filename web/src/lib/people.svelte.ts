@@ -1,4 +1,4 @@
-/** Who may do what, in words: the reason a button is off, with the names of those to ask. */
+/** Explains which role an action needs and who has it, for disabled buttons. */
 
 import { watch } from "../api/cache.svelte";
 import { type Role, session } from "../api/session.svelte";
@@ -7,7 +7,7 @@ import { list, REFUSALS } from "./words";
 const RANKS: Record<Role, number> = { member: 0, approver: 1, owner: 2 };
 const MAX_NAMES = 3;
 
-/** Call it while a component is made; gives why a role is missing, or null when the person has it. */
+/** Returns why a role is missing, or null if the person has it; call it while a component is created. */
 export function roleReasons() {
   const lacks = (needed: Role) => session.role !== null && RANKS[session.role] < RANKS[needed];
   const people = watch(() => (session.role !== null && lacks("owner") ? ["/app/people", { query: { limit: 200 } }] : null));

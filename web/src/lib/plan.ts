@@ -1,16 +1,16 @@
-/** The steps of a workflow as a graph: layers from what comes after what, ports and states in words. */
+/** The steps of a workflow as a layered graph, with its ports and states as text. */
 
 import type { FindingRecord, PlanEdgeRecord, PlanStepRecord } from "../api/schema";
 import { plainName, STEP_KIND } from "./record_words";
 import { count, type Shape, type Tone } from "./words";
 
-/** A plan as the API shows it: of an import, or of an automation. */
+/** A plan of an import or of an automation, as the API returns it. */
 export interface GraphPlan {
   steps: readonly PlanStepRecord[];
   edges: readonly PlanEdgeRecord[];
 }
 
-/** Where a step stands: its layer from the top, its place in the layer from the left. */
+/** The position of a step: its layer from the top, and its index in the layer from the left. */
 export interface Spot {
   layer: number;
   place: number;
@@ -28,12 +28,12 @@ export const STEP_STATES: Readonly<Record<StepState, { words: string; shape: Sha
 /** With more steps, the graph is drawn only on request (docs/design/web.md#plan-graph). */
 export const MAX_DRAWN = 300;
 
-/** What a step does, in one word; a kind this app does not know is shown by its name. */
+/** Returns the kind of a step as text; an unknown kind is shown by its name. */
 export function kindWords(kind: string): string {
   return kind === "unsupported" ? "Not known here" : (STEP_KIND[kind] ?? plainName(kind));
 }
 
-/** The name of an output in words; null when a step has only the one and it says nothing. */
+/** Returns an output port as text; null for the only output of a step. */
 export function portWords(port: string): string | null {
   const [name, number] = port.split(":");
   if (name === "out") return number === "0" ? null : `output ${Number(number) + 1}`;
@@ -45,8 +45,8 @@ export function portWords(port: string): string | null {
 }
 
 /**
- * The layer of a step is one more than the highest of those it comes after, edges that close a circle left out;
- * in a layer the steps stand in plan order.
+ * Assigns each step a layer: one more than the highest layer of its predecessors, ignoring edges that close a cycle.
+ * Within a layer, steps keep the order of the plan.
  */
 export function layered(plan: GraphPlan): Map<string, Spot> {
   const after = new Map<string, string[]>(plan.steps.map(({ name }) => [name, []]));
@@ -68,7 +68,7 @@ export function layered(plan: GraphPlan): Map<string, Spot> {
   return spots;
 }
 
-/** The steps so that each comes before those after it; takes the edges that close circles out of `after`. */
+/** Sorts steps topologically, and removes edges that close a cycle from `after`. */
 function forwards(plan: GraphPlan, after: Map<string, string[]>): string[] {
   const order: string[] = [];
   const state = new Map<string, "open" | "done">();
@@ -97,21 +97,21 @@ function forwards(plan: GraphPlan, after: Map<string, string[]>): string[] {
   return order.reverse();
 }
 
-/** The state of a step, the worst first: cannot run, switched off, no connection. */
+/** Returns the state of a step, the most severe first: cannot run, switched off, no connection. */
 export function stateOf(name: string, supported: boolean, issues: readonly FindingRecord[], unbound: ReadonlySet<string>): StepState {
   const stepIssues = issues.filter(({ step }) => step === name);
-  // A step that is switched off, or never reached, keeps nothing from running.
+  // A step that is switched off or never reached does not prevent the workflow from running.
   if (stepIssues.some(({ code }) => code === "disabled_step")) return "disabled";
   if (stepIssues.some(({ level }) => level === "error") || !supported) return "blocked";
   return unbound.has(name) ? "unbound" : "fine";
 }
 
-/** What goes out of a step: `true → Log`. */
+/** Returns the outgoing edges of a step: `true → Log`. */
 export function waysOut(plan: GraphPlan, name: string): { port: string | null; to: string }[] {
   return plan.edges.filter(({ from }) => from === name).map(({ port, to }) => ({ port: portWords(port), to }));
 }
 
-/** What other bindings do to runs that have begun (docs/design/web.md#automation); null when there are none. */
+/** Says which pending runs changed bindings would discard (docs/design/web.md#automation); null if there are none. */
 export function setAside(runs: readonly { status: string }[]): string | null {
   const of = (status: string) => runs.filter((one) => one.status === status).length;
   const parts = [of("queued") ? `${count(of("queued"), "run")} waiting to start` : "", of("waiting_approval") ? count(of("waiting_approval"), "approval") : ""];

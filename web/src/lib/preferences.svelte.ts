@@ -1,4 +1,4 @@
-/** What a person chose for this browser: zone, light or dark, dense or roomy rows, keys, calendar view. */
+/** The preferences of this browser: time zone, colour scheme, density, shortcuts, calendar view. */
 
 import { minute } from "./clock.svelte";
 import { isZone } from "./time";
@@ -14,11 +14,11 @@ interface Choices {
   rows: Rows;
   keys: boolean;
   calendar: string | null;
-  /** The first steps were put away, by organization. */
+  /** Organizations for which the person has hidden the first steps. */
   dismissed: number[];
-  /** Nobody else is invited to approve, by organization. */
+  /** Organizations for which the person has declined to invite an approver. */
   decides: number[];
-  /** Failed runs that were seen: the overview leaves them out. */
+  /** Failed runs that were marked as seen; the overview leaves them out. */
   seen: string[];
 }
 
@@ -37,7 +37,7 @@ class Preferences {
   #zone = $derived.by(() => {
     const chosen = this.#choices.zone;
     if (chosen && isZone(chosen)) return chosen;
-    // The browser's may change on a journey, and to read it for every time on a screen is too slow.
+    // The browser's zone may change on a journey; reading it again for every time on a screen is too slow.
     void minute.at;
     return Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
   });
@@ -57,7 +57,7 @@ class Preferences {
     return this.#choices;
   }
 
-  /** The viewer's zone: the one chosen, else the browser's. */
+  /** The viewer's time zone: the chosen one, else the browser's. */
   get zone(): string {
     return this.#zone;
   }
@@ -67,7 +67,7 @@ class Preferences {
     try {
       localStorage.setItem(STORAGE_KEY, JSON.stringify(this.#choices));
     } catch {
-      // A browser that keeps nothing still shows what was chosen until the page is closed.
+      // Without storage, preferences apply until the page is closed.
     }
     this.#show();
   }

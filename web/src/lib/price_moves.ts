@@ -1,4 +1,4 @@
-/** How far prices move: counts, median and largest in words, and the columns of a dot plot. */
+/** The distribution of price changes: counts, median and largest as a sentence, and the columns of a dot plot. */
 
 import type { ChangeRecord } from "../api/schema";
 import { percentWords, priceMove } from "./changes";
@@ -6,10 +6,10 @@ import { figures } from "./words";
 
 const STEPS = [0.5, 1, 2, 5, 10, 20, 50];
 const MAX_COLUMNS = 40;
-/** Beyond this many percent, either way, moves share the outermost column. */
+/** Price changes beyond this percentage, in either direction, share the outermost column. */
 const MAX_PERCENT = 100;
 
-/** Changes that move a price between `from` (inclusive) and `to` percent. */
+/** The price changes between `from` (inclusive) and `to` percent. */
 export interface MoveColumn {
   from: number;
   to: number;
@@ -21,12 +21,12 @@ export interface PriceMoves {
   up: number;
   same: number;
   median: number;
-  /** The widest move, signed. */
+  /** The largest price change in percent, signed. */
   largest: number;
   columns: MoveColumn[];
 }
 
-/** What the prices of these changes do; null when fewer than two are moved. */
+/** Summarizes the price changes; null if fewer than two prices change. */
 export function priceMoves(changes: readonly ChangeRecord[]): PriceMoves | null {
   const moves = changes.map(priceMove).filter((percent): percent is number => percent !== null);
   if (moves.length < 2) return null;

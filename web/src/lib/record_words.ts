@@ -1,4 +1,4 @@
-/** The fixed phrases of records, their codes and kinds, which the first view does not load; see words.ts. */
+/** The texts of records, codes and kinds that the first screen does not need; see words.ts. */
 
 import { figures, shown, type Table } from "./words";
 
@@ -46,7 +46,7 @@ export const STEP: Table = {
   held: shown("Waits for approval", "hand", "warn"),
 };
 
-/** A step that waited for a person and was decided on. */
+/** The status of a step whose approval has been decided. */
 export const ASKED = shown("Asked for approval", "hand", "muted");
 
 export const PERSON: Table = {
@@ -55,7 +55,7 @@ export const PERSON: Table = {
   deactivated: shown("Removed", "square", "muted"),
 };
 
-/** Kinds of connections: what they are called, and one of them. */
+/** The kinds of connections: their name, and a phrase for one of them. */
 export const KINDS: Readonly<Record<string, { name: string; one: string }>> = {
   woocommerce: { name: "WooCommerce", one: "WooCommerce store" },
   shopify: { name: "Shopify", one: "Shopify store" },
@@ -88,7 +88,7 @@ export const CATEGORY: Readonly<Record<string, string>> = {
   reports: "Reports",
 };
 
-/** What a step of a run does. */
+/** The kinds of a run's steps. */
 export const STEP_KIND: Readonly<Record<string, string>> = {
   read: "Reads",
   decide: "Decides",
@@ -97,7 +97,7 @@ export const STEP_KIND: Readonly<Record<string, string>> = {
   wait: "Waits",
 };
 
-/** What a change does to its object; an update is the rule and not named. */
+/** The actions of changes; the most frequent one, an update, is not named. */
 export const ACTION: Readonly<Record<string, string>> = {
   create: "Create",
   update: "Update",
@@ -110,7 +110,7 @@ export const ACTION: Readonly<Record<string, string>> = {
   send: "Send",
 };
 
-/** Counts of a step or run, in the order they are told. */
+/** The counts of a step or run, in the order they are shown. */
 export const COUNTS: readonly (readonly [string, string])[] = [
   ["read", "read"],
   ["matched", "matched"],
@@ -124,7 +124,7 @@ export const COUNTS: readonly (readonly [string, string])[] = [
   ["unknown", "not known"],
 ];
 
-/** Why a run ended as it did, where it says nothing itself (docs/design/api/runs.md#states). */
+/** Why a run ended, for endings without a message (docs/design/api/runs.md#states). */
 export const RUN_CODE: Readonly<Record<string, string>> = {
   not_connected: "Its store or an account is not connected. Reconnect it, then run again.",
   not_ready: "A step has no usable connection. Choose one, then run again.",
@@ -153,13 +153,13 @@ export const MODES: Readonly<Record<string, string>> = { live: "Live", test: "Te
 
 const ABBREVIATIONS: Readonly<Record<string, string>> = { sku: "SKU", skus: "SKUs", id: "ID", ids: "IDs", url: "URL", urls: "URLs" };
 
-/** "inventory_item" as people read it: "Inventory item". */
+/** Turns a code into words: "inventory_item" is "Inventory item". */
 export function plainName(key: string): string {
   const words = key.replaceAll(/[_-]+/g, " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2").trim().toLowerCase();
   return (words.charAt(0).toUpperCase() + words.slice(1)).replaceAll(/\b(skus?|ids?|urls?)\b/gi, (name) => ABBREVIATIONS[name.toLowerCase()] ?? name);
 }
 
-/** What is asked for beside its number: "Update"; "12 to update, 1 to delete" where it is more than one. */
+/** Names the actions beside their total: "Update"; "12 to update, 1 to delete" if there are several. */
 export function actionWords(counts: Readonly<Record<string, number>>): string {
   const [action, second] = Object.keys(counts).filter((name) => counts[name]);
   return action && !second ? (ACTION[action] ?? plainName(action)) : byAction(counts);
@@ -173,7 +173,7 @@ export function byAction(counts: Readonly<Record<string, number>>): string {
     .join(", ");
 }
 
-/** "214 read · 12 matched"; nothing where nothing is counted. */
+/** Lists counts: "214 read · 12 matched"; empty if all are zero. */
 export function countsIn(counts: Readonly<Record<string, number>>): string {
   return COUNTS.filter(([name]) => counts[name])
     .map(([name, words]) => `${figures(counts[name]!)} ${words}`)

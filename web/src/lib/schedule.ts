@@ -1,4 +1,4 @@
-/** Schedules as people choose and read them; which times they give, the service says. */
+/** Schedules as people choose and read them; the service computes the times. */
 
 import type { ScheduleRecord } from "../api/schema";
 import { addDays, clockOf, toWall, type Zone } from "./time";
@@ -36,17 +36,17 @@ const EMPTY: ScheduleRecord = {
   cadence: "manual", run_at: null, day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null,
 };
 
-/** Whether the cadence runs at a time of day that is chosen. */
+/** Whether schedules of this cadence have a time of day. */
 export function hasTime(cadence: string): boolean {
   return ["once", "daily", "weekdays", "weekly", "monthly"].includes(cadence);
 }
 
-/** Whether "this and later" can move it: its runs have one time a day. */
+/** Whether "this and later" can move its runs: they have one time a day. */
 export function movesLater(cadence: string): boolean {
   return hasTime(cadence);
 }
 
-/** The schedule with another cadence: what was chosen stays where it still means something. */
+/** Returns the schedule with another cadence; choices that still apply are preserved. */
 export function withCadence(schedule: ScheduleRecord, cadence: Cadence, today: string): ScheduleRecord {
   const byWeek = cadence === "monthly" && schedule.week_of_month !== null;
   return {
@@ -61,20 +61,20 @@ export function withCadence(schedule: ScheduleRecord, cadence: Cadence, today: s
   };
 }
 
-/** A monthly schedule by the day's number, or by its week. */
+/** Returns a monthly schedule that names its day by number, or by week and weekday. */
 export function monthlyBy(schedule: ScheduleRecord, by: "day" | "week"): ScheduleRecord {
   return by === "day"
     ? { ...schedule, day_of_month: schedule.day_of_month ?? 1, week_of_month: null, day_of_week: null }
     : { ...schedule, day_of_month: null, week_of_month: schedule.week_of_month ?? 1, day_of_week: schedule.day_of_week ?? 1 };
 }
 
-/** Days of the week with one put in or taken out, in their order. */
+/** Returns the days of the week with one added or removed, sorted. */
 export function toggled(days: readonly number[] | null, day: number): number[] {
   const chosen = days ?? WORKING_DAYS;
   return (chosen.includes(day) ? chosen.filter((one) => one !== day) : [...chosen, day]).sort((a, b) => a - b);
 }
 
-/** "Every day at 08:00", as the service says it, without the zone. */
+/** Describes a schedule as the service does, without the zone: "Every day at 08:00". */
 export function scheduleWords(schedule: ScheduleRecord): string {
   const atTime = `at ${schedule.run_at}`;
   switch (schedule.cadence) {
@@ -103,7 +103,7 @@ function weekday(day: number | null): string {
   return WEEKDAYS[(day ?? 1) - 1] ?? "";
 }
 
-/** "day", "Monday to Friday", "Monday and Friday", as after "every". */
+/** Lists days of the week, to follow "every": "day", "Monday to Friday", "Monday and Friday". */
 export function daysWords(days: readonly number[]): string {
   const rising = [...days].sort((a, b) => a - b);
   if (rising.length === 7) return "day";
@@ -121,14 +121,14 @@ function monthlyWords({ day_of_month, day_of_week, week_of_month }: ScheduleReco
   return `On the ${ordinal(day)} of each month${day > 28 ? " (on its last day when it is shorter)" : ""}`;
 }
 
-/** "Thursday 15 January 2026". */
+/** Formats a date: "Thursday 15 January 2026". */
 export function dateWords(date: string): string {
   const midnight = new Date(`${date}T00:00Z`);
   if (Number.isNaN(midnight.getTime())) return date;
   return `${weekdayOf(date)} ${midnight.getUTCDate()} ${MONTHS[midnight.getUTCMonth()]} ${midnight.getUTCFullYear()}`;
 }
 
-/** "Thursday" of a wall time or date. */
+/** Returns the weekday of a date or wall time: "Thursday". */
 export function weekdayOf(wall: string): string {
   return WEEKDAYS[(new Date(`${wall.slice(0, 10)}T00:00Z`).getUTCDay() + 6) % 7]!;
 }
@@ -139,12 +139,12 @@ export function ordinal(number: number): string {
   return `${number}${isTeen ? "th" : (({ 1: "st", 2: "nd", 3: "rd" } as Record<number, string>)[number % 10] ?? "th")}`;
 }
 
-/** Why a run of the preview is not where its rule says (docs/design/web.md#schedule-editor); null without a note. */
+/** Explains why a run of the preview differs from its rule (docs/design/web.md#schedule-editor); or null. */
 export function noteWords(note: string | null, slot: string, schedule: ScheduleRecord, zone: Zone): string | null {
   const wall = toWall(slot, zone);
   const clock = wall.slice(11);
   const hour = Number(clock.slice(0, 2));
-  // The six-hourly rule names the full quarter of the day before what the clock shows.
+  // A six-hourly run in a clock change is named by the quarter of the day before its clock time.
   const named = schedule.run_at ?? (note === "gap" ? `${String(hour - (hour % 6)).padStart(2, "0")}:00` : clock);
   switch (note) {
     case null:
@@ -160,7 +160,7 @@ export function noteWords(note: string | null, slot: string, schedule: ScheduleR
   }
 }
 
-/** The effect of a clock change on a chosen local time; null on days without one. */
+/** Describes the effect of a clock change on a chosen local time; null on days without one. */
 export function fitWords(wall: string, instant: number, fit: "exact" | "gap" | "fold", zone: Zone): string | null {
   const named = wall.slice(11);
   if (fit === "gap") return `${named} does not exist that night: ${clockOf(instant, zone)}`;

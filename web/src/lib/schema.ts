@@ -1,8 +1,8 @@
 /**
- * JSON Schema of inputs as fields of a form: which field, with which value to start and to send.
+ * Turns the JSON Schema of inputs into form fields, with their initial values and the values to send.
  *
- * What is wrong with a value is schema_check.ts, which fields go together schema_rules.ts, their words
- * schema_words.ts. No schema library: those seen compile code, which the page's policy forbids.
+ * schema_check.ts checks values, schema_rules.ts decides which fields apply, schema_words.ts has the texts. The known
+ * schema libraries compile code at run time, which the content security policy forbids.
  */
 
 import { rulesOf } from "./schema_rules";
@@ -14,34 +14,34 @@ export type Kind =
   | "variants" | "money" | "percent" | "connection" | "products" | "place" | "automation" | "picks" | "map" | "keyfile"
   | "json";
 
-/** One of several forms a value may have, told apart by the constant of one property. */
+/** One of several forms of a value, identified by the constant of one property. */
 export interface Variant {
   value: string;
   field: Field;
 }
 
 export interface Field {
-  /** The last part of its path; empty for the whole. */
+  /** The last part of its path; empty for the root. */
   name: string;
   kind: Kind;
   label: string;
   hint: string;
   required: boolean;
-  /** Null stands for "none", beside its other values. */
+  /** Null is one of its values and means "none". */
   nullable: boolean;
   schema: Schema;
-  /** The `$defs` name it refers to: tag, sheet, teams, file, products, days, … */
+  /** The name of the `$defs` entry it refers to: tag, sheet, teams, file, products, days, … */
   named: string | null;
   fields: Field[];
   item: Field | null;
   options: unknown[];
   variants: Variant[];
-  /** The property that tells variants apart. */
+  /** The property that identifies the variant. */
   by: string | null;
 }
 
 const PICKED = new Set(["sheet", "teams", "file", "integration_id"]);
-/** An Id of docs/design/api/conventions.md#common-types: the inputs that hold one name an automation. */
+/** An Id of docs/design/api/conventions.md#common-types; the inputs of this type identify an automation. */
 const ID = "^[0-9A-HJKMNP-TV-Z]{26}$";
 
 /** Resolves `$ref`s; properties beside them take precedence. */
@@ -59,7 +59,7 @@ function without(schema: Schema, ...names: (keyof Schema)[]): Schema {
   return Object.fromEntries(Object.entries(schema).filter(([name]) => !names.includes(name as keyof Schema)));
 }
 
-/** The form of a schema: a group with its fields. */
+/** Returns the form of a schema: a group with its fields. */
 export function formOf(root: Schema): Field {
   return fieldOf("", root, root, true);
 }
@@ -67,7 +67,7 @@ export function formOf(root: Schema): Field {
 function fieldOf(name: string, given: Schema, root: Schema, required: boolean): Field {
   let { schema, named } = resolve(given, root);
   let nullable = false;
-  // Beside properties, anyOf and oneOf say which of them go together: the service tells when they do not.
+  // Beside properties, anyOf and oneOf only constrain which fields go together; schema_rules.ts handles that.
   const choices = schema.properties ? undefined : (schema.anyOf ?? schema.oneOf);
   if (choices) {
     const rest = choices.filter((one) => resolve(one, root).schema.type !== "null");
@@ -84,7 +84,7 @@ function fieldOf(name: string, given: Schema, root: Schema, required: boolean): 
     if (rest.length === 1) schema = { ...schema, type: rest[0] };
   }
   const label = schema.title ?? NAMED[named ?? ""]?.label ?? labelWords(name);
-  // What is said of one choice alone stands in its own words.
+  // A description of a single choice replaces the general one.
   const ofChoice = schema.enum?.some((value) => schema.description?.startsWith(`${String(value)}: `));
   const hint = (ofChoice ? "" : hintWords(schema.description, label)) || (NAMED[named ?? ""]?.hint ?? "");
   const field: Field = {
@@ -165,7 +165,7 @@ function isText(schema: Schema | boolean | undefined, root: Schema): boolean {
   return typeof schema === "object" && resolve(schema, root).schema.type === "string";
 }
 
-/** The value a form starts with: defaults, and nothing for what has none. */
+/** Returns the initial value of a form: defaults, and nothing for fields without one. */
 export function startOf(field: Field): unknown {
   if (["products", "connection", "place"].includes(field.kind)) return undefined;
   if (field.schema.default !== undefined) return structuredClone(field.schema.default);
@@ -176,17 +176,17 @@ export function startOf(field: Field): unknown {
   return field.nullable ? null : undefined;
 }
 
-/** Whether nothing was given. */
+/** Whether a value is empty. */
 export function isBlank(value: unknown): boolean {
   return value === undefined || value === "" || (typeof value === "number" && Number.isNaN(value));
 }
 
-/** Whether a field was left empty: a list that may not be empty counts as not given. */
+/** Whether a field has no value: an empty list counts as none if the schema requires items. */
 export function isLeft(field: Field, value: unknown): boolean {
   return isBlank(value) || (Array.isArray(value) && value.length === 0 && (field.schema.minItems ?? 0) > 0);
 }
 
-/** The values to send: without empty fields and without fields that the others exclude. */
+/** Returns the values to send: without empty fields and without excluded ones. */
 export function sent(field: Field, value: unknown): unknown {
   if (isLeft(field, value)) return undefined;
   if (Array.isArray(value)) return field.item ? value.map((one) => sent(field.item!, one)) : value;
@@ -200,7 +200,7 @@ export function sent(field: Field, value: unknown): unknown {
   return Object.fromEntries(entries.filter(([, part]) => part !== undefined));
 }
 
-/** Pasted text as a list of words: split at commas and lines. */
+/** Splits pasted text into words at commas and line breaks. */
 export function splitWords(text: string): string[] {
   return [...new Set(text.split(/[,;\n\r]+/).map((word) => word.trim()).filter(Boolean))];
 }

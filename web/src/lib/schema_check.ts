@@ -1,11 +1,11 @@
-/** Checks the values of a form before they are sent; the service decides. */
+/** Checks the values of a form before they are sent; the service validates them again. */
 
 import { type Field, isLeft } from "./schema";
 import { rulesOf } from "./schema_rules";
 import type { Schema } from "./schema_shape";
 import { patternWords } from "./schema_words";
 
-/** Messages by path, as the service words them: `inputs.<path>` is the prefix it answers with. */
+/** Returns messages by path, in the service's words, which uses the paths `inputs.<path>`. */
 export function check(field: Field, value: unknown, path = "", required = field.required): Record<string, string[]> {
   const faults: Record<string, string[]> = {};
   const add = (message: string) => (faults[path] = [...(faults[path] ?? []), message]);
@@ -40,7 +40,7 @@ export function check(field: Field, value: unknown, path = "", required = field.
   return faults;
 }
 
-/** The message for a group of fields of which at least one is needed and none is set. */
+/** The message for a group of fields of which at least one is required and none is set. */
 function* partFaults(field: Field, members: Record<string, unknown>): Generator<string> {
   if (members.all === true) return;
   const labelOf = (name: string) => field.fields.find((member) => member.name === name)?.label ?? name;
@@ -89,7 +89,7 @@ function* listFaults(value: unknown[], schema: Schema): Generator<string> {
 
 const plain = (number: number) => number.toLocaleString("en-GB", { maximumFractionDigits: 10 });
 
-/** The bounds of a field in words, for its hint. */
+/** Describes the bounds of a field, for its hint. */
 export function boundsInWords(schema: Schema): string {
   const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema;
   if (minimum !== undefined && maximum !== undefined) return `${plain(minimum)} to ${plain(maximum)}`;
@@ -99,7 +99,7 @@ export function boundsInWords(schema: Schema): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** The messages that no field of the form can show, such as those about several of its fields. */
+/** Returns the messages that no field of the form shows, such as those about several fields. */
 export function problemsOutsideFields(field: Field, errors: Readonly<Record<string, readonly string[]>>, prefix: string): string[] {
   const outside = Object.entries(errors).filter(([path]) => {
     if (path !== prefix && !path.startsWith(`${prefix}.`)) return false;

@@ -1,16 +1,16 @@
-/** Which fields of an object go together: needed by others, excluded by others, one of several (JSON Schema's conditions). */
+/** Which fields of an object are required, excluded or alternatives, from the conditions of a JSON Schema. */
 
 import type { Schema } from "./schema_shape";
 
 export interface Rules {
   needed: Set<string>;
-  /** Not to be given beside the others: not shown, not sent. */
+  /** Fields that the current values exclude: neither shown nor sent. */
   excluded: Set<string>;
-  /** Of each of these at least one. */
+  /** Groups of fields of which at least one is required. */
   oneOf: string[][];
 }
 
-/** The rules an object's schema sets, with the values given so far. */
+/** Returns the rules that an object's schema sets for its current values. */
 export function rulesOf(schema: Schema, given: Readonly<Record<string, unknown>>): Rules {
   const rules: Rules = { needed: new Set(), excluded: new Set(), oneOf: [] };
   gather(schema, given, rules);
@@ -38,7 +38,7 @@ function excludedBy(schema: Schema | undefined): string[] {
   return parts.flatMap(({ required }) => required ?? []);
 }
 
-/** Whether a property that a condition looks at is not given. */
+/** Whether a property that a condition depends on has no value yet. */
 function isOpen(condition: Schema, given: unknown): boolean {
   const values = (given ?? {}) as Record<string, unknown>;
   return Object.entries(condition.properties ?? {}).some(
@@ -46,7 +46,7 @@ function isOpen(condition: Schema, given: unknown): boolean {
   );
 }
 
-/** Whether a value fits a condition: constants, choices, and properties with them. */
+/** Whether a value meets a condition: constants, enums, and properties with them. */
 export function holds(condition: Schema, value: unknown): boolean {
   if (condition.const !== undefined && value !== condition.const) return false;
   if (condition.enum && !condition.enum.includes(value)) return false;
@@ -59,13 +59,13 @@ export function holds(condition: Schema, value: unknown): boolean {
   );
 }
 
-/** One of several sets of fields that say the same in another way, such as two kinds of keys. */
+/** One of several alternative sets of fields, such as two kinds of keys. */
 export interface Way {
   names: string[];
   others: string[];
 }
 
-/** The ways of a schema whose `oneOf` names required fields; none when it has no such choice. */
+/** Returns the alternatives of a schema whose `oneOf` names required fields; empty if it has none. */
 export function waysOf(schema: Schema): Way[] {
   const sets = (schema.oneOf ?? []).map(({ required }) => required ?? []);
   if (sets.length < 2 || sets.some((names) => !names.length)) return [];

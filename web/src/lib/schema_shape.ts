@@ -1,4 +1,4 @@
-/** What a JSON Schema of inputs may say, as far as templates, connections and their forms use it. */
+/** The subset of JSON Schema that templates, connections and their forms use. */
 
 export interface Schema {
   type?: string | string[];
@@ -33,6 +33,6 @@ export interface Schema {
   uniqueItems?: boolean;
   pattern?: string;
   format?: string;
-  /** Ours: a value that is never shown again. */
+  /** Steward's extension: a value that is never shown again. */
   secret?: boolean;
 }

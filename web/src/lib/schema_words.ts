@@ -1,6 +1,6 @@
-/** The words of forms made from schemas: labels, hints, choices, and what a pattern asks for. */
+/** The texts of forms that are made from schemas: labels, hints, choices, and patterns. */
 
-/** Fields whose meaning is the same everywhere, by the name of their definition. */
+/** Fields with the same meaning everywhere, by the name of their definition. */
 export const NAMED: Readonly<Record<string, { label: string; hint?: string }>> = {
   limit: { label: "Most changes in one run", hint: "A run that finds more stops before anybody is asked, and changes nothing." },
   sheet: { label: "Spreadsheet" },
@@ -47,7 +47,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   cost: "Its cost",
 };
 
-/** Values that mean something else in one field than elsewhere. */
+/** Values with a different meaning in one field. */
 const OF_FIELD: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   when: {
     on_sale: "Is on sale", new: "Is new", vendor: "Is of a vendor", type: "Is of a type", price_range: "Costs so much",
@@ -57,7 +57,7 @@ const OF_FIELD: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 const SHORT: Readonly<Record<string, string>> = { when: "rule", op: "condition", sku: "SKU", skus: "SKUs", id: "id", seo: "SEO", url: "address" };
 
-/** Names that are no words to a merchant. */
+/** Texts for names that merchants would not understand. */
 const LABELS: Readonly<Record<string, string>> = {
   compare_at_column: "Compare-at price column",
   except_tags: "Tags to leave out",
@@ -84,38 +84,38 @@ const LABELS: Readonly<Record<string, string>> = {
   window_days: "Days that count",
 };
 
-/** The entry of a table under a name, without what every object inherits, such as "constructor". */
+/** Returns the entry of a table under a name; ignores inherited properties such as "constructor". */
 function entryOf<T>(table: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
   return table && Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
-/** "price_column" as a label: "Price column"; "sale_automation_id": "Sale automation". */
+/** Turns a name into a label: "Price column" for "price_column", "Sale automation" for "sale_automation_id". */
 export function labelWords(name: string): string {
   return entryOf(LABELS, name) ?? nameWords(name);
 }
 
-/** The parts of a name as words, the first with a capital letter. */
+/** Splits a name into words, the first with a capital letter. */
 function nameWords(name: string): string {
   const words = name.replace(/_id$/, "").split("_").map((word) => entryOf(SHORT, word) ?? word).join(" ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** One of the values of a choice, as people read it. */
+/** Returns the label of a choice's value. */
 export function optionWords(value: unknown, field = ""): string {
   const name = String(value);
   return entryOf(entryOf(OF_FIELD, field), name) ?? entryOf(OPTIONS, name) ?? nameWords(name);
 }
 
-/** A description as a hint: what it says of absent and null is said of a field left empty. */
+/** Turns a description into a hint: "absent" and "null" become "empty". */
 export function hintWords(description: string | undefined, label = ""): string {
   const words = (description ?? "")
-    // "vendor: one of these": the field is there only with that choice.
+    // "vendor: one of these" refers to a field that is shown only for that choice.
     .replace(/^[a-z_]+: (.)/, (_, letter: string) => letter.toUpperCase())
     .replaceAll("`", "")
     .replaceAll(/; all needs \{"all": true\}/g, "")
     .replaceAll(/; (?:null|absent): (.)/g, (_, letter: string) => `. Left empty: ${letter}`)
     .replaceAll(/\b[a-z]+_[a-z_]+\b/g, (name) => optionWords(name).toLowerCase());
-  // "Which products" says no more than its label.
+  // "Which products" only repeats its label.
   const saysLabel = ["the", "which"].some((article) => words.toLowerCase() === `${article} ${label.toLowerCase()}`);
   return saysLabel ? "" : words;
 }
@@ -130,7 +130,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   "^(?!0+(\\.0+)?$)[0-9]{1,6}(\\.[0-9]{1,8})?$": "Give a rate such as 1.08.",
 };
 
-/** What a pattern asks for. */
+/** Returns what a pattern requires, as text. */
 export function patternWords(pattern: string): string {
   return entryOf(PATTERNS, pattern) ?? "This does not have the form that is needed here.";
 }

@@ -1,6 +1,6 @@
-/** Sheets of libraries that come with the part that draws with them: the first view's own stays small. */
+/** Style sheets of libraries, loaded with the components that use them, so that the first screen loads less. */
 
-/** `{@attach adopting(sheet)}`: the page has the sheet while the element is there. */
+/** `{@attach adopting(sheet)}`: adds the style sheet to the page while the element is mounted. */
 export function adopting(sheet: string): () => () => void {
   const adopted = new CSSStyleSheet();
   adopted.replaceSync(sheet);

@@ -1,4 +1,4 @@
-/** The keys of the screen that is shown: registered by it, listed under `?`, off in fields and when switched off. */
+/** The shortcuts of the current screen: it registers them, `?` lists them, and fields and a preference disable them. */
 
 import { address, type PageName, router } from "../router.svelte";
 import { now } from "./clock.svelte";
@@ -7,7 +7,7 @@ import { preferences } from "./preferences.svelte";
 
 export interface Shortcut extends Key {
   run: (event: KeyboardEvent) => void;
-  /** Whether it means anything now; else the key stays the browser's. */
+  /** Whether it applies now; otherwise the browser handles the key. */
   when?: () => boolean;
 }
 
@@ -30,11 +30,11 @@ function moveRow(by: number): void {
 }
 
 class Shortcuts {
-  /** Whether the list of keys is shown. */
+  /** Whether the list of shortcuts is open. */
   help = $state(false);
-  /** Whether the search over everything is open. */
+  /** Whether the search is open. */
   searching = $state(false);
-  /** What was typed since the search was opened and before its field was there. */
+  /** The text typed after the search was opened and before its field was rendered. */
   #ahead = "";
   #isSearchOffered = false;
   #screen = $state.raw<Shortcut[]>([]);
@@ -47,26 +47,26 @@ class Shortcuts {
     { keys: "k", words: "Row before", run: () => moveRow(-1) },
   ];
 
-  /** Opens the search; keys typed until its field exists go into the field, not to the page. */
+  /** Opens the search; keys typed until its field is rendered go into the field, not to the page. */
   search(): void {
     if (this.searching || !this.#isSearchOffered) return;
     this.#ahead = "";
     this.searching = true;
   }
 
-  /** Closes the search, or gives it up before its field is there. */
+  /** Closes the search, or cancels opening it. */
   endSearch(): void {
     this.#ahead = "";
     this.searching = false;
   }
 
-  /** Says whether the search can be shown: only inside an organization whose automations are on. */
+  /** Sets whether the search is available: only inside an organization with automations switched on. */
   offerSearch(isOffered: boolean): void {
     this.#isSearchOffered = isOffered;
     if (!isOffered) this.endSearch();
   }
 
-  /** Returns what was typed before the search had a field. */
+  /** Returns the text typed before the field was rendered, and clears it. */
   takeAhead(): string {
     const ahead = this.#ahead;
     this.#ahead = "";
@@ -80,7 +80,7 @@ class Shortcuts {
     return [...this.#screen, ...this.#everywhere, ...ways];
   }
 
-  /** Registers a screen's keys while its component is there; call it while the component is made. */
+  /** Registers a screen's shortcuts while its component is mounted; call it while the component is created. */
   use(keysOf: () => Shortcut[]): void {
     $effect(() => {
       const keys = keysOf();
@@ -91,7 +91,7 @@ class Shortcuts {
     });
   }
 
-  /** Keeps a key for the field of the search that is on its way. */
+  /** Collects a key for the search field, which is not rendered yet. */
   #keepAhead(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const { key } = event;
@@ -102,7 +102,7 @@ class Shortcuts {
     event.preventDefault();
   }
 
-  /** Hears every key of the page. */
+  /** Handles every key event of the page. */
   heard = (event: KeyboardEvent): void => {
     const isCovered = Boolean(document.querySelector("dialog[open]"));
     if (isSearch(event) && !isCovered && this.#isSearchOffered) {

@@ -1,6 +1,6 @@
-/** What people give when they are asked for a spreadsheet. */
+/** Reads what people enter for a spreadsheet. */
 
-/** The id in a spreadsheet's address; any other text is taken as the id itself. */
+/** Returns the id in a spreadsheet's address; any other text is returned as the id itself. */
 export function spreadsheetIn(typed: string): string {
   return /\/spreadsheets\/d\/([A-Za-z0-9_-]+)/.exec(typed)?.[1] ?? typed.trim();
 }

@@ -1,23 +1,23 @@
-/** Where the dialog that starts a run shows the errors of a refusal: at their field, else below the fields with their name. */
+/** Assigns the errors of a refused start to the fields of its dialog; the others are shown below the fields by name. */
 
 import type { StartFieldRecord } from "../api/schema";
 
 export interface PlacedErrors {
-  /** By the name of the field for a value. */
+  /** Errors by the name of the field for a value. */
   atValue: ReadonlyMap<string, readonly string[]>;
-  /** By the name of the field for files. */
+  /** Errors by the name of the field for files. */
   atFile: ReadonlyMap<string, readonly string[]>;
-  /** Of the payload as a whole, and of values without a field. */
+  /** Errors of the payload as a whole, and of values without a field. */
   ofPayload: readonly string[];
-  /** Of the files as a whole, and of files without a field. */
+  /** Errors of the files as a whole, and of files without a field. */
   ofFiles: readonly string[];
-  /** Whether there are errors, and each is in one of these places. */
+  /** Whether there are errors, and every one is in one of these groups. */
   areAllPlaced: boolean;
 }
 
 type Place = readonly [messages: Map<string, string[]>, name: string, prefix: string];
 
-/** The field of a file's path below `files`, and the file's place among several; null for another path. */
+/** Parses the path of a file below `files` into its field and its index among several; null for any other path. */
 function fileField(fields: readonly StartFieldRecord[], path: string): { name: string; index: number | null } | null {
   const own = fields.find(({ name }) => path === name || path.startsWith(`${name}.`));
   if (own) return { name: own.name, index: null };
@@ -28,7 +28,7 @@ function fileField(fields: readonly StartFieldRecord[], path: string): { name: s
   return null;
 }
 
-/** The errors of a refused start, by path of the request, in the places where its dialog shows them. */
+/** Groups the errors of a refused start, given by path of the request, by where the dialog shows them. */
 export function placedErrors(
   errors: Readonly<Record<string, readonly string[]>>, valueFields: readonly StartFieldRecord[], fileFields: readonly StartFieldRecord[],
 ): PlacedErrors {

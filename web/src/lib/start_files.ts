@@ -1,4 +1,4 @@
-/** The files of a manual start: as chosen, as sent, and their problems. */
+/** The files of a manual start: chosen, encoded for the request, and their problems. */
 
 import type { StartFieldRecord } from "../api/schema";
 import type { Faults } from "./start_values";
@@ -19,7 +19,7 @@ export function fileFaults(fields: readonly StartFieldRecord[], chosen: Chosen):
   return Object.fromEntries(missing.map(({ name }) => [name, ["The form requires this file. Choose one."]]));
 }
 
-/** Whether the files are larger together than the service takes. */
+/** Whether the files together exceed the service's limit. */
 export function areTooLarge(chosen: Chosen): boolean {
   return Object.values(chosen).flat().reduce((sum, file) => sum + file.size, 0) > MAX_FILES_BYTES;
 }
@@ -32,8 +32,8 @@ async function base64(file: File): Promise<string> {
 }
 
 /**
- * The files as the request has them: several of one field are numbered, as n8n names them. A fault where one cannot be
- * read, such as a file that was moved or changed after it was chosen.
+ * Encodes the files for the request; several files of one field are numbered, as n8n names them. Returns a problem if
+ * a file cannot be read, for example because it was moved or changed after it was chosen.
  */
 export async function readFiles(chosen: Chosen): Promise<{ files: StartFiles } | { fault: string }> {
   const files: StartFiles = {};

@@ -1,4 +1,4 @@
-/** The values of a manual start: fields as typed, their payload, and their problems. */
+/** The values of a manual start: typed fields, their payload, and their problems. */
 
 import type { StartFieldRecord } from "../api/schema";
 
@@ -35,12 +35,15 @@ function textOf(field: StartFieldRecord, value: unknown): string | string[] {
   return typeof value === "string" && field.type !== "json" ? value : JSON.stringify(value);
 }
 
-/** What the fields show of a payload. */
+/** Returns the field contents that show a payload. */
 export function typedOf(fields: readonly StartFieldRecord[], payload: Payload): Typed {
   return Object.fromEntries(fields.map((field) => [field.name, textOf(field, valueAt(payload, field.path))]));
 }
 
-/** The value of a field's content; undefined if empty, but an empty value where a default was removed. Throws SyntaxError for invalid JSON. */
+/**
+ * Returns the value of a field's content: undefined if empty, an empty value if a default was removed. Throws
+ * SyntaxError for invalid JSON.
+ */
 function valueOf(field: StartFieldRecord, typed: string | string[]): unknown {
   if (Array.isArray(typed)) return typed.length ? typed : undefined;
   if (!typed.trim()) return field.default ? (field.type === "number" ? null : "") : undefined;
@@ -48,7 +51,7 @@ function valueOf(field: StartFieldRecord, typed: string | string[]): unknown {
   return field.type === "number" ? Number(typed) : typed;
 }
 
-/** The payload with what was typed; what a field does not change stays as it is. Only for fields without faults. */
+/** Returns `before` with the typed values; unchanged fields keep theirs. Call it only if no field has a problem. */
 export function payloadOf(fields: readonly StartFieldRecord[], typed: Typed, before: Payload): Payload {
   return fields.reduce((payload, field) => {
     const text = typed[field.name] ?? "";
@@ -81,7 +84,7 @@ export function faultsOf(fields: readonly StartFieldRecord[], typed: Typed): Fau
   return faults;
 }
 
-/** The payload of a text, or the problem of the text. */
+/** Parses a payload from JSON text; returns the payload or the problem. */
 export function readJson(text: string): { payload: Payload } | { fault: string } {
   if (!text.trim()) return { payload: {} };
   try {
@@ -92,7 +95,7 @@ export function readJson(text: string): { payload: Payload } | { fault: string }
   }
 }
 
-/** Whether the payload is larger than the service takes. */
+/** Whether the payload exceeds the service's limit. */
 export function isTooLarge(payload: Payload): boolean {
   return new TextEncoder().encode(JSON.stringify(payload)).length > MAX_BYTES;
 }

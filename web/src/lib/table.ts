@@ -1,25 +1,25 @@
-/** What a table's columns are and which of many rows are in view. */
+/** The columns of tables, and which rows of a long table are in view. */
 
 export interface Column<C extends string = string> {
   name: C;
   title: string;
-  /** The title is for screen readers alone. */
+  /** Only screen readers get the title. */
   hiddenTitle?: boolean;
   align?: "start" | "end";
   /** As wide as its content, on one line: numbers, times, marks and buttons. Other columns share the rest and wrap. */
   fits?: boolean;
-  /** Left out where the table has less than 1000 px. */
+  /** Hidden while the table is narrower than 1000 px. */
   roomy?: boolean;
   sorts?: boolean;
   /** Its position on a small screen: beside the name, in the second line, on a separate line, or hidden. */
   small?: "beside" | "second" | "whole" | "absent";
 }
 
-/** Rows that are chosen to be acted on together. */
+/** The selection of rows for an action on several. */
 export interface Picks<R> {
   has: (row: R) => boolean;
   toggle: (row: R) => void;
-  /** What the row is called, after "Choose ". */
+  /** Names a row after "Choose ". */
   name: (row: R) => string;
   all: boolean;
   toggleAll: () => void;
@@ -29,7 +29,7 @@ const ROWS_AROUND = 12;
 /** The maximum number of rendered rows. */
 export const MAX_ROWS = 80;
 
-/** The rows to draw: those in view and some around them. */
+/** Returns the range of rows to render: those in view and some around them. */
 export function windowOf(top: number, height: number, rowHeight: number, count: number): { from: number; to: number } {
   const tall = Math.max(1, rowHeight);
   const first = Math.min(Math.max(0, Math.floor(top / tall) - ROWS_AROUND), Math.max(0, count - 1));
@@ -37,7 +37,7 @@ export function windowOf(top: number, height: number, rowHeight: number, count: 
   return { from: first, to: Math.min(count, first + Math.min(inView, MAX_ROWS)) };
 }
 
-/** Rows sorted by what `of` gives for them; equal ones stay in their order. */
+/** Sorts rows by the value that `of` returns; equal rows keep their order. */
 export function sorted<R>(rows: readonly R[], of: (row: R) => string | number | null, down: boolean): R[] {
   const compare = (a: R, b: R): number => {
     const [left, right] = [of(a), of(b)];

@@ -24,7 +24,7 @@ describe("wall clocks", () => {
     expect(offsetName(instant("2026-11-21T12:00:00Z"), "Asia/Kolkata")).toBe("UTC+05:30");
   });
 
-  // The cases are Python's own answers (tests/web/test_wall_clock.py).
+  // Python computed the expected values (tests/web/test_wall_clock.py).
   const cases = process.env.WALL_CLOCK;
   it.runIf(cases && existsSync(cases))("agrees with Python in every zone on every change day", () => {
     const recorded = JSON.parse(readFileSync(cases!, "utf8")) as [string, string, number, string][];

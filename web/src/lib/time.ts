@@ -1,7 +1,7 @@
 /**
- * Instants and wall clocks (docs/design/web.md#time): the only place that turns one into the other.
+ * Instants and wall clock times (docs/design/web.md#time): the only module that converts between them.
  *
- * Instants are milliseconds since 1970 in UTC, or the service's text; a wall time is "2026-11-21T06:02".
+ * Instants are milliseconds since 1970 in UTC, or ISO 8601 texts; a wall time is "2026-11-21T06:02".
  */
 
 export type Zone = string;
@@ -33,38 +33,38 @@ const FIELDS: Intl.DateTimeFormatOptions = {
   hourCycle: "h23",
 };
 
-/** An instant as milliseconds. */
+/** Returns an instant in milliseconds. */
 export function instantOf(value: string | number | Date): number {
   return typeof value === "number" ? value : new Date(value).getTime();
 }
 
-/** The service's form of an instant. */
+/** Returns an instant in the format of the API. */
 export function wire(instant: number): string {
   return new Date(instant).toISOString();
 }
 
-/** The clock reading at an instant, as if it were one in UTC. */
+/** Returns the zone's clock reading at an instant, as if it were UTC. */
 function reading(instant: number, zone: Zone): number {
   const parts: Record<string, number> = {};
   for (const { type, value } of format(zone, FIELDS).formatToParts(instant)) parts[type] = Number(value);
   return Date.UTC(parts.year!, parts.month! - 1, parts.day, parts.hour, parts.minute, parts.second);
 }
 
-/** How far the zone's clock is ahead of UTC at an instant, in minutes. */
+/** Returns the zone's offset from UTC at an instant, in minutes. */
 export function offsetAt(instant: number, zone: Zone): number {
   const second = Math.floor(instant / 1000) * 1000;
   return (reading(second, zone) - second) / MINUTE;
 }
 
-/** The wall time at an instant: "2026-11-21T06:02". */
+/** Returns the wall time at an instant: "2026-11-21T06:02". */
 export function toWall(value: string | number, zone: Zone): string {
   const instant = instantOf(value);
   return new Date(instant + offsetAt(instant, zone) * MINUTE).toISOString().slice(0, 16);
 }
 
 /**
- * The instant of a wall time. A time the clock jumps over is later by the jump (`gap`), one that comes twice
- * is the first of both (`fold`).
+ * Returns the instant of a wall time. A time that the clock skips is moved later by the skipped time (`gap`); a time
+ * that occurs twice is its first occurrence (`fold`).
  */
 export function fromWall(wall: string, zone: Zone): { instant: number; fit: Fit } {
   const asUtc = Date.parse(`${wall.length === 10 ? `${wall}T00:00` : wall}Z`);
@@ -77,23 +77,23 @@ export function fromWall(wall: string, zone: Zone): { instant: number; fit: Fit 
   return { instant: asUtc - before, fit: "gap" };
 }
 
-/** The first instant of a wall day, which need not be 00:00. */
+/** Returns the first instant of a day in a zone, which need not be 00:00. */
 export function startOfDay(day: string, zone: Zone): number {
   return fromWall(day.slice(0, 10), zone).instant;
 }
 
-/** The date a number of days after a date: calendar arithmetic without a zone. */
+/** Adds days to a date: calendar arithmetic without a zone. */
 export function addDays(day: string, days: number): string {
   return new Date(Date.parse(`${day.slice(0, 10)}T00:00Z`) + days * DAY).toISOString().slice(0, 10);
 }
 
-/** "Sat 21 Nov, 06:02"; with the year when it is not the present one. `seconds` on the timeline alone. */
+/** Formats an instant: "Sat 21 Nov, 06:02"; with the year if it is not the current one. */
 export function full(value: string | number, zone: Zone, now: number, { seconds = false } = {}): string {
   const instant = instantOf(value);
   return `${dayOf(instant, zone, now)}, ${clockOf(instant, zone, { seconds })}`;
 }
 
-/** "Sat 21 Nov", or "Sat 21 Nov 2027". */
+/** Formats a day: "Sat 21 Nov", or "Sat 21 Nov 2027". */
 export function dayOf(value: string | number, zone: Zone, now: number): string {
   const instant = instantOf(value);
   const date = { weekday: "short", day: "numeric", month: "short" } as const;
@@ -103,7 +103,7 @@ export function dayOf(value: string | number, zone: Zone, now: number): string {
   return words.year === year ? plain : `${plain} ${words.year}`;
 }
 
-/** "06:02", always 24 hours. */
+/** Formats a time of day: "06:02", always 24 hours. */
 export function clockOf(value: string | number, zone: Zone, { seconds = false } = {}): string {
   const fields = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
   return format(zone, seconds ? { ...fields, second: "2-digit" } : fields).format(instantOf(value));
@@ -113,7 +113,7 @@ function parts(made: Intl.DateTimeFormat, instant: number): Record<string, strin
   return Object.fromEntries(made.formatToParts(instant).map(({ type, value }) => [type, value]));
 }
 
-/** "in 3 h", "12 min ago", "now"; null from 24 hours on, where the full time says more. */
+/** Formats the distance to now: "in 3 h", "12 min ago", "now"; null from 24 hours on, where the date says more. */
 export function relative(value: string | number, now: number): string | null {
   const away = instantOf(value) - now;
   const size = Math.abs(away);
@@ -127,7 +127,7 @@ export function relative(value: string | number, now: number): string | null {
 export function leftUntil(value: string | number, now: number): string {
   const remaining = instantOf(value) - now;
   if (remaining <= 0) return "time is up";
-  // By whole hours, so that the three days of a new approval are three.
+  // Rounded by whole hours, so that a new approval shows "3 days left".
   if (remaining >= 2 * DAY) return `${Math.floor(Math.round(remaining / HOUR) / 24)} days left`;
   return remaining >= HOUR ? `${Math.floor(remaining / HOUR)} h left` : `${Math.max(1, Math.floor(remaining / MINUTE))} min left`;
 }
@@ -142,12 +142,12 @@ export function lengthOf(ms: number): string {
   return rest[0] ? `${whole} ${rest[0]} ${rest[1]}` : whole;
 }
 
-/** "Europe/Berlin" as people say it: "Berlin"; the whole name where it has no city. */
+/** Returns the city of a zone: "Berlin" for "Europe/Berlin"; the whole name if it has no city. */
 export function placeOf(zone: Zone): string {
   return (zone.split("/").pop() ?? zone).replaceAll("_", " ");
 }
 
-/** "06:02 in New York" when the zone's clock differs from the viewer's at that instant; else null. */
+/** Returns "06:02 in New York" if the zone's clock differs from the viewer's at that instant; else null. */
 export function elsewhere(value: string | number, zone: Zone | null | undefined, viewer: Zone): string | null {
   if (!zone) return null;
   const instant = instantOf(value);
@@ -157,7 +157,7 @@ export function elsewhere(value: string | number, zone: Zone | null | undefined,
   return `${day}${clockOf(instant, zone)} in ${placeOf(zone)}`;
 }
 
-/** "UTC+01:00" at an instant. */
+/** Formats the zone's offset at an instant: "UTC+01:00". */
 export function offsetName(value: string | number, zone: Zone): string {
   const minutes = offsetAt(instantOf(value), zone);
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
@@ -165,7 +165,7 @@ export function offsetName(value: string | number, zone: Zone): string {
   return `UTC${minutes < 0 ? "−" : "+"}${two(hours)}:${two(rest)}`;
 }
 
-/** Whether this machine knows the zone. */
+/** Whether this browser knows the zone. */
 export function isZone(zone: string): boolean {
   try {
     return Boolean(zone && format(zone, {}));

@@ -1,11 +1,11 @@
-/** What a store may send, in plain words, as the service says it in `trigger.words`. */
+/** The events that a store sends, in the words that the service uses in `trigger.words`. */
 
 import type { EventTriggerBody, ScheduleTriggerBody } from "../api/schema";
 
-/** How an automation is to start, as it is sent. */
+/** The trigger of an automation, as requests send it. */
 export type TriggerBody = ScheduleTriggerBody | EventTriggerBody;
 
-/** The topics that start an automation; none where its schedule does. */
+/** Returns the topics that start an automation; empty if its schedule starts it. */
 export function topicsOf(trigger: { kind: string; topics?: string[] } | undefined): string[] {
   return trigger?.topics ?? [];
 }

@@ -1,4 +1,4 @@
-/** Reads a typed time of day: "930", "9:30" and "9.30" give "09:30"; anything else gives "". */
+/** Parses a typed time of day: "930", "9:30" and "9.30" are "09:30"; any other text is "". */
 export function timeOf(typed: string): string {
   const match = /^\s*(\d{1,2})[:.h]?(\d{2})\s*$/.exec(typed);
   if (!match || Number(match[1]) > 23 || Number(match[2]) > 59) return "";

@@ -1,9 +1,9 @@
-/** What a person typed is not lost by leaving: the screen is left only after asking. */
+/** Asks before a screen with unsaved text is left. */
 
 import { router } from "../router.svelte";
 
 class Leaving {
-  /** How to answer the question that is shown; null when none is. */
+  /** Answers the open question; null if none is open. */
   answer = $state.raw<((leave: boolean) => void) | null>(null);
 
   ask(): Promise<boolean> {
@@ -18,7 +18,7 @@ class Leaving {
 
 export const leaving = new Leaving();
 
-/** Asks before the screen is left while `isChanged`; call it while a component is made. */
+/** While `isChanged` returns true, asks before the screen is left; call it while a component is created. */
 export function leaveAsk(isChanged: () => boolean): void {
   $effect(() => (isChanged() ? router.guard(() => leaving.ask()) : undefined));
 }

@@ -1,4 +1,4 @@
-/** Which words of two texts differ; the library that works it out is fetched with the first question. */
+/** Compares two texts word by word; the diff library is loaded on first use. */
 
 import { fetched } from "./fetched";
 
@@ -9,7 +9,7 @@ export interface Part {
 
 const MAX_MS = 300;
 
-/** The parts of both texts in order; two texts that are too far apart are told whole. */
+/** Returns the parts of both texts in order; texts with too many differences are returned as two whole parts. */
 export async function wordDifference(before: string, after: string): Promise<Part[]> {
   const { diffWordsWithSpace } = await fetched(() => import("diff/lib/diff/word.js"));
   const parts = diffWordsWithSpace(before, after, { timeout: MAX_MS });
@@ -17,7 +17,7 @@ export async function wordDifference(before: string, after: string): Promise<Par
   return parts.map(({ value, added, removed }) => ({ text: value, change: added ? "new" : removed ? "gone" : "same" }));
 }
 
-/** Two lists: what stays, what goes, what comes. */
+/** Compares two lists: kept, removed and added items. */
 export function itemDifference(before: readonly unknown[], after: readonly unknown[]): Part[] {
   const words = (one: unknown) => (typeof one === "string" ? one : JSON.stringify(one));
   const [from, to] = [before.map(words), after.map(words)];

@@ -1,4 +1,4 @@
-/** The fixed phrases of the first view; the others are in record_words.ts. A translation is one more file like each. */
+/** The texts that the first screen needs; the others are in record_words.ts. A translation adds a file like each. */
 
 export type Tone = "good" | "warn" | "bad" | "info" | "muted" | "plain";
 export type Shape =
@@ -39,7 +39,7 @@ export const CONNECTION: Table = {
   disconnected: shown("Disconnected", "cross", "bad"),
 };
 
-/** A status as shown; one this app does not know is shown by the service's own words, never as a bare code. */
+/** Returns a status as shown; an unknown one with the service's words, never as a bare code. */
 export function statusOf(table: Table, code: string, message?: string | null): Shown {
   return table[code] ?? shown(message || "Another state; reload the page", "dot", "plain");
 }
@@ -56,7 +56,7 @@ export const STARTED_BY: Readonly<Record<string, string>> = {
   hand: "By hand",
 };
 
-/** What a refusal means where the service's message needs no repeating. */
+/** Texts of refusals that are shown instead of the service's message. */
 export const REFUSALS = {
   offline: "The service cannot be reached.",
   sign_in: "The e-mail or the password is not right. Check both and try again.",
@@ -71,7 +71,7 @@ export function count(number: number, one: string, many = `${one}s`): string {
   return `${figures(number)} ${number === 1 ? one : many}`;
 }
 
-/** How many automations need a connection; of those that are not counted more may. */
+/** Says how many automations need a connection; "or more" if not all were counted. */
 export function usedBy({ used_by, used_by_more }: { used_by?: number; used_by_more?: boolean }): string {
   if (used_by_more) return used_by ? `${count(used_by, "automation")} or more` : "not known";
   return used_by ? count(used_by, "automation") : "not used";

@@ -1,4 +1,4 @@
-/** The zones a person may choose from, with the present offset; made when a form asks. */
+/** Returns the selectable time zones with their current offset; computed when a form needs them. */
 
 import { offsetName } from "./time";
 

@@ -1,4 +1,4 @@
-/** The calls of the account's screens; they go out before the screens' code is there. */
+/** The requests of the account's screens, also sent while their code loads. */
 
 import { prefetch } from "../../api/cache.svelte";
 

@@ -1,9 +1,9 @@
-/** The calls of the approval screens; they go out before the screens' code is there. */
+/** The requests of the approval screens, also sent while their code loads. */
 
 import { prefetch } from "../../api/cache.svelte";
 import type { Place } from "../../router.svelte";
 
-/** The filters in the address of the list. */
+/** The list's filters, stored in its address. */
 export function filtersOf(query: URLSearchParams) {
   const store = Number(query.get("store"));
   return {
@@ -13,12 +13,12 @@ export function filtersOf(query: URLSearchParams) {
   };
 }
 
-/** What waits, by these filters. */
+/** Returns the arguments for the waiting approvals. */
 export function queueQuery(query: URLSearchParams) {
   return { query: filtersOf(query) };
 }
 
-/** What no longer waits; asked for when it is to be shown. */
+/** Returns the arguments for the decided and expired approvals. */
 export function decidedOf(query: URLSearchParams) {
   return { query: { ...filtersOf(query), limit: 50 } };
 }

@@ -1,6 +1,6 @@
 /**
- * One approval with every change it asks for: nothing can be approved before all of them are here, once each, and
- * the record, read again after the last page, is still the one they belong to (docs/design/web.md#approvals).
+ * One approval with all its changes. It can only be approved when every change has loaded exactly once and the record,
+ * read again after the last page, still has the same version (docs/design/web.md#approvals).
  */
 
 import { changed } from "../../api/cache.svelte";
@@ -9,24 +9,24 @@ import type { ApprovalRecord, ChangeRecord, DecidedAnswer, RunRecord } from "../
 
 const PAGE = 200;
 const TRIES = 3;
-/** As many may be left out in one decision (docs/design/api/approvals.md#requests). */
+/** The maximum number of changes that one decision may leave out (docs/design/api/approvals.md#requests). */
 export const MAX_LEFT_OUT = 5000;
 
 export class Sheet {
   readonly id: string;
   record = $state.raw<ApprovalRecord>();
   changes = $state.raw<readonly ChangeRecord[]>([]);
-  /** How many rows have come. */
+  /** The number of changes loaded so far. */
   loaded = $state(0);
-  /** All rows are here and belong to `record`. */
+  /** Whether all changes have loaded and belong to `record`. */
   complete = $state(false);
   leftOut = $state.raw<ReadonlySet<string>>(new Set());
   refused = $state.raw<Refused>();
-  /** It was loaded again, since what was shown is no longer what is asked. */
+  /** Whether it was loaded again because its changes had changed. */
   renewed = $state(false);
-  /** Of an undo: it writes although changes are stopped. */
+  /** For an undo: it writes although changes are stopped. */
   writeNow = $state(false);
-  /** The run after a decision made here. */
+  /** The run, as the response to the decision returned it. */
   run = $state.raw<RunRecord>();
   #loading: AbortController | undefined;
 
@@ -43,7 +43,7 @@ export class Sheet {
     return this.record?.changes_total ?? this.record?.counts.total ?? 0;
   }
 
-  /** The changes that will be made when it is approved now. */
+  /** The number of changes that approving it now would make. */
   get kept(): number {
     return this.changes.length - this.leftOut.size;
   }
@@ -52,7 +52,7 @@ export class Sheet {
     return this.changes.reduce((sum, { id, reversible }) => sum + (!reversible && !this.leftOut.has(id) ? 1 : 0), 0);
   }
 
-  /** Loads the record and all its changes; what was left out stays so where it still exists. */
+  /** Loads the record and all its changes; changes that were left out stay left out. */
   async load(): Promise<void> {
     this.#loading?.abort();
     const loading = (this.#loading = new AbortController());
@@ -77,7 +77,7 @@ export class Sheet {
     this.#loading?.abort();
   }
 
-  /** Whether the one shown is older than a record read meanwhile. */
+  /** Whether `read` is a newer version than the one shown. */
   isOld(read: ApprovalRecord): boolean {
     const mine = this.record;
     return mine !== undefined && read.version > mine.version;
@@ -92,7 +92,7 @@ export class Sheet {
     this.leftOut = leftOut;
   }
 
-  /** Sends the decision about exactly what is on the page. Throws Refused; then it is loaded again. */
+  /** Sends the decision about exactly the changes shown. Throws Refused; then loads the approval again. */
   async decide(rejects: boolean, comment: string): Promise<void> {
     const { record } = this;
     if (!record || !this.complete) return;
@@ -126,7 +126,7 @@ export class Sheet {
     if (record.changes && !this.changes.length) this.changes = record.changes;
   }
 
-  /** One pass over all pages; false when it was changed meanwhile. */
+  /** Loads all pages once; returns false if the approval changed in between. */
   async #whole(signal: AbortSignal): Promise<boolean> {
     const record = await this.#read(signal);
     const waits = record.status === "pending";
@@ -144,7 +144,7 @@ export class Sheet {
       }
       cursor = page.next_cursor ?? undefined;
       this.loaded = rows.length;
-      // While the rest comes, what is drawn doubles: drawing each page would cost more than loading it.
+      // Renders whenever the number of rows has doubled: rendering each page would take longer than loading.
       if (rows.length >= 2 * this.changes.length) this.changes = [...rows];
     } while (cursor);
     const again = await this.#read(signal);

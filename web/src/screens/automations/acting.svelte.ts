@@ -1,4 +1,4 @@
-/** What a person does to one automation: run, pause, switch on, archive, restore; asked first where it is live or final. */
+/** The actions on an automation: run, pause, resume, archive, restore; live runs and archiving need a confirmation. */
 
 import { changed } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
@@ -16,7 +16,7 @@ const DONE: Readonly<Record<Step, string>> = {
   restore: "is out of the archive, paused until you switch it on",
 };
 
-/** Asks again what shows automations or what follows from their state. */
+/** Refreshes what shows automations or depends on their state. */
 export function seen(): void {
   changed(
     "/v1/automations", "/v1/automations/{automation_id}", "/v1/automations/occurrences", "/v1/automations/status",
@@ -24,7 +24,7 @@ export function seen(): void {
   );
 }
 
-/** Does one step to an automation as it was read. */
+/** Sends one action with the version that was loaded; returns the changed automation. */
 export async function step(which: Step, automation: AutomationRecord): Promise<AutomationRecord> {
   const answer = await call("post", `/v1/automations/{automation_id}/${which}`, {
     params: { automation_id: automation.id },
@@ -34,20 +34,20 @@ export async function step(which: Step, automation: AutomationRecord): Promise<A
   return answer.automation;
 }
 
-/** What a run is started with. */
+/** The values and files a run is started with. */
 export interface StartValues {
   payload: Payload;
   files: StartFiles;
 }
 
-/** A run that a person is asked values for. */
+/** A run whose start values a person is entering. */
 export interface Starting {
   automation: AutomationRecord;
   mode: "live" | "test";
   fields: readonly StartFieldRecord[];
 }
 
-/** The values that a run of it can be given; null when it starts without. */
+/** Returns the fields that a start of the automation takes; null if it takes none. */
 async function startFields(automation: AutomationRecord): Promise<readonly StartFieldRecord[] | null> {
   if (automation.source !== "workflow_tool") return null;
   const plan = await call("get", "/app/automations/{automation_id}/plan", { params: { automation_id: automation.id } });
@@ -55,11 +55,11 @@ async function startFields(automation: AutomationRecord): Promise<readonly Start
 }
 
 export class Acting {
-  /** The one that is asked about: run now, or archive. */
+  /** The action that awaits confirmation. */
   asked = $state.raw<{ what: "run" | "archive"; automation: AutomationRecord }>();
-  /** The run whose values are asked for. */
+  /** The run whose start values are being entered. */
   starting = $state.raw<Starting>();
-  /** Which automation the last refusal is about. */
+  /** The automation that the last refusal is about. */
   of = $state<string>();
   #key = idempotencyKey();
   #started: (run: RunRecord) => void;
@@ -71,7 +71,7 @@ export class Acting {
   change = new Action(async (which: Step, automation: AutomationRecord) => {
     this.of = automation.id;
     const after = await step(which, automation).catch((fault: unknown) => {
-      // What is shown is not what is current: read again, and the message says why.
+      // The automation shown is out of date: it is loaded again, and the message says why.
       if (fault instanceof Refused && fault.status === 409) seen();
       throw fault;
     });
@@ -84,12 +84,12 @@ export class Acting {
     if (!(await this.#asksValues(automation, "test"))) await this.#start(automation, "test");
   });
 
-  /** Asks for the values of a live run, or whether to run it. */
+  /** Opens the start dialog of a live run, or its confirmation if it takes no values. */
   open = new Action(async (automation: AutomationRecord) => {
     if (!(await this.#asksValues(automation, "live"))) this.ask("run", automation);
   });
 
-  /** Starts the run with the values that were asked for. */
+  /** Starts the run with the entered values. */
   begin = new Action(async (values: StartValues) => {
     if (this.starting) await this.#start(this.starting.automation, this.starting.mode, values);
   });
@@ -106,7 +106,7 @@ export class Acting {
     notes.add(`${after.name} ${DONE.archive}`);
   });
 
-  /** Opens the question; its key makes a repeat after a lost answer safe. */
+  /** Opens the confirmation; its idempotency key makes a retry after a lost response safe. */
   ask(what: "run" | "archive", automation: AutomationRecord): void {
     this.#key = idempotencyKey();
     this.live.forget();
@@ -136,7 +136,7 @@ export class Acting {
       changed("/v1/automations/runs", "/app/runs", "/v1/automations/status");
       this.#started(run);
     } catch (fault) {
-      // With a lost answer the same key finds the run that may have been started.
+      // After a lost response, the same key returns the run that may have been started.
       if (!(fault instanceof Refused && fault.away)) this.#key = idempotencyKey();
       throw fault;
     }

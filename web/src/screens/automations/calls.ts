@@ -1,4 +1,4 @@
-/** The calls of the automations list, by the filters in its address. */
+/** The requests of the list of automations, with the filters in its address. */
 
 import { prefetch } from "../../api/cache.svelte";
 import type { AutomationState, Sort } from "../../api/schema";
@@ -6,7 +6,7 @@ import type { Place } from "../../router.svelte";
 
 export const SORTS: readonly Sort[] = ["-created_at", "created_at", "name", "next_run_at"];
 
-/** Every filter of the list; an empty state means all but the archived. */
+/** Returns the list's filters; an empty state means all but archived automations. */
 export function listQuery(query: URLSearchParams) {
   const sort = query.get("sort") as Sort;
   const store = Number(query.get("store"));

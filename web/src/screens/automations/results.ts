@@ -1,4 +1,4 @@
-/** What an automation's last runs came to: ticks, a bar of changes a run, and the same in a sentence. */
+/** The results of an automation's last runs: ticks, one bar of changes a run, and a sentence. */
 
 import type { RunRecord } from "../../api/schema";
 import type { Bar, Tick } from "../../lib/charts";
@@ -23,7 +23,7 @@ function changesOf({ status, summary }: RunRecord) {
   };
 }
 
-/** A bar a run, in the order given. */
+/** Returns one bar a run, in the given order. */
 export function changeBars(runs: readonly RunRecord[], zone: Zone, now: number): Bar[] {
   return runs.map((run) => {
     const { made, waiting, alone, failed } = changesOf(run);
@@ -41,7 +41,7 @@ export function changeBars(runs: readonly RunRecord[], zone: Zone, now: number):
   });
 }
 
-/** "412 changes made, 9 left alone. Most in one run: 40, on Sat 21 Nov."; null where nothing was to be changed. */
+/** Summarizes changes: "412 changes made, 9 left alone. Most in one run: 40, on Sat 21 Nov."; or null. */
 export function changeWords(runs: readonly RunRecord[], zone: Zone, now: number): string | null {
   const all = runs.map((run) => ({ run, ...changesOf(run) }));
   const sum = (name: "made" | "waiting" | "alone" | "failed") => all.reduce((total, one) => total + one[name], 0);

@@ -1,4 +1,4 @@
-/** Saves changes of an automation under the version that was read; conflicts are resolved field by field. */
+/** Saves changes of an automation with the version that was loaded; conflicts are resolved field by field. */
 
 import { call, Refused } from "../../api/client";
 import type { AutomationRecord } from "../../api/schema";
@@ -8,13 +8,13 @@ import { notes } from "../../lib/notes.svelte";
 import { seen } from "./acting.svelte";
 
 export class Saving {
-  /** The automation as another person changed it meanwhile; null if nobody did. */
+  /** The automation as another person has changed it meanwhile; null without a conflict. */
   theirs = $state.raw<AutomationRecord | null>(null);
   #before: () => AutomationRecord;
   #changes: () => Changes;
   #saved: (after: AutomationRecord) => void;
 
-  /** `before` is the automation as it was read when the person began, `changes` only what they changed. */
+  /** `before` is the automation when editing began; `changes` holds only the edited fields. */
   constructor(before: () => AutomationRecord, changes: () => Changes, saved: (after: AutomationRecord) => void) {
     this.#before = before;
     this.#changes = changes;
@@ -23,12 +23,12 @@ export class Saving {
 
   save = new Action(async () => this.#send(this.#before().version, this.#changes()));
 
-  /** Applies my changes on top of theirs: sent with their version, inputs one by one. */
+  /** Applies this person's changes to the current version, input by input, and saves it. */
   again = new Action(async () => {
     if (this.theirs) await this.#send(this.theirs.version, rebased(this.#before(), this.#changes(), this.theirs));
   });
 
-  /** The changes made here, each beside the current value. */
+  /** The conflict: this person's changes beside the current values. */
   get rows() {
     return this.theirs && staleRows(this.#before(), this.#changes(), this.theirs);
   }
@@ -60,7 +60,7 @@ export class Saving {
       notes.add("Saved");
     } catch (fault) {
       if (fault instanceof Refused && fault.code === "stale_version") this.theirs = fault.data.automation as AutomationRecord;
-      // An error is shown at its field, and the question of the conflict is closed.
+      // The error is shown at its field, so the conflict dialog is closed.
       else if (fault instanceof Refused && fault.status === 422) this.theirs = null;
       throw fault;
     }

@@ -1,4 +1,4 @@
-/** The strips of the automations in a list, asked for 50 at a time; the automations further down have none. */
+/** The run strips of the automations in a list, requested for the first 50; the others have none. */
 
 import { watch } from "../../api/cache.svelte";
 import type { StripRecord } from "../../api/schema";
@@ -6,7 +6,7 @@ import type { StripRecord } from "../../api/schema";
 const PAGE = 50;
 const PAGES = 4;
 
-/** Call it while a component is made. */
+/** Watches the strips; call it while a component is created. */
 export function watchStrips(ids: () => readonly string[]) {
   const pages = Array.from({ length: PAGES }, (_, page) =>
     watch(
@@ -22,7 +22,7 @@ export function watchStrips(ids: () => readonly string[]) {
   );
   return {
     of: (id: string): StripRecord | undefined => strips.get(id),
-    /** Whether the changes of 30 days are all added up. */
+    /** Whether the totals cover all changes of 30 days. */
     get complete() {
       return pages.every(({ current }) => current?.data?.complete !== false);
     },

@@ -1,4 +1,4 @@
-/** An automation in words: how it stands, what starts it, what was done to it. */
+/** Texts about automations: state, trigger, and history. */
 
 import type { AutomationRecord, HistoryRecord } from "../../api/schema";
 import { scheduleWords } from "../../lib/schedule";
@@ -8,7 +8,7 @@ export function stateOf({ state, paused_by }: Pick<AutomationRecord, "state" | "
   return statusOf(AUTOMATION, state === "paused" && paused_by === "system" ? "paused_by_service" : state);
 }
 
-/** "Every day at 06:00", "When an order is created". */
+/** Describes what starts it: "Every day at 06:00", "When an order is created". */
 export function startsWords({ schedule, trigger }: Pick<AutomationRecord, "schedule" | "trigger">): string {
   return trigger.kind === "event" ? (trigger.words ?? "When the store sends something") : scheduleWords(schedule);
 }
@@ -29,7 +29,7 @@ export function doneWords(entry: Pick<HistoryRecord, "action">): string {
   return DONE[entry.action] ?? "Changed";
 }
 
-/** Who did it, and by which way. */
+/** Says who did it, and through which interface. */
 export function whoWords({ person, via, api_client_id }: Pick<HistoryRecord, "person" | "via" | "api_client_id">): string {
   const name = person ? `${person.first_name} ${person.last_name}`.trim() : "";
   if (via === "service") return "the service";
@@ -42,14 +42,14 @@ const LISTENING: Readonly<Record<string, string>> = {
   failed: "The store is not listened to.",
 };
 
-/** Whether what starts it is heard, where events start it. */
+/** Returns whether the events that start it arrive; null for other triggers. */
 export function listeningWords({ trigger }: Pick<AutomationRecord, "trigger">): string | null {
   if (trigger.kind !== "event") return null;
   const words = LISTENING[trigger.listening];
   return words ? `${words}${trigger.reason ? ` ${trigger.reason}` : ""}` : null;
 }
 
-/** Why it is not moved between states here: what each state allows (docs/design/api/automations.md#states). */
+/** Says which actions its state allows (docs/design/api/automations.md#states). */
 export function allowed({ state, trigger, schedule }: Pick<AutomationRecord, "state" | "trigger" | "schedule">) {
   return {
     pause: state === "active",

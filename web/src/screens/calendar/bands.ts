@@ -1,4 +1,4 @@
-/** Closings as bands behind the runs of a month or week. */
+/** Closed periods as bands behind the runs of a month or week. */
 
 import type { ClosingRecord } from "../../api/schema";
 import { addDays, toWall, type Zone } from "../../lib/time";
@@ -8,13 +8,13 @@ export interface Band {
   id: string;
   start: string;
   end: string;
-  /** A month shows whole days: each that is closed at some time. */
+  /** In a month, every day that is closed at any time is shown as a whole day. */
   allDay: boolean;
   words: string;
   stops: string;
 }
 
-/** The bands of the days shown, on the viewer's clock. */
+/** Returns the bands of the days shown, in the viewer's zone. */
 export function bandsOf(closings: readonly ClosingRecord[], zone: Zone, view: View, span: Span): Band[] {
   if (view === "list") return [];
   const allDay = view === "month";

@@ -1,4 +1,4 @@
-/** A run carried by the keyboard: `m` picks it up, arrows take it along, Enter puts it down as a drop of the mouse does. */
+/** Moves a run with the keyboard: `m` picks it up, arrows move it, Enter drops it as the mouse does. */
 
 import { minute } from "../../lib/clock.svelte";
 import { notes } from "../../lib/notes.svelte";
@@ -33,7 +33,7 @@ export class Carrying {
     notes.say(`Moving ${row.automation_name}. Arrows choose when, Enter goes on, Escape puts it back.`);
   }
 
-  /** One arrow further: a day or a week in a month; a day, a quarter of an hour or (`fine`) a minute in a week. */
+  /** Moves one step: a day or week in the month; a day, a quarter of an hour or (`fine`) a minute in the week. */
   step(arrow: string, fine: boolean): void {
     if (!this.#run) return;
     const { view, span } = this.#shown();
@@ -49,14 +49,14 @@ export class Carrying {
     this.focus();
   }
 
-  /** Ends it; how many seconds it was taken along. */
+  /** Ends the move; returns the run's key and by how many seconds it was moved. */
   end(): { key: string; seconds: number } | null {
     const run = this.#run;
     this.#run = null;
     return run;
   }
 
-  /** Its chip is drawn again where it goes, and keeps the focus. */
+  /** Focuses the run's chip, which is rendered anew at its target. */
   focus(): void {
     const { key } = this;
     requestAnimationFrame(() => key !== null && document.querySelector<HTMLElement>(`[data-run="${key}"]`)?.focus());

@@ -1,4 +1,4 @@
-/** Moving, skipping and taking back, under the versions that were read; whoever shows runs asks again afterwards. */
+/** Moves, skips and unskips runs, with the versions that were loaded; marks affected cache entries as changed. */
 
 import { changed } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
@@ -33,7 +33,7 @@ export async function moved(row: OccurrenceRecord, to: number, scope: MoveScope)
   return answer;
 }
 
-/** What is current, when somebody else was faster; null for any other refusal. */
+/** Returns the current records after a conflict with another person's change; null for any other refusal. */
 export function staleIn(fault: Refused | undefined): { occurrence: OccurrenceRecord | null; automation: AutomationRecord } | null {
   if (fault?.code !== "stale_version") return null;
   return fault.data as unknown as { occurrence: OccurrenceRecord | null; automation: AutomationRecord };

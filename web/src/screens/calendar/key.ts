@@ -1,9 +1,9 @@
-/** How the calendar's addresses name a run; apart from the rest, since the first view needs it. */
+/** The keys of runs in the calendar's addresses; a module of its own, because the first screen needs it. */
 
 import type { OccurrenceRecord } from "../../api/schema";
 import { instantOf } from "../../lib/time";
 
-/** A slot by its automation and time; a run that no schedule started by its own id. */
+/** Returns a slot's key, from its automation and time, or the id of a run that no schedule started. */
 export function keyOf(row: Pick<OccurrenceRecord, "automation_id" | "slot_at" | "run_id"> & { origin?: string }): string {
   return row.origin ? row.run_id! : `${row.automation_id}.${instantOf(row.slot_at)}`;
 }

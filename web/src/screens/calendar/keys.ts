@@ -1,4 +1,4 @@
-/** The calendar's keys: between days, views and times, carrying and skipping the run that has the focus. */
+/** The calendar's shortcuts: moving between days, views and times, and moving and skipping the focused run. */
 
 import type { Shortcut } from "../../lib/shortcuts.svelte";
 import { addDays } from "../../lib/time";
@@ -8,7 +8,7 @@ export interface Ways {
   view: View;
   day: string;
   span: Span;
-  /** Whether a run is carried. */
+  /** Whether a run is being moved with the keyboard. */
   carries: boolean;
   show: (change: { view?: View; day?: string }) => void;
   step: (by: number) => void;
@@ -25,12 +25,12 @@ function focused(name: "run" | "day"): string | undefined {
   return held?.dataset[name];
 }
 
-/** The first run of a day; in a month, the day itself where it has none. */
+/** Returns the first run of a day or, in a month, the day itself if it has none. */
 function firstOf(day: string): HTMLElement | null {
   return document.querySelector(`main [data-day="${day}"]:not(.day)`) ?? document.querySelector(`main .day[data-day="${day}"]`);
 }
 
-/** Focuses the next day there is something of; the view goes on where it ends, and so does the focus in a month. */
+/** Focuses the next day with runs; at the end of the view it pages on and, in a month, moves the focus there. */
 function toDay(ways: Ways, by: number): void {
   let day = addDays(focused("day") ?? addDays(ways.day, -Math.sign(by)), by);
   for (; day >= ways.span.from && day < ways.span.to; day = addDays(day, by)) {
@@ -42,7 +42,7 @@ function toDay(ways: Ways, by: number): void {
   focusSoon(day);
 }
 
-/** Once the days of the other month are drawn, unless a key is pressed before. */
+/** Focuses a day once it is rendered, unless a key is pressed before. */
 function focusSoon(day: string): void {
   const look = () => {
     if (!document.querySelector(`main .day[data-day="${day}"]`)) return;
@@ -55,7 +55,7 @@ function focusSoon(day: string): void {
   look();
 }
 
-/** Focuses the run before or after among those of the focused one's day. */
+/** Focuses the previous or next run on the focused run's day. */
 function withinDay(by: number): void {
   const all = [...document.querySelectorAll<HTMLElement>(`main .chip[data-day="${focused("day")}"]`)];
   const rising = all.sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);

@@ -1,4 +1,4 @@
-/** What "this and later" makes of a schedule, to be read before it is sent; the service decides. */
+/** Previews the schedule that "this and later" produces; the service decides. */
 
 import type { ScheduleRecord } from "../../api/schema";
 import type { Week } from "../../lib/schedule";
@@ -14,7 +14,7 @@ function lastOf(day: string): number {
   return new Date(next.getTime() - 1).getUTCDate();
 }
 
-/** Whether the rule names this date: not for a run whose rule was moved with it before. */
+/** Whether the rule produces this date; not if its run was moved together with the rule before. */
 function names(schedule: ScheduleRecord, day: string): boolean {
   const number = Number(day.slice(8));
   switch (schedule.cadence) {
@@ -30,12 +30,12 @@ function names(schedule: ScheduleRecord, day: string): boolean {
   }
 }
 
-/** The date the rule means by a run: that of its slot, or of its time when the rule was moved with it. */
+/** Returns a run's nominal date: that of its slot, or that of its time if it was moved together with the rule. */
 export function nominalDay(schedule: ScheduleRecord, slotDay: string, runDay: string): string {
   return names(schedule, slotDay) ? slotDay : runDay;
 }
 
-/** The schedule after a run of nominal date `from` goes to `wall` ("2026-11-24T09:30") in the automation's zone. */
+/** Returns the schedule after a run of nominal date `from` moves to `wall` ("2026-11-24T09:30", automation's zone). */
 export function movedSchedule(schedule: ScheduleRecord, from: string, wall: string): ScheduleRecord {
   const [to, time] = [wall.slice(0, 10), wall.slice(11)];
   const moved = { ...schedule, run_at: time };

@@ -1,4 +1,4 @@
-/** Which days a view of the calendar shows, and how far it can go (docs/design/web.md#calendar). */
+/** The days that each view of the calendar shows, and its limits (docs/design/web.md#calendar). */
 
 import { addDays, startOfDay, wire, type Zone } from "../../lib/time";
 
@@ -8,9 +8,9 @@ export const VIEWS: readonly { view: View; words: string }[] = [
   { view: "week", words: "Week" },
   { view: "list", words: "List" },
 ];
-/** Days the list holds. */
+/** The number of days in the list. */
 const LIST_DAYS = 14;
-/** Days of a week on a phone: from the day itself, whatever its weekday. */
+/** The number of days in a week on a phone, beginning with the chosen day. */
 const FEW_DAYS = 3;
 const DAY = 86_400_000;
 export const PAST_DAYS = 31;
@@ -20,13 +20,13 @@ const MONTHS = [
   "July", "August", "September", "October", "November", "December",
 ] as const;
 
-/** Days from the first to the one after the last. */
+/** From the first day (inclusive) to the last (exclusive). */
 export interface Span {
   from: string;
   to: string;
 }
 
-/** 0 is Monday. */
+/** Returns the weekday; 0 is Monday. */
 function weekdayAt(day: string): number {
   return (new Date(`${day}T00:00Z`).getUTCDay() + 6) % 7;
 }
@@ -41,7 +41,7 @@ function monthFrom(day: string, by = 0): string {
   return at.toISOString().slice(0, 10);
 }
 
-/** The days a view shows around a day; a month in whole weeks. `small`: on a phone. */
+/** Returns the days that a view shows around a day; a month in whole weeks. `small`: on a phone. */
 export function spanOf(view: View, day: string, small = false): Span {
   if (view === "list") return { from: day, to: addDays(day, LIST_DAYS) };
   if (view === "week" && small) return { from: day, to: addDays(day, FEW_DAYS) };
@@ -50,7 +50,7 @@ export function spanOf(view: View, day: string, small = false): Span {
   return { from: monday(monthFrom(day)), to: addDays(monday(last), 7) };
 }
 
-/** A day of the view before or after. */
+/** Returns a day of the previous or next view. */
 export function stepped(view: View, day: string, by: number, small = false): string {
   if (view === "month") return monthFrom(day, by);
   return addDays(day, by * (view === "list" ? LIST_DAYS : small ? FEW_DAYS : 7));
@@ -61,7 +61,7 @@ function short(day: string, year: boolean): string {
   return `${days} ${MONTHS[months - 1]!.slice(0, 3)}${year ? ` ${years}` : ""}`;
 }
 
-/** "November 2026", "16 Nov to 22 Nov 2026". */
+/** Names the days shown: "November 2026", "16 Nov to 22 Nov 2026". */
 export function titleOf(view: View, day: string, small = false): string {
   if (view === "month") return `${MONTHS[Number(day.slice(5, 7)) - 1]} ${day.slice(0, 4)}`;
   const { from, to } = spanOf(view, day, small);
@@ -72,8 +72,8 @@ export function titleOf(view: View, day: string, small = false): string {
 const HOUR = 3_600_000;
 
 /**
- * The instants to ask for: what is shown and a day each side, within what the service answers. The present is taken
- * by the hour, so that what is asked stays the same for an hour.
+ * Returns the range to request: the days shown and one more on each side, within the service's limits. The current
+ * time is rounded to the hour, so that the request stays the same for an hour.
  */
 export function rangeOf(span: Span, zone: Zone, now: number): { from: string; to: string } | null {
   const hour = Math.floor(now / HOUR) * HOUR;
@@ -82,7 +82,7 @@ export function rangeOf(span: Span, zone: Zone, now: number): { from: string; to
   return from < to ? { from: wire(from), to: wire(to) } : null;
 }
 
-/** Why the view before or after cannot be shown; null when it can. */
+/** Says why the previous or next view is not available; null if it is. */
 export function ends(span: Span, zone: Zone, now: number) {
   return {
     before: startOfDay(span.from, zone) <= now - PAST_DAYS * DAY ? `Runs are shown from ${PAST_DAYS} days ago on.` : null,

@@ -1,4 +1,4 @@
-/** The runs of the days that are shown, of every origin, all pages of them, up to as many as a month can draw. */
+/** Loads all pages of the runs in a range of days, whatever started them, up to a limit. */
 
 import { Entry } from "../../api/cache.svelte";
 import { call } from "../../api/client";
@@ -8,9 +8,9 @@ import { now } from "../../lib/clock.svelte";
 import { instantOf } from "../../lib/time";
 import { type CalendarRow, rowOf } from "./entries";
 
-/** At so many rows the month stops. */
+/** The maximum number of scheduled runs that are loaded. */
 export const MAX_ROWS = 5000;
-/** Runs by hand, and by events, are read up to so many, the newest first. */
+/** The maximum number of runs loaded for each other trigger, by hand and by events; the newest first. */
 const MAX_RUNS = 2000;
 const PAGE = 500;
 const RUNS_PAGE = 200;
@@ -28,11 +28,11 @@ export interface RangeQuery {
 
 export interface CalendarRows {
   rows: readonly CalendarRow[];
-  /** There are more than were read. */
+  /** Whether there are more rows than were loaded. */
   tooMany: boolean;
 }
 
-/** Pages until there are no more, or enough. */
+/** Loads pages until the last one or until `limit` rows. */
 async function paged(limit: number, read: (cursor: string | undefined) => Promise<{ rows: CalendarRow[]; next: string | null }>): Promise<CalendarRows> {
   const rows: CalendarRow[] = [];
   let cursor: string | undefined;
@@ -50,7 +50,7 @@ async function all({ statuses, ...query }: RangeQuery, poll: boolean, signal: Ab
     const { occurrences, next_cursor } = await call("get", "/v1/automations/occurrences", { query: { ...query, limit: PAGE, cursor } }, how);
     return { rows: statuses ? occurrences.filter(({ run_status }) => statuses.includes(run_status as RunStatus)) : occurrences, next: next_cursor };
   });
-  // What a schedule started is among the slots; runs that are to come by hand or event nobody knows.
+  // Occurrences include the runs that a schedule started; runs by hand or by events exist only in the past.
   const { from, to, automation_id, state } = query;
   const had = instantOf(from) < now() && (!state || state.includes("queued"));
   const others = (had ? (["hand", "event"] as const) : []).map((started_by) =>
@@ -64,7 +64,7 @@ async function all({ statuses, ...query }: RangeQuery, poll: boolean, signal: Ab
   return { rows, tooMany: parts.some(({ tooMany }) => tooMany) };
 }
 
-/** Keeps the rows fresh while the component that calls this is there; what was there stays until the new ones come. */
+/** Keeps the rows fresh while the calling component is mounted; old rows stay until the new ones have loaded. */
 export function coming(range: () => RangeQuery | null) {
   const queryKey = $derived(JSON.stringify(range()));
   let entry = $state.raw<Entry<CalendarRows>>();

@@ -1,4 +1,4 @@
-/** Skipping a coming run, and letting it run again: with a note, an undo, and the runs read again. */
+/** Skips and unskips coming runs, with a note, its undo, and a reload of the runs. */
 
 import { Refused } from "../../api/client";
 import type { OccurrenceRecord } from "../../api/schema";
@@ -9,7 +9,7 @@ import { skipped } from "./edits";
 export class Skipping {
   #seen: () => Promise<void> | void;
 
-  /** `seen` asks for what is shown again. */
+  /** `seen` loads the runs again. */
   constructor(seen: () => Promise<void> | void) {
     this.#seen = seen;
   }
@@ -21,7 +21,7 @@ export class Skipping {
     await this.#seen();
   });
 
-  /** Whether it was done. Where somebody else was faster the runs are read again, so that what is shown is true. */
+  /** Resolves to whether it succeeded. After a conflict with another person's change, loads the runs again. */
   run = async (row: OccurrenceRecord, back: boolean): Promise<boolean> => {
     const done = await this.skip.run(row, back);
     if (!done && this.skip.refused?.status === 409) await this.#seen();

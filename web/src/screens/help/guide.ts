@@ -1,9 +1,9 @@
-/** The merchants' guides as blocks: the Markdown that docs/guides/merchants.md and its tasks use, and no more. */
+/** Parses the Markdown of docs/guides/merchants.md and its tasks; supports only the syntax that they use. */
 
 export interface Run {
   kind: "text" | "strong" | "emphasis" | "code" | "link" | "section";
   text: string;
-  /** An address of another place, or the id of a section. */
+  /** An external address, or the id of a section. */
   href?: string;
 }
 
@@ -17,12 +17,12 @@ const MARKS = /\*\*([^*]+)\*\*|\*([^*]+)\*|`([^`]+)`|\[([^\]]+)\]\(([^)\s]+)\)/g
 const SECTION = /(?:merchants\.md#|merchants\/)([a-z-]+)(?:\.md)?$/;
 const PICTURE = /^!\[[^\]]*\]\([^)]*\)$/;
 
-/** "Undo a run" as the end of an address: "undo-a-run". */
+/** Turns a title into the last part of an address: "undo-a-run" for "Undo a run". */
 export function anchor(title: string): string {
   return title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
 }
 
-/** A line's words; links lead to other places, to a section of the guide or to a task. */
+/** Parses a line's text; links lead to external pages, to a section of the guide or to a task. */
 export function runsOf(text: string): Run[] {
   const runs: Run[] = [];
   let from = 0;
@@ -45,7 +45,7 @@ export function runsOf(text: string): Run[] {
 
 const cells = (line: string) => line.replace(/^\||\|$/g, "").split("|").map((cell) => runsOf(cell.trim()));
 
-/** The guide in the order it is written. */
+/** Parses the guide into blocks, in order. */
 export function blocksOf(markdown: string): Block[] {
   const parts = markdown.split(/\n{2,}/).map((part) => part.trim()).filter((part) => part && !PICTURE.test(part));
   return parts.map((part) => {

@@ -1,8 +1,8 @@
-/** Which task or section of the guides explains a screen. */
+/** Assigns each screen the task or section of the guides that explains it. */
 
 import type { PageName } from "../../router.svelte";
 
-/** The tasks of docs/guides/merchants, in the order of the help. */
+/** The tasks of docs/guides/merchants, in the order the help lists them. */
 export const TASKS = [
   "connect-a-shop", "make-a-first-automation", "approve-changes", "put-changes-back", "import-a-workflow", "keep-times-closed",
   "choose-notifications",

@@ -1,4 +1,4 @@
-/** What the screens of imports ask for, begun before their code is there. */
+/** The requests of the import screens, also sent while their code loads. */
 
 import { prefetch } from "../../api/cache.svelte";
 import type { Place } from "../../router.svelte";

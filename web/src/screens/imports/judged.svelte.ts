@@ -1,4 +1,4 @@
-/** Whether an import runs on each of the organization's own stores: what each of them has no counterpart for. */
+/** Whether an import can run on each of the organization's stores, and what each store lacks for it. */
 
 import { Refused } from "../../api/client";
 import type { FindingRecord, StoreRecord } from "../../api/schema";
@@ -12,13 +12,13 @@ export interface Judged {
 /** Previews the import on a store. */
 export type PreviewOn = (integration_id: number, signal: AbortSignal) => Promise<{ issues: readonly FindingRecord[] }>;
 
-/** The most stores of an organization that an import is judged against. */
+/** The maximum number of stores that an import is checked against. */
 export const MAX_STORES = 10;
 
 export class JudgedStores {
   stores = $state.raw<readonly Judged[]>([]);
 
-  /** Previews the import on one store after the other, until it is aborted; `issues` are those of every store. */
+  /** Previews the import on each store in turn, until aborted; `issues` are those that every store has. */
   async judge(issues: readonly FindingRecord[], stores: readonly StoreRecord[], preview: PreviewOn, signal: AbortSignal): Promise<void> {
     this.stores = [];
     for (const { integration_id, name } of stores) {

@@ -1,4 +1,4 @@
-/** An export as a person gives it: which tool it is of, what it is called, whether it is small enough to send. */
+/** An export before it is sent: recognizes its source and name, and checks its size. */
 
 export type Source = "workflow_tool" | "store_flow";
 
@@ -7,12 +7,12 @@ export const SOURCES: Readonly<Record<Source, { name: string; hint: string }>> =
   store_flow: { name: "Shopify Flow", hint: "A workflow exported from Shopify Flow, a .flow file" },
 };
 
-/** The service takes so much, in bytes (docs/design/api/conventions.md#requests). */
+/** The service's limit in bytes (docs/design/api/conventions.md#requests). */
 export const MAX_BYTES = 2 * 1024 * 1024;
 const MAX_NAME = 120;
 const CHECKSUM = /^[0-9a-f]{64}:/;
 
-/** What the text looks like; null when it looks like neither. */
+/** Guesses the source of an export; null if it is neither. */
 export function guessed(text: string): Source | null {
   const start = text.trimStart();
   if (CHECKSUM.test(start)) return "store_flow";
@@ -22,7 +22,7 @@ export function guessed(text: string): Source | null {
   return "nodes" in document || "connections" in document ? "workflow_tool" : null;
 }
 
-/** A name to propose: the workflow's own, else the file's without its ending. */
+/** Proposes a name: the workflow's own, else the file's without its extension. */
 export function proposedName(text: string, file: string | null): string {
   const document = parsed(text.trimStart().replace(CHECKSUM, ""));
   const root = document?.root;
@@ -30,7 +30,7 @@ export function proposedName(text: string, file: string | null): string {
   return (workflowName ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MAX_NAME);
 }
 
-/** Why it cannot be sent as it is; null when it can. */
+/** Says why the text cannot be sent; null if it can. */
 export function tooLarge(text: string): string | null {
   const bytes = new TextEncoder().encode(JSON.stringify(text)).length;
   if (bytes <= MAX_BYTES - 1024) return null;
@@ -41,7 +41,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The object an export is, out of what may be put around it; null when it is none. */
+/** Parses the object of an export, ignoring text around it; null if there is none. */
 function parsed(text: string): Record<string, unknown> | null {
   let value: unknown;
   try {

@@ -1,4 +1,4 @@
-/** What reading found, for people: findings by level, how many steps cannot run, the verdict on top. */
+/** The report on an import: findings by level, the number of steps that cannot run, and the verdict. */
 
 import type { FindingRecord } from "../../api/schema";
 import { count, list, type Shown } from "../../lib/words";
@@ -19,19 +19,19 @@ const LEVELS: readonly [string, string, Shown][] = [
   ["note", "Good to know", { words: "Note", shape: "dot", tone: "info" }],
 ];
 
-/** The findings by level, the worst first; a level without one is left out. */
+/** Groups findings by level, the most severe first; empty levels are left out. */
 export function byLevel(issues: readonly FindingRecord[]): Group[] {
   return LEVELS.map(([level, title, shown]) => ({ level, title, shown, findings: issues.filter((one) => one.level === level) })).filter(
     ({ findings }) => findings.length,
   );
 }
 
-/** The steps that keep it from running. */
+/** Returns the steps that prevent it from running. */
 export function blocked(issues: readonly FindingRecord[]): string[] {
   return [...new Set(issues.filter(({ level }) => level === "error").flatMap(({ step }) => step ?? []))];
 }
 
-/** How many of the steps a run does, and the start in the file that they follow. */
+/** Returns how many of the steps a run executes, and the trigger that they follow. */
 export interface Reach {
   runs: number;
   steps: number;
@@ -39,8 +39,8 @@ export interface Reach {
 }
 
 /**
- * "Can run", how many of the steps run, or how many cannot; an error of the whole file names none. With `source` it
- * is judged against no store, so that a flow can run on a Shopify store: a tick only where the organization has one.
+ * Returns the verdict: "Can run", how many steps run, or how many cannot. With `source`, it applies to no particular
+ * store: a Shopify flow gets a tick only if the organization has a Shopify store.
  */
 export function verdict(issues: readonly FindingRecord[], reach?: Reach, source?: string, hasShopify = true): Shown {
   if (!issues.some(({ level }) => level === "error")) {
@@ -53,7 +53,7 @@ export function verdict(issues: readonly FindingRecord[], reach?: Reach, source?
   return { words: steps ? `${count(steps, "step")} cannot run` : "Cannot run", shape: "cross", tone: "bad" };
 }
 
-/** "Can run on Leaf & Co; not on Northwind Tea (1 step)"; null where every store has what it needs. */
+/** Returns the verdict by store: "Can run on Leaf & Co; not on Northwind Tea (1 step)"; null if all can run it. */
 export function onStores(stores: readonly { name: string; faults: readonly FindingRecord[] }[]): Shown | null {
   const lacking = stores.filter(({ faults }) => faults.length);
   if (!lacking.length) return null;
@@ -63,19 +63,19 @@ export function onStores(stores: readonly { name: string; faults: readonly Findi
   return fit.length ? { words, shape: "tick", tone: "good" } : { words, shape: "cross", tone: "bad" };
 }
 
-/** What a chosen store lacks: the errors that the import by itself does not have. */
+/** Returns the errors that only the chosen store causes. */
 export function lackingOf(issues: readonly FindingRecord[], onStore: readonly FindingRecord[]): FindingRecord[] {
   const fromImport = new Set(issues.map((one) => JSON.stringify(one)));
   return onStore.filter((one) => one.level === "error" && !fromImport.has(JSON.stringify(one)));
 }
 
-/** What no store of the organization has; nothing while it has none. */
+/** Returns the errors that all stores share; empty without stores. */
 export function lackingEverywhere(stores: readonly { faults: readonly FindingRecord[] }[]): FindingRecord[] {
   const [first, ...others] = stores;
   return (first?.faults ?? []).filter(({ step }) => others.every(({ faults }) => faults.some((one) => one.step === step)));
 }
 
-/** Why nothing can be made of it, naming the steps; null when something can. */
+/** Says why no automation can be created, naming the steps; null if one can. */
 export function whyNot(issues: readonly FindingRecord[]): string | null {
   if (!issues.some(({ level }) => level === "error")) return null;
   const names = blocked(issues);
@@ -84,7 +84,7 @@ export function whyNot(issues: readonly FindingRecord[]): string | null {
   return `Cannot run: ${list([...names.slice(0, MAX_NAMED), ...more])}. Repair this in the tool it comes from and import it again.`;
 }
 
-/** "2 errors, 1 warning"; empty without either. */
+/** Counts findings: "2 errors, 1 warning"; empty without either. */
 export function counted(issues: readonly FindingRecord[]): string {
   const of = (level: string) => issues.filter((one) => one.level === level).length;
   const parts = [
@@ -94,7 +94,7 @@ export function counted(issues: readonly FindingRecord[]): string {
   return parts.filter(([number]) => number).map(([number, one]) => count(number, one)).join(", ");
 }
 
-/** A message as what was found and what to do: its first sentence, and the rest. */
+/** Splits a message into its first sentence, the problem, and the rest, what to do. */
 export function foundAndToDo(message: string): [string, string] {
   const end = /[.!?](?=\s+\S)/.exec(message);
   if (!end) return [message, ""];

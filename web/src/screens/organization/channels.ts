@@ -1,4 +1,4 @@
-/** How the state of a channel and of its deliveries is shown. */
+/** How the state of a channel and of its deliveries is displayed. */
 
 import type { Shown } from "../../lib/words";
 
@@ -17,5 +17,5 @@ export const DELIVERY: Readonly<Record<string, Shown>> = {
   obsolete: { words: "Not needed any more", shape: "bar", tone: "muted" },
 };
 
-/** Final ones can be sent again by a person. */
+/** The final states, from which a person can send a delivery again. */
 export const FINAL = ["sent", "refused", "expired"];

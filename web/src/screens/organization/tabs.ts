@@ -1,4 +1,4 @@
-/** The parts of the organization, each with its address. */
+/** The tabs of the organization, each with its address. */
 
 import { address, type PageName } from "../../router.svelte";
 

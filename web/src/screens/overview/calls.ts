@@ -1,4 +1,4 @@
-/** The overview's calls; what goes out before the screen is there is what it asks for. */
+/** The requests of the overview, also sent while its code loads. */
 
 import { prefetch } from "../../api/cache.svelte";
 import { WAITING as waiting } from "../../layout/waiting.svelte";

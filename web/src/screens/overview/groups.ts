@@ -1,4 +1,4 @@
-/** What the overview's answers come to, one line an automation. */
+/** Groups the overview's data, one line an automation. */
 
 import type { ApprovalRecord, DayRecord, FailureRecord, NextRunRecord } from "../../api/schema";
 import type { Bar } from "../../lib/charts";
@@ -12,11 +12,11 @@ export interface Waiting {
   approvals: number;
   changes: number;
   irreversible: number;
-  /** The one that runs out first, opened from here. */
+  /** The approval that expires first; its row opens it. */
   first: ApprovalRecord;
 }
 
-/** The waiting approvals by automation, the one that runs out first on top. */
+/** Groups waiting approvals by automation, the one that expires first on top. */
 export function byAutomation(approvals: readonly ApprovalRecord[]): Waiting[] {
   const groups = new Map<string, Waiting>();
   for (const approval of [...approvals].sort((a, b) => a.expires_at.localeCompare(b.expires_at))) {
@@ -41,7 +41,7 @@ export function byAutomation(approvals: readonly ApprovalRecord[]): Waiting[] {
   return [...groups.values()];
 }
 
-/** "Last 7 days: 168 runs, 165 succeeded, 3 failed · 412 changes made, 9 left alone". */
+/** Summarizes a week: "168 runs, 165 succeeded, 3 failed · 412 changes made, 9 left alone". */
 export function weekWords(days: readonly DayRecord[]): string {
   const sum = (name: "succeeded" | "waiting" | "failed" | "stopped" | "changes_made" | "left_alone") =>
     days.reduce((total, day) => total + day[name], 0);
@@ -61,7 +61,7 @@ export function weekWords(days: readonly DayRecord[]): string {
 
 const DAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
 
-/** A bar for each day, which opens the runs of that day. */
+/** Returns one bar a day, each with a link to the runs of that day. */
 export function barsOf(days: readonly DayRecord[]): Bar[] {
   return days.map(({ day, succeeded, waiting, failed, stopped }) => {
     const title = DAY.format(new Date(`${day}T12:00Z`)).replace(",", "");
@@ -80,7 +80,7 @@ export function barsOf(days: readonly DayRecord[]): Bar[] {
   });
 }
 
-/** "Nothing was changed", or how much had been changed when the run failed. */
+/** Says what a failed run had changed: "Nothing was changed.", or how much. */
 export function meanwhile({ run }: FailureRecord): string {
   const { applied = 0, sent = 0, unknown = 0 } = (run.summary?.counts ?? {}) as { applied?: number; sent?: number; unknown?: number };
   if (unknown) return `It is not known whether ${count(unknown, "change")} ${unknown === 1 ? "was" : "were"} made.`;
@@ -91,7 +91,7 @@ export function meanwhile({ run }: FailureRecord): string {
   return "Nothing was changed.";
 }
 
-/** The connections a failed run may have shown to be broken, while they are looked at again. */
+/** Returns the connections that are being checked because a run on them failed within ten minutes. */
 export function underCheck(failures: readonly FailureRecord[], now: number): { id: number; name: string; at: string }[] {
   const checked = new Map<number, { id: number; name: string; at: string }>();
   for (const { run, integration_id: id, connection_name: name, connection_checking: checking } of failures) {
@@ -111,7 +111,7 @@ const CADENCE: Readonly<Record<string, string>> = {
   once: "once",
 };
 
-/** "hourly, 10 more today". */
+/** Describes how often an automation runs: "hourly, 10 more today". */
 export function rhythm({ cadence, more_today: more }: NextRunRecord): string {
   const parts = [CADENCE[cadence] ?? cadence.replaceAll("_", " "), ...(more ? [`${more} more today`] : [])];
   return parts.join(", ");

@@ -1,10 +1,10 @@
-/** What to do about a failed run, by its code and that of the step that failed. */
+/** What to do about a failed run, by the codes of the run and of the failed step. */
 
 export interface Advice {
   words: string;
-  /** The account needs its key again. */
+  /** Whether the connection needs new credentials. */
   reconnect: boolean;
-  /** Its inputs or steps are what to change: running it again as it is would fail again. */
+  /** Whether the automation's inputs or steps need to change: running it again unchanged would fail again. */
   edit: boolean;
 }
 
@@ -29,7 +29,7 @@ const OF_RUNS: Readonly<Record<string, string>> = {
   timed_out: "Narrow down what it reads, then run again.",
   interrupted: "Run again.",
 };
-/** What other inputs or steps repair. */
+/** Codes that a change of inputs or steps fixes. */
 const EDIT = new Set([
   "invalid", "refused", "too_many_changes", "too_much_data", "timed_out",
   "channel_missing", "field_missing", "location_missing", "location_needed", "tab_missing", "wrong_header",
@@ -39,7 +39,7 @@ const RECONNECT = new Set(["unauthorized", "forbidden", "wrong_address"]);
 export function adviceOf(run: string | null, step: string | null): Advice {
   const words = (step && OF_STEPS[step]) ?? (run && OF_RUNS[run]) ?? "Correct the automation where it needs it, then run again.";
   const reconnect = step !== null && RECONNECT.has(step);
-  // A step of a workflow has `step_failed` where it could not do what it says; that of a run says nothing about its steps.
+  // A step's `step_failed` means that the step itself failed; a run's code of that name says nothing about its steps.
   const edit = step === "step_failed" || [step, run].some((code) => code !== null && EDIT.has(code));
   return { words, reconnect, edit: edit && !reconnect };
 }

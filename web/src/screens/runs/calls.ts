@@ -1,4 +1,4 @@
-/** The calls of the runs list, by the filters in its address. */
+/** The requests of the list of runs, with the filters in its address. */
 
 import { prefetch } from "../../api/cache.svelte";
 import { preferences } from "../../lib/preferences.svelte";
@@ -9,11 +9,11 @@ import type { RunStatus } from "../../api/schema";
 const DAY = /^\d{4}-\d\d-\d\d$/;
 const HOUR = /^([01]\d|2[0-3])$/;
 
-/** Days and hours are the viewer's; the last day counts whole. */
+/** Days and hours are in the viewer's zone; the last day is included. */
 export function runsQuery(query: URLSearchParams) {
   const day = (name: string) => (DAY.test(query.get(name) ?? "") ? query.get(name)! : null);
   const [from, to] = [day("from"), day("to")];
-  // An hour is one of the first day; the last day then says nothing.
+  // An hour is one of the first day; the last day is then ignored.
   const hour = from && HOUR.test(query.get("hour") ?? "") ? fromWall(`${from}T${query.get("hour")!}:00`, preferences.zone).instant : null;
   return {
     query: {

@@ -1,4 +1,4 @@
-/** What differs between two runs of an automation. */
+/** Compares two runs of an automation. */
 
 import type { ChangeRecord, RunRecord } from "../../api/schema";
 import { COUNTS } from "../../lib/record_words";
@@ -9,13 +9,13 @@ export interface CountRow {
   now: number;
 }
 
-/** The counts of which either run has any. */
+/** Returns the counts that are not zero in both runs. */
 export function countRows(before: RunRecord, now: RunRecord): CountRow[] {
   const of = (run: RunRecord, name: string) => (run.summary?.counts as Record<string, number> | undefined)?.[name] ?? 0;
   return COUNTS.map(([name, words]) => ({ words: words[0]!.toUpperCase() + words.slice(1), before: of(before, name), now: of(now, name) })).filter((row) => row.before || row.now);
 }
 
-/** Objects by what is asked of them: those that only one of the runs would change, and how many both would. */
+/** Compares changes by action and object: those that only one of the runs has, and how many both have. */
 export function objectsOf(before: readonly ChangeRecord[], now: readonly ChangeRecord[]) {
   const key = ({ action, object }: ChangeRecord) => `${action} ${object.type} ${object.id ?? object.label}`;
   const [then, present] = [new Set(before.map(key)), new Set(now.map(key))];

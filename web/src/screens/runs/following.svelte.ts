@@ -1,17 +1,17 @@
-/** Follows one run: polls for steps after the highest seen until it has ended, each step once. */
+/** Follows one run: polls for new steps until it has ended. */
 
 import { online } from "../../api/online.svelte";
 import { call, Refused } from "../../api/client";
 import type { RunRecord, StepRecord } from "../../api/schema";
 import { now } from "../../lib/clock.svelte";
 
-/** A run that begins or goes on may end at once: it is asked about soon, then less and less often. */
+/** Poll intervals: short after a change of status, because the run may end at once, then longer and longer. */
 const SOON_MS = 250;
 const BUSY_MS = 2000;
 const WAITING_MS = 10_000;
 const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "refused", "cancelled", "expired"]);
 
-/** The first answer, asked for before the screen's code is there. */
+/** The first request, sent while the screen's code loads. */
 let begun: { id: string; answer: Promise<RunRecord>; asking: AbortController } | undefined;
 
 function ask(id: string, after: number, poll: boolean, signal: AbortSignal): Promise<RunRecord> {
@@ -19,7 +19,7 @@ function ask(id: string, after: number, poll: boolean, signal: AbortSignal): Pro
   return call("get", "/v1/automations/runs/{run_id}", args, { poll, signal }).then(({ run }) => run);
 }
 
-/** Runs on the page: another tab of one begins nothing. */
+/** The ids of runs shown on the page: switching their tabs sends no first request. */
 const followed = new Set<string>();
 
 export function begin(id: string): void {
@@ -36,12 +36,12 @@ export class Following {
   steps = $state.raw<readonly StepRecord[]>([]);
   refused = $state.raw<Refused>();
   at = $state(0);
-  /** How many steps there were when the run was opened: none of them is news. */
+  /** The number of steps when the run was opened: these are not marked as new. */
   first = $state(0);
   #whole = false;
   #seen = 0;
   #left = false;
-  /** Ends the call under way. */
+  /** Aborts the pending request. */
   #asking = new AbortController();
   #again = false;
   #wake: () => void = () => (this.#again = true);
@@ -54,13 +54,13 @@ export class Following {
     return this.run !== undefined && ENDED.has(this.run.status);
   }
 
-  /** Takes what an action answered; the next poll brings the rest. */
+  /** Stores the run that an action returned; the next poll loads the rest. */
   put(run: RunRecord): void {
     this.run = { ...this.run, ...run };
     this.#wake();
   }
 
-  /** Asks at once, also while an answer is waited for; what is shown stays. */
+  /** Polls at once, aborting a pending request; the data shown stays. */
   again(): void {
     this.refused = undefined;
     this.#asking.abort();
@@ -73,7 +73,7 @@ export class Following {
     this.#wake();
   }
 
-  /** Polls until the run has ended and every step is here. */
+  /** Polls until the run has ended and all its steps have loaded. */
   async follow(): Promise<void> {
     followed.add(this.id);
     const woken = () => this.#wake();
@@ -89,7 +89,7 @@ export class Following {
         if (this.ended && !this.refused) return;
         if (this.refused && !this.refused.away) await this.#pause(null);
         else await this.#pause(this.run?.status === "waiting_approval" ? WAITING_MS : busy);
-        // A hidden tab and a service that is away are waited for.
+        // Waits while the tab is hidden or the service is unreachable.
         while (!this.#left && (document.hidden || online.away)) await this.#pause(document.hidden ? null : BUSY_MS);
       }
     } finally {
@@ -98,7 +98,7 @@ export class Following {
     }
   }
 
-  /** One answer; true when there are more steps at once. */
+  /** Polls once; returns whether more steps are available at once. */
   async #once(first: boolean): Promise<boolean> {
     const early = first && begun?.id === this.id ? begun : undefined;
     begun = undefined;
@@ -128,7 +128,7 @@ export class Following {
     this.refused = undefined;
   }
 
-  /** Waits so long, or until woken; null until woken alone. Who was woken while an answer was under way asks again. */
+  /** Waits `ms` or until woken; null waits until woken. A wake-up during a request ends the next wait at once. */
   async #pause(ms: number | null): Promise<void> {
     if (!this.#again && !this.#left) {
       await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** How a run spent its time: reading and working out, waiting for a person, writing. */
+/** How a run spent its time: reading, waiting for a person, writing. */
 
 import type { RunRecord, StepRecord } from "../../api/schema";
 import { instantOf } from "../../lib/time";
@@ -17,7 +17,7 @@ export const PHASE_WORDS: Readonly<Record<PhaseKind, string>> = {
   writing: "Writing",
 };
 
-/** The phases in order; what is still going on lasts until `now`. */
+/** Returns the phases in order; an unfinished one lasts until `now`. */
 export function phasesOf(run: RunRecord, steps: readonly StepRecord[], now: number): Phase[] {
   if (run.started_at === null) return [];
   const end = run.finished_at === null ? now : instantOf(run.finished_at);
@@ -32,7 +32,7 @@ export function phasesOf(run: RunRecord, steps: readonly StepRecord[], now: numb
     phaseStart = Math.max(phaseStart, Math.min(to, end));
   };
   for (const step of steps) {
-    // A round of an approval may hold several steps; the first that goes on after it ends the waiting.
+    // One approval may cover several held steps; the first step that is not held ends the waiting.
     if (waits && step.status !== "held") {
       until("waiting", instantOf(step.started_at));
       waits = false;
@@ -46,7 +46,7 @@ export function phasesOf(run: RunRecord, steps: readonly StepRecord[], now: numb
   return phases.filter(({ ms }) => ms > 0);
 }
 
-/** "3 s at work, 23 min waiting for a person"; only its length for a run that waited for nobody. */
+/** Formats the durations: "3 s at work, 23 min waiting for a person"; only the total if the run did not wait. */
 export function lengthWords(phases: readonly Phase[]): string {
   const sum = (waits: boolean) => phases.reduce((total, { kind, ms }) => total + ((kind === "waiting") === waits ? ms : 0), 0);
   const [work, waiting] = [sum(false), sum(true)];

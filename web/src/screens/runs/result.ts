@@ -1,4 +1,4 @@
-/** A run's result as tables and numbers, named and ordered by the template's schema where there is one. */
+/** Turns a run's result into tables and numbers, named and ordered by the template's schema if there is one. */
 
 import { plainName } from "../../lib/record_words";
 import { dayOf } from "../../lib/time";
@@ -21,7 +21,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> => typeof va
 const isDay = (value: unknown) => typeof value === "string" && /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value));
 const isPlain = (value: unknown) => value === null || typeof value !== "object";
 
-/** Returns a plain value in words; a day always with its year. */
+/** Formats a plain value; dates always with their year. */
 export function wordsOf(value: unknown): string {
   if (value === null || value === undefined) return "";
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -36,7 +36,7 @@ export function shapesOf(result: Readonly<Record<string, unknown>>, schema: unkn
   return names.filter((name) => result[name] !== null && result[name] !== undefined).map((name) => shapeOf(name, result[name], properties[name]));
 }
 
-/** Labels of fields whose name does not say what they count. */
+/** Labels for fields whose name does not say what they count. */
 const NAMED: Readonly<Record<string, string>> = { tagged: "Tag added", untagged: "Tag taken off" };
 
 function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape {
@@ -49,7 +49,7 @@ function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape
     const rows = value as Record<string, unknown>[];
     const declared = Object.keys(schema?.items?.properties ?? {});
     const names = [...new Set([...declared, ...rows.flatMap(Object.keys)])].filter((column) => rows.some((row) => row[column] !== undefined));
-    // A code is for programs; the message that the schema declares beside it says the same in words.
+    // Codes are for programs; the message beside them, which the schema declares, says the same.
     const isSaid = declared.includes("code") && declared.includes("message");
     const columns = isSaid ? names.filter((column) => column !== "code") : names;
     return { kind: "table", name, columns: columns.map((column) => [column, schema?.items?.properties?.[column]?.title ?? plainName(column)]), rows };

@@ -1,16 +1,16 @@
-/** The steps of a run as drawn: the rounds of a loop folded together, so that a thousand rows read as one. */
+/** The steps of a run as rows; iterations of a loop are collapsed, so that a thousand rows read as one. */
 
 import type { StepRecord } from "../../api/schema";
 import { lengthOf } from "../../lib/time";
 
-/** So few rows of a loop need no fold. */
+/** Up to this many rows, a loop is not collapsed. */
 const FEW = 3;
 
 export type Item =
   | { kind: "step"; key: number; step: StepRecord }
   | { kind: "loop"; key: number; steps: StepRecord[]; rounds: number; failed: number };
 
-/** Steps stay in order of `seq`; neighbouring rows of rounds become one item. */
+/** Groups neighbouring rows of a loop's iterations; steps stay in order of `seq`. */
 export function folded(steps: readonly StepRecord[]): Item[] {
   const items: Item[] = [];
   let loop: StepRecord[] = [];
@@ -34,7 +34,7 @@ export function folded(steps: readonly StepRecord[]): Item[] {
   return items;
 }
 
-/** How long something took; what took no second is not told as none. */
+/** Formats a duration; less than a second is not shown as zero. */
 export function spent(ms: number): string {
   return ms < 1000 ? "under 1 s" : lengthOf(ms);
 }

@@ -1,21 +1,21 @@
-/** What the changes of a run say of its undo. */
+/** Which changes of a run can be undone. */
 
 import type { ChangeRecord, RunRecord } from "../../api/schema";
 import { count } from "../../lib/words";
 
 const WRITTEN: ReadonlySet<string> = new Set(["applied", "unknown"]);
 
-/** Whether a change was made, or may have been, wholly or in part. `partly`: failed ones of which a part was made. */
+/** Whether a change was made, or may have been. `partly`: ids of failed changes that were partly made. */
 function isWritten({ id, outcome }: ChangeRecord, partly: ReadonlySet<string>): boolean {
   return WRITTEN.has(outcome) || partly.has(id);
 }
 
-/** The changes that were made, or may have been, and can be put back. */
+/** Returns the changes that were made, or may have been, and can be put back. */
 export function undoableOf(changes: readonly ChangeRecord[], partly: ReadonlySet<string>): ChangeRecord[] {
   return changes.filter((change) => change.reversible && isWritten(change, partly));
 }
 
-/** Why the others that were made cannot be, with how many of each; the most frequent first. */
+/** Returns the reasons why changes cannot be put back, each with its number of changes; the most frequent first. */
 export function reasonsOf(changes: readonly ChangeRecord[], partly: ReadonlySet<string>): [string, number][] {
   const counts = new Map<string, number>();
   for (const change of changes) {
@@ -26,7 +26,7 @@ export function reasonsOf(changes: readonly ChangeRecord[], partly: ReadonlySet<
   return [...counts].sort(([, one], [, other]) => other - one);
 }
 
-/** What the run that comes before an undo does; said after "A run". `behind` more are queued before the undo. */
+/** Describes the run ahead of an undo, to follow "A run"; `behind` more runs are queued before the undo. */
 export function aheadWords({ status, held_by }: Pick<RunRecord, "status" | "held_by">, behind: number): string {
   const does =
     status === "waiting_approval"

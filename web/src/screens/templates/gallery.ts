@@ -1,4 +1,4 @@
-/** The templates as the gallery shows them: found, by category, and what each still lacks. */
+/** The gallery of templates: search, categories, and which connections a template still needs. */
 
 import type { StoreRecord, TemplateRecord } from "../../api/schema";
 import { CATEGORY, KINDS } from "../../lib/record_words";
@@ -7,9 +7,9 @@ import { list } from "../../lib/words";
 export interface TemplateFilter {
   q: string;
   category: string;
-  /** The store it shall run on. */
+  /** The store to run on. */
   store: StoreRecord | undefined;
-  /** Only those that change nothing in a store. */
+  /** Only templates that change nothing in a store. */
   quiet: boolean;
 }
 
@@ -26,7 +26,7 @@ export function matching(templates: readonly TemplateRecord[], { q, category, st
   });
 }
 
-/** In the order of the categories; a category this page does not know comes last, under its own name. */
+/** Groups templates by category, in order; unknown categories come last, under their own names. */
 export function byCategory(templates: readonly TemplateRecord[]): { category: string; words: string; templates: TemplateRecord[] }[] {
   const names = [...new Set([...Object.keys(CATEGORY), ...templates.map(({ category }) => category)])];
   return names
@@ -38,14 +38,14 @@ export function byCategory(templates: readonly TemplateRecord[]): { category: st
     .filter((group) => group.templates.length);
 }
 
-/** What most shops begin with, in this order. */
+/** The most popular first templates, in this order. */
 const FIRST = ["hide-out-of-stock-products", "low-stock-alert", "price-update-from-spreadsheet", "tag-products-by-rule"];
 
 export function mostUsed(templates: readonly TemplateRecord[]): TemplateRecord[] {
   return FIRST.flatMap((id) => templates.find(({ template_id }) => template_id === id) ?? []);
 }
 
-/** What must be connected before it can run; null when nothing is missing. */
+/** Returns which connections a template still needs; null if none. */
 export function lacks({ readiness, platforms }: TemplateRecord): string | null {
   if (readiness.ready) return null;
   const kinds = readiness.missing.map((kind) => KINDS[kind]?.one ?? kind);
