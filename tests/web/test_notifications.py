@@ -75,7 +75,7 @@ async def _follow_mail(seen: OpenPage, mail: ReceivedMail) -> None:
     assert text is not None
     [link] = re.findall(r"https?://\S+/approvals/\w+", text.get_content())
     await page.goto(link)
-    await expect(page.get_by_text("Told: 2 people by e-mail")).to_be_visible()
+    await expect(page.get_by_text("Notified: 2 people by e-mail")).to_be_visible()
     await page.get_by_role("button", name="Notices: 1 unread").click()
     notice = page.get_by_role("link", name="asks for approval")
     await expect(notice).to_be_visible()

@@ -5,7 +5,7 @@ import type { AutomationRecord } from "../../api/schema";
 import { Action } from "../../lib/action.svelte";
 import { type Changes, rebased, staleRows } from "../../lib/fields";
 import { notes } from "../../lib/notes.svelte";
-import { seen } from "./acting.svelte";
+import { refreshAutomations } from "./actions.svelte";
 
 export class Saving {
   /** The automation as another person has changed it meanwhile; null without a conflict. */
@@ -43,7 +43,7 @@ export class Saving {
     this.theirs = null;
     this.save.forget();
     this.again.forget();
-    seen();
+    refreshAutomations();
     if (theirs) this.#saved(theirs);
   }
 
@@ -55,7 +55,7 @@ export class Saving {
       });
       this.theirs = null;
       this.save.forget();
-      seen();
+      refreshAutomations();
       this.#saved(automation);
       notes.add("Saved");
     } catch (fault) {

@@ -8,8 +8,8 @@ import { notes } from "../../lib/notes.svelte";
 import type { StartFiles } from "../../lib/start_files";
 import type { Payload } from "../../lib/start_values";
 
-export type Step = "pause" | "resume" | "archive" | "restore";
-const DONE: Readonly<Record<Step, string>> = {
+export type StateChange = "pause" | "resume" | "archive" | "restore";
+const DONE: Readonly<Record<StateChange, string>> = {
   pause: "is paused",
   resume: "is on",
   archive: "is archived",
@@ -17,7 +17,7 @@ const DONE: Readonly<Record<Step, string>> = {
 };
 
 /** Refreshes what shows automations or depends on their state. */
-export function seen(): void {
+export function refreshAutomations(): void {
   changed(
     "/v1/automations", "/v1/automations/{automation_id}", "/v1/automations/occurrences", "/v1/automations/status",
     "/app/automations/{automation_id}/history", "/v1/automations/runs", "/app/runs", "/app/overview",
@@ -25,13 +25,13 @@ export function seen(): void {
 }
 
 /** Sends one action with the version that was loaded; returns the changed automation. */
-export async function step(which: Step, automation: AutomationRecord): Promise<AutomationRecord> {
-  const answer = await call("post", `/v1/automations/{automation_id}/${which}`, {
+export async function changeState(change: StateChange, automation: AutomationRecord): Promise<AutomationRecord> {
+  const response = await call("post", `/v1/automations/{automation_id}/${change}`, {
     params: { automation_id: automation.id },
     body: { version: automation.version },
   });
-  seen();
-  return answer.automation;
+  refreshAutomations();
+  return response.automation;
 }
 
 /** The values and files a run is started with. */
@@ -54,13 +54,13 @@ async function startFields(automation: AutomationRecord): Promise<readonly Start
   return plan.start_fields;
 }
 
-export class Acting {
+export class AutomationActions {
   /** The action that awaits confirmation. */
-  asked = $state.raw<{ what: "run" | "archive"; automation: AutomationRecord }>();
+  toConfirm = $state.raw<{ what: "run" | "archive"; automation: AutomationRecord }>();
   /** The run whose start values are being entered. */
   starting = $state.raw<Starting>();
-  /** The automation that the last refusal is about. */
-  of = $state<string>();
+  /** The automation that the last action was about. */
+  targetId = $state<string>();
   #key = idempotencyKey();
   #started: (run: RunRecord) => void;
 
@@ -68,64 +68,64 @@ export class Acting {
     this.#started = started;
   }
 
-  change = new Action(async (which: Step, automation: AutomationRecord) => {
-    this.of = automation.id;
-    const after = await step(which, automation).catch((fault: unknown) => {
+  changeState = new Action(async (change: StateChange, automation: AutomationRecord) => {
+    this.targetId = automation.id;
+    const updated = await changeState(change, automation).catch((fault: unknown) => {
       // The automation shown is out of date: it is loaded again, and the message says why.
-      if (fault instanceof Refused && fault.status === 409) seen();
+      if (fault instanceof Refused && fault.status === 409) refreshAutomations();
       throw fault;
     });
-    const other = which === "pause" ? "resume" : which === "archive" ? "restore" : null;
-    const words = which === "restore" && after.state === "draft" ? "is out of the archive" : DONE[which];
-    notes.add(`${after.name} ${words}`, { undo: which === "pause" && other ? () => this.#undo(other, after) : undefined });
+    const inverse = change === "pause" ? "resume" : change === "archive" ? "restore" : null;
+    const words = change === "restore" && updated.state === "draft" ? "is out of the archive" : DONE[change];
+    notes.add(`${updated.name} ${words}`, { undo: change === "pause" && inverse ? () => this.#undo(inverse, updated) : undefined });
   });
 
-  test = new Action(async (automation: AutomationRecord) => {
-    if (!(await this.#asksValues(automation, "test"))) await this.#start(automation, "test");
+  runTest = new Action(async (automation: AutomationRecord) => {
+    if (!(await this.#openDialog(automation, "test"))) await this.#start(automation, "test");
   });
 
   /** Opens the start dialog of a live run, or its confirmation if it takes no values. */
-  open = new Action(async (automation: AutomationRecord) => {
-    if (!(await this.#asksValues(automation, "live"))) this.ask("run", automation);
+  openStart = new Action(async (automation: AutomationRecord) => {
+    if (!(await this.#openDialog(automation, "live"))) this.confirm("run", automation);
   });
 
   /** Starts the run with the entered values. */
-  begin = new Action(async (values: StartValues) => {
+  start = new Action(async (values: StartValues) => {
     if (this.starting) await this.#start(this.starting.automation, this.starting.mode, values);
   });
 
-  live = new Action(async () => {
-    if (this.asked) await this.#start(this.asked.automation, "live");
+  runLive = new Action(async () => {
+    if (this.toConfirm) await this.#start(this.toConfirm.automation, "live");
   });
 
   archive = new Action(async () => {
-    if (!this.asked) return;
-    const { automation } = this.asked;
-    this.of = automation.id;
-    const after = await step("archive", automation);
-    notes.add(`${after.name} ${DONE.archive}`);
+    if (!this.toConfirm) return;
+    const { automation } = this.toConfirm;
+    this.targetId = automation.id;
+    const updated = await changeState("archive", automation);
+    notes.add(`${updated.name} ${DONE.archive}`);
   });
 
   /** Opens the confirmation; its idempotency key makes a retry after a lost response safe. */
-  ask(what: "run" | "archive", automation: AutomationRecord): void {
+  confirm(what: "run" | "archive", automation: AutomationRecord): void {
     this.#key = idempotencyKey();
-    this.live.forget();
+    this.runLive.forget();
     this.archive.forget();
-    this.asked = { what, automation };
+    this.toConfirm = { what, automation };
   }
 
-  async #asksValues(automation: AutomationRecord, mode: "live" | "test"): Promise<boolean> {
-    this.of = automation.id;
+  async #openDialog(automation: AutomationRecord, mode: "live" | "test"): Promise<boolean> {
+    this.targetId = automation.id;
     const fields = await startFields(automation);
     if (!fields) return false;
     this.#key = idempotencyKey();
-    this.begin.forget();
+    this.start.forget();
     this.starting = { automation, mode, fields };
     return true;
   }
 
   async #start(automation: AutomationRecord, mode: "live" | "test", values?: StartValues): Promise<void> {
-    this.of = automation.id;
+    this.targetId = automation.id;
     const hasFiles = values && Object.keys(values.files).length > 0;
     try {
       const { run } = await call("post", "/v1/automations/{automation_id}/runs", {
@@ -142,9 +142,9 @@ export class Acting {
     }
   }
 
-  async #undo(which: Step, automation: AutomationRecord): Promise<void> {
+  async #undo(change: StateChange, automation: AutomationRecord): Promise<void> {
     try {
-      await step(which, automation);
+      await changeState(change, automation);
       notes.say(`${automation.name} is as before`);
     } catch (fault) {
       if (!(fault instanceof Refused)) throw fault;

@@ -12,7 +12,7 @@ const TRIES = 3;
 /** The maximum number of changes that one decision may leave out (docs/design/api/approvals.md#requests). */
 export const MAX_LEFT_OUT = 5000;
 
-export class Sheet {
+export class ReviewedApproval {
   readonly id: string;
   record = $state.raw<ApprovalRecord>();
   changes = $state.raw<readonly ChangeRecord[]>([]);
@@ -23,7 +23,7 @@ export class Sheet {
   leftOut = $state.raw<ReadonlySet<string>>(new Set());
   refused = $state.raw<Refused>();
   /** Whether it was loaded again because its changes had changed. */
-  renewed = $state(false);
+  reloaded = $state(false);
   /** For an undo: it writes although changes are stopped. */
   writeNow = $state(false);
   /** The run, as the response to the decision returned it. */
@@ -32,7 +32,7 @@ export class Sheet {
 
   constructor(id: string, first?: ApprovalRecord) {
     this.id = id;
-    if (first) this.#take(first);
+    if (first) this.#setRecord(first);
   }
 
   get isOpen(): boolean {
@@ -44,7 +44,7 @@ export class Sheet {
   }
 
   /** The number of changes that approving it now would make. */
-  get kept(): number {
+  get includedCount(): number {
     return this.changes.length - this.leftOut.size;
   }
 
@@ -60,8 +60,8 @@ export class Sheet {
     this.refused = undefined;
     try {
       for (let tries = TRIES; tries > 0; tries -= 1) {
-        if (await this.#whole(loading.signal)) return;
-        this.renewed = true;
+        if (await this.#loadAll(loading.signal)) return;
+        this.reloaded = true;
       }
       this.refused = new Refused(409, {
         code: "stale_version", message: "The changes changed while they were being loaded. Load them again in a moment.",
@@ -78,12 +78,12 @@ export class Sheet {
   }
 
   /** Whether `read` is a newer version than the one shown. */
-  isOld(read: ApprovalRecord): boolean {
-    const mine = this.record;
-    return mine !== undefined && read.version > mine.version;
+  isOlderThan(read: ApprovalRecord): boolean {
+    const shown = this.record;
+    return shown !== undefined && read.version > shown.version;
   }
 
-  setLeft(ids: Iterable<string>, out: boolean): void {
+  setLeftOut(ids: Iterable<string>, out: boolean): void {
     const leftOut = new Set(this.leftOut);
     for (const id of ids) {
       if (out) leftOut.add(id);
@@ -108,7 +108,7 @@ export class Sheet {
       this.#decided(answer);
     } catch (fault) {
       if (fault instanceof Refused && fault.status === 409) {
-        this.renewed = fault.code === "stale_version";
+        this.reloaded = fault.code === "stale_version";
         void this.load();
       }
       throw fault;
@@ -121,16 +121,16 @@ export class Sheet {
     changed("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/app/runs", "/v1/automations/status");
   }
 
-  #take(record: ApprovalRecord): void {
+  #setRecord(record: ApprovalRecord): void {
     this.record = record;
     if (record.changes && !this.changes.length) this.changes = record.changes;
   }
 
   /** Loads all pages once; returns false if the approval changed in between. */
-  async #whole(signal: AbortSignal): Promise<boolean> {
+  async #loadAll(signal: AbortSignal): Promise<boolean> {
     const record = await this.#read(signal);
     const waits = record.status === "pending";
-    this.#take(record);
+    this.#setRecord(record);
     const rows: ChangeRecord[] = [];
     const seen = new Set<string>();
     let cursor: string | undefined;
