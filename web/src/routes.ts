@@ -7,7 +7,7 @@ import { startPreferences } from "./screens/account/calls";
 import { startApproval, startQueue } from "./screens/approvals/calls";
 import Overview from "./screens/overview/Overview.svelte";
 import { startRuns } from "./screens/runs/calls";
-import { begin } from "./screens/runs/following.svelte";
+import { prefetchRun } from "./screens/runs/followed_run.svelte";
 import { startConnections } from "./screens/connections/calls";
 import { startImport, startImports } from "./screens/imports/calls";
 import { startGallery, startSetup } from "./screens/setup/calls";
@@ -30,7 +30,7 @@ export const routes: Partial<Record<PageName, Route>> = {
   "automation-tab": { screen: () => import("./screens/automations/Automation.svelte"), start: startOne },
   calendar: { screen: () => import("./screens/calendar/Calendar.svelte") },
   runs: { screen: () => import("./screens/runs/Runs.svelte"), start: startRuns },
-  run: { screen: () => import("./screens/runs/Run.svelte"), start: ({ params }) => begin(params.id!) },
+  run: { screen: () => import("./screens/runs/Run.svelte"), start: ({ params }) => prefetchRun(params.id!) },
   "new-automation": { screen: () => import("./screens/templates/Gallery.svelte"), start: startGallery },
   setup: { screen: () => import("./screens/setup/Setup.svelte"), start: startSetup },
   connections: { screen: () => import("./screens/connections/Connections.svelte"), start: startConnections },

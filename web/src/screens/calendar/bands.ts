@@ -22,11 +22,11 @@ export function bandsOf(closings: readonly ClosingRecord[], zone: Zone, view: Vi
     const start = latest(toWall(closing.start, zone), `${span.from}T00:00`);
     const end = earliest(closing.end === null ? `${span.to}T00:00` : toWall(closing.end, zone), `${span.to}T00:00`);
     if (start >= end) return [];
-    const until = end.endsWith("T00:00") ? end.slice(0, 10) : addDays(end.slice(0, 10), 1);
+    const endDay = end.endsWith("T00:00") ? end.slice(0, 10) : addDays(end.slice(0, 10), 1);
     return [{
       id: `closing.${closing.period_id}.${closing.start}`,
       start: allDay ? start.slice(0, 10) : start,
-      end: allDay ? until : end,
+      end: allDay ? endDay : end,
       allDay,
       words: closing.name,
       stops: closing.stops,

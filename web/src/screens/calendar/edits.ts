@@ -11,30 +11,30 @@ function versions(row: OccurrenceRecord) {
   return { slot_at: row.slot_at, occurrence_version: row.version, automation_version: row.automation_version };
 }
 
-function seen(): void {
+function refreshOccurrences(): void {
   changed("/v1/automations/occurrences", "/v1/automations", "/v1/automations/{automation_id}", "/app/automations/{automation_id}/history");
 }
 
-export async function skipped(which: "skip" | "unskip", row: OccurrenceRecord): Promise<EditedAnswer> {
-  const answer = await call("post", `/v1/automations/{automation_id}/occurrences/${which}`, {
+export async function setSkipped(which: "skip" | "unskip", row: OccurrenceRecord): Promise<EditedAnswer> {
+  const response = await call("post", `/v1/automations/{automation_id}/occurrences/${which}`, {
     params: { automation_id: row.automation_id },
     body: versions(row),
   });
-  seen();
-  return answer;
+  refreshOccurrences();
+  return response;
 }
 
-export async function moved(row: OccurrenceRecord, to: number, scope: MoveScope): Promise<EditedAnswer> {
-  const answer = await call("post", "/v1/automations/{automation_id}/occurrences/move", {
+export async function moveRun(row: OccurrenceRecord, to: number, scope: MoveScope): Promise<EditedAnswer> {
+  const response = await call("post", "/v1/automations/{automation_id}/occurrences/move", {
     params: { automation_id: row.automation_id },
     body: { ...versions(row), run_at: wire(to), scope },
   });
-  seen();
-  return answer;
+  refreshOccurrences();
+  return response;
 }
 
 /** Returns the current records after a conflict with another person's change; null for any other refusal. */
-export function staleIn(fault: Refused | undefined): { occurrence: OccurrenceRecord | null; automation: AutomationRecord } | null {
+export function currentAfterConflict(fault: Refused | undefined): { occurrence: OccurrenceRecord | null; automation: AutomationRecord } | null {
   if (fault?.code !== "stale_version") return null;
   return fault.data as unknown as { occurrence: OccurrenceRecord | null; automation: AutomationRecord };
 }

@@ -47,7 +47,7 @@ export function drawnFrom(wall: string): string {
 }
 
 /** Returns the status to show: the run's, once it exists. */
-export function shownOf(row: OccurrenceRecord): Shown {
+export function statusShown(row: OccurrenceRecord): Shown {
   if (row.state === "queued") return row.run_status ? statusOf(RUN, row.run_status) : COMING.queued!;
   if (row.closed_period) return { ...COMING.by_merchant!, words: `Not run: closed, ${row.closed_period.name}` };
   if (row.state === "skipped") return statusOf(COMING, row.reason ?? "skipped");
@@ -61,7 +61,7 @@ export function originWords({ origin, test }: CalendarRow): string {
 }
 
 /** Whether it is an ordinary coming run, which needs no text besides its time. */
-export function isPlain(row: OccurrenceRecord): boolean {
+export function isOrdinary(row: OccurrenceRecord): boolean {
   return row.state === "pending" && !row.projected && !row.moved_from;
 }
 
@@ -82,30 +82,30 @@ export function byAutomation(rows: readonly CalendarRow[]): CalendarRow[][] {
 
 /** Separates automations with many runs from single runs. `often`: ids of automations that run about every hour. */
 export function folded(rows: readonly CalendarRow[], often: ReadonlySet<string>): { many: CalendarRow[][]; single: CalendarRow[] } {
-  const many = byAutomation(rows).filter((some) => some.length > (often.has(some[0]!.automation_id) ? 1 : MAX_OF_ONE_AUTOMATION));
-  const apart = new Set(many.flat());
-  return { many, single: rows.filter((row) => !apart.has(row)) };
+  const many = byAutomation(rows).filter((automationRows) => automationRows.length > (often.has(automationRows[0]!.automation_id) ? 1 : MAX_OF_ONE_AUTOMATION));
+  const foldedRows = new Set(many.flat());
+  return { many, single: rows.filter((row) => !foldedRows.has(row)) };
 }
 
 /** Returns the chips of a month or week; the list renders the rows themselves. */
 export function chipsOf(rows: readonly CalendarRow[], zone: Zone, view: View, often: ReadonlySet<string> = new Set(), small = false): Chip[] {
   return [...byDay(rows, zone)].flatMap(([day, of]) => {
     const { many, single } = folded(of, often);
-    const strips = many.map((some): Chip => ({ kind: "strip", id: `${some[0]!.automation_id}.${day}`, wall: `${day}T00:00`, rows: some, day }));
+    const strips = many.map((automationRows): Chip => ({ kind: "strip", id: `${automationRows[0]!.automation_id}.${day}`, wall: `${day}T00:00`, rows: automationRows, day }));
     const chips = single.map((row): Chip => ({ kind: "run", id: keyOf(row), wall: toWall(row.run_at, zone), row }));
     return view === "month" ? cut([...strips, ...chips], MAX_PER_DAY, day, `more.${day}`) : [...strips, ...weekDay(day, chips, small ? 1 : MAX_SIDE_BY_SIDE)];
   });
 }
 
 /** Limits the chips side by side to `limit`: the last one then stands for several runs. */
-function weekDay(day: string, chips: readonly Chip[], most: number): Chip[] {
+function weekDay(day: string, chips: readonly Chip[], limit: number): Chip[] {
   const placed: Chip[] = [];
   for (const chip of [...chips].sort((a, b) => (a.wall < b.wall ? -1 : a.wall > b.wall ? 1 : 0))) {
-    const beside = placed.filter(({ wall }) => minutesBetween(drawnFrom(wall), drawnFrom(chip.wall)) < CHIP_MIN);
-    if (beside.length < most) placed.push(chip);
+    const overlapping = placed.filter(({ wall }) => minutesBetween(drawnFrom(wall), drawnFrom(chip.wall)) < CHIP_MIN);
+    if (overlapping.length < limit) placed.push(chip);
     else {
       const last = placed.pop()!;
-      placed.push({ kind: "more", id: `more.${last.wall}`, wall: last.wall, runs: runsOf(last) + runsOf(chip), day, alone: most === 1 });
+      placed.push({ kind: "more", id: `more.${last.wall}`, wall: last.wall, runs: runsOf(last) + runsOf(chip), day, alone: limit === 1 });
     }
   }
   return placed;
@@ -120,10 +120,10 @@ function runsOf(chip: Chip): number {
 }
 
 /** Limits the chips to `limit`: the last one counts the runs that are left out. */
-function cut(chips: readonly Chip[], most: number, day: string, id: string): Chip[] {
-  if (chips.length <= most) return [...chips];
-  const rest = chips.slice(most - 1);
-  return [...chips.slice(0, most - 1), { kind: "more", id, wall: rest[0]!.wall, runs: rest.reduce((sum, chip) => sum + runsOf(chip), 0), day }];
+function cut(chips: readonly Chip[], limit: number, day: string, id: string): Chip[] {
+  if (chips.length <= limit) return [...chips];
+  const hidden = chips.slice(limit - 1);
+  return [...chips.slice(0, limit - 1), { kind: "more", id, wall: hidden[0]!.wall, runs: hidden.reduce((sum, chip) => sum + runsOf(chip), 0), day }];
 }
 
 /** The order in which the states of several runs decide how they are drawn: what needs a person most comes first. */
@@ -155,7 +155,7 @@ export function tickOf(row: CalendarRow): Omit<DrawnTick, "hour"> {
 /** Returns a strip's ticks: one for each hour of the viewer's clock with runs. */
 export function ticksOf(rows: readonly CalendarRow[], zone: Zone): DrawnTick[] {
   const hours = grouped(rows, ({ run_at }) => Number(toWall(run_at, zone).slice(11, 13)));
-  return [...hours].map(([hour, some]) => ({ hour, ...tickOf(worstOf(some)) }));
+  return [...hours].map(([hour, hourRows]) => ({ hour, ...tickOf(worstOf(hourRows)) }));
 }
 
 /** Summarizes rows: "24 runs: 1 failed, 9 done, 14 coming"; "24 runs, all coming". */
@@ -163,7 +163,7 @@ export function tallyWords(rows: readonly CalendarRow[]): string {
   const states = [...grouped(rows, stateOf)].sort(([a], [b]) => WEIGHT.indexOf(a) - WEIGHT.indexOf(b));
   const words = (state: string) => (RUN[state] ?? COMING[state])?.words.toLowerCase() ?? state;
   if (states.length === 1) return rows.length === 1 ? `1 run, ${words(states[0]![0])}` : `${count(rows.length, "run")}, all ${words(states[0]![0])}`;
-  return `${count(rows.length, "run")}: ${states.map(([state, some]) => `${figures(some.length)} ${words(state)}`).join(", ")}`;
+  return `${count(rows.length, "run")}: ${states.map(([state, stateRows]) => `${figures(stateRows.length)} ${words(state)}`).join(", ")}`;
 }
 
 /** Returns the target of a run dragged by `days`: the same clock time in its automation's zone. */

@@ -4,25 +4,25 @@ import type { Shortcut } from "../../lib/shortcuts.svelte";
 import { addDays } from "../../lib/time";
 import type { Span, View } from "./range";
 
-export interface Ways {
+export interface CalendarActions {
   view: View;
   day: string;
   span: Span;
   /** Whether a run is being moved with the keyboard. */
-  carries: boolean;
+  isMoving: boolean;
   show: (change: { view?: View; day?: string }) => void;
   step: (by: number) => void;
   today: () => void;
   skip: (key: string) => void;
   move: (key: string) => void;
-  carry: (arrow: string, fine: boolean) => void;
-  putDown: (moves: boolean) => void;
+  moveBy: (arrow: string, fine: boolean) => void;
+  endMove: (moves: boolean) => void;
 }
 
 function focused(name: "run" | "day"): string | undefined {
   const at = document.activeElement;
-  const held = at?.closest<HTMLElement>(`[data-${name}]`) ?? at?.querySelector<HTMLElement>(`[data-${name}]`);
-  return held?.dataset[name];
+  const marked = at?.closest<HTMLElement>(`[data-${name}]`) ?? at?.querySelector<HTMLElement>(`[data-${name}]`);
+  return marked?.dataset[name];
 }
 
 /** Returns the first run of a day or, in a month, the day itself if it has none. */
@@ -31,14 +31,14 @@ function firstOf(day: string): HTMLElement | null {
 }
 
 /** Focuses the next day with runs; at the end of the view it pages on and, in a month, moves the focus there. */
-function toDay(ways: Ways, by: number): void {
-  let day = addDays(focused("day") ?? addDays(ways.day, -Math.sign(by)), by);
-  for (; day >= ways.span.from && day < ways.span.to; day = addDays(day, by)) {
+function toDay(actions: CalendarActions, by: number): void {
+  let day = addDays(focused("day") ?? addDays(actions.day, -Math.sign(by)), by);
+  for (; day >= actions.span.from && day < actions.span.to; day = addDays(day, by)) {
     const first = firstOf(day);
     if (first) return first.focus();
   }
-  if (ways.view !== "month") return ways.step(Math.sign(by));
-  ways.show({ day });
+  if (actions.view !== "month") return actions.step(Math.sign(by));
+  actions.show({ day });
   focusSoon(day);
 }
 
@@ -62,34 +62,34 @@ function withinDay(by: number): void {
   rising[rising.indexOf(document.activeElement as HTMLElement) + by]?.focus();
 }
 
-function carried(ways: () => Ways): Shortcut[] {
-  const arrow = (keys: string, words: string): Shortcut => ({ keys, words, run: (event) => ways().carry(keys, event.shiftKey) });
-  const month = ways().view === "month";
+function moveKeys(actions: () => CalendarActions): Shortcut[] {
+  const arrow = (keys: string, words: string): Shortcut => ({ keys, words, run: (event) => actions().moveBy(keys, event.shiftKey) });
+  const month = actions().view === "month";
   return [
     arrow("ArrowLeft", "A day earlier"),
     arrow("ArrowRight", "A day later"),
     arrow("ArrowUp", month ? "A week earlier" : "15 minutes earlier (with Shift 1)"),
     arrow("ArrowDown", month ? "A week later" : "15 minutes later (with Shift 1)"),
-    { keys: "Enter", words: "Go on to the question what to move", run: () => ways().putDown(true) },
-    { keys: "Escape", words: "Put the run back", run: () => ways().putDown(false) },
+    { keys: "Enter", words: "Confirm the move", run: () => actions().endMove(true) },
+    { keys: "Escape", words: "Put the run back", run: () => actions().endMove(false) },
   ];
 }
 
-export function calendarKeys(ways: () => Ways): Shortcut[] {
-  if (ways().carries) return carried(ways);
-  const month = ways().view === "month";
-  const held = () => focused("day") !== undefined;
+export function calendarKeys(actions: () => CalendarActions): Shortcut[] {
+  if (actions().isMoving) return moveKeys(actions);
+  const month = actions().view === "month";
+  const dayHasFocus = () => focused("day") !== undefined;
   return [
-    { keys: "ArrowLeft", words: "Day before", run: () => toDay(ways(), -1) },
-    { keys: "ArrowRight", words: "Next day", run: () => toDay(ways(), 1) },
-    { keys: "ArrowUp", words: month ? "Week before" : "Run before", when: held, run: () => (month ? toDay(ways(), -7) : withinDay(-1)) },
-    { keys: "ArrowDown", words: month ? "Next week" : "Next run", when: held, run: () => (month ? toDay(ways(), 7) : withinDay(1)) },
-    { keys: "[", words: "Earlier", run: () => ways().step(-1) },
-    { keys: "]", words: "Later", run: () => ways().step(1) },
-    { keys: "t", words: "Today", run: () => ways().today() },
-    { keys: "1", words: "Month", run: () => ways().show({ view: "month" }) },
-    { keys: "2", words: "Week", run: () => ways().show({ view: "week" }) },
-    { keys: "3", words: "List", run: () => ways().show({ view: "list" }) },
+    { keys: "ArrowLeft", words: "Day before", run: () => toDay(actions(), -1) },
+    { keys: "ArrowRight", words: "Next day", run: () => toDay(actions(), 1) },
+    { keys: "ArrowUp", words: month ? "Week before" : "Run before", when: dayHasFocus, run: () => (month ? toDay(actions(), -7) : withinDay(-1)) },
+    { keys: "ArrowDown", words: month ? "Next week" : "Next run", when: dayHasFocus, run: () => (month ? toDay(actions(), 7) : withinDay(1)) },
+    { keys: "[", words: "Earlier", run: () => actions().step(-1) },
+    { keys: "]", words: "Later", run: () => actions().step(1) },
+    { keys: "t", words: "Today", run: () => actions().today() },
+    { keys: "1", words: "Month", run: () => actions().show({ view: "month" }) },
+    { keys: "2", words: "Week", run: () => actions().show({ view: "week" }) },
+    { keys: "3", words: "List", run: () => actions().show({ view: "list" }) },
     {
       keys: "m",
       words: "Move the run that has the focus",
@@ -97,7 +97,7 @@ export function calendarKeys(ways: () => Ways): Shortcut[] {
         const key = focused("run");
         if (!key) return;
         event.preventDefault();
-        ways().move(key);
+        actions().move(key);
       },
     },
     {
@@ -105,7 +105,7 @@ export function calendarKeys(ways: () => Ways): Shortcut[] {
       words: "Skip the run that has the focus",
       run: () => {
         const key = focused("run");
-        if (key) ways().skip(key);
+        if (key) actions().skip(key);
       },
     },
   ];

@@ -15,7 +15,7 @@ function lastOf(day: string): number {
 }
 
 /** Whether the rule produces this date; not if its run was moved together with the rule before. */
-function names(schedule: ScheduleRecord, day: string): boolean {
+function ruleProduces(schedule: ScheduleRecord, day: string): boolean {
   const number = Number(day.slice(8));
   switch (schedule.cadence) {
     case "weekdays":
@@ -32,7 +32,7 @@ function names(schedule: ScheduleRecord, day: string): boolean {
 
 /** Returns a run's nominal date: that of its slot, or that of its time if it was moved together with the rule. */
 export function nominalDay(schedule: ScheduleRecord, slotDay: string, runDay: string): string {
-  return names(schedule, slotDay) ? slotDay : runDay;
+  return ruleProduces(schedule, slotDay) ? slotDay : runDay;
 }
 
 /** Returns the schedule after a run of nominal date `from` moves to `wall` ("2026-11-24T09:30", automation's zone). */

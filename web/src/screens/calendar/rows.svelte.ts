@@ -33,7 +33,7 @@ export interface CalendarRows {
 }
 
 /** Loads pages until the last one or until `limit` rows. */
-async function paged(limit: number, read: (cursor: string | undefined) => Promise<{ rows: CalendarRow[]; next: string | null }>): Promise<CalendarRows> {
+async function readPages(limit: number, read: (cursor: string | undefined) => Promise<{ rows: CalendarRow[]; next: string | null }>): Promise<CalendarRows> {
   const rows: CalendarRow[] = [];
   let cursor: string | undefined;
   do {
@@ -44,28 +44,28 @@ async function paged(limit: number, read: (cursor: string | undefined) => Promis
   return { rows, tooMany: cursor !== undefined };
 }
 
-async function all({ statuses, ...query }: RangeQuery, poll: boolean, signal: AbortSignal): Promise<CalendarRows> {
-  const how = { poll, signal };
-  const slots = paged(MAX_ROWS, async (cursor) => {
-    const { occurrences, next_cursor } = await call("get", "/v1/automations/occurrences", { query: { ...query, limit: PAGE, cursor } }, how);
+async function readRows({ statuses, ...query }: RangeQuery, poll: boolean, signal: AbortSignal): Promise<CalendarRows> {
+  const callOptions = { poll, signal };
+  const slots = readPages(MAX_ROWS, async (cursor) => {
+    const { occurrences, next_cursor } = await call("get", "/v1/automations/occurrences", { query: { ...query, limit: PAGE, cursor } }, callOptions);
     return { rows: statuses ? occurrences.filter(({ run_status }) => statuses.includes(run_status as RunStatus)) : occurrences, next: next_cursor };
   });
   // Occurrences include the runs that a schedule started; runs by hand or by events exist only in the past.
   const { from, to, automation_id, state } = query;
-  const had = instantOf(from) < now() && (!state || state.includes("queued"));
-  const others = (had ? (["hand", "event"] as const) : []).map((started_by) =>
-    paged(MAX_RUNS, async (cursor) => {
-      const { runs, next_cursor } = await call("get", "/v1/automations/runs", { query: { from, to, automation_id, started_by, status: statuses, limit: RUNS_PAGE, cursor } }, how);
+  const hasPastRuns = instantOf(from) < now() && (!state || state.includes("queued"));
+  const unscheduledRuns = (hasPastRuns ? (["hand", "event"] as const) : []).map((started_by) =>
+    readPages(MAX_RUNS, async (cursor) => {
+      const { runs, next_cursor } = await call("get", "/v1/automations/runs", { query: { from, to, automation_id, started_by, status: statuses, limit: RUNS_PAGE, cursor } }, callOptions);
       return { rows: runs.map(rowOf), next: next_cursor };
     }),
   );
-  const parts = await Promise.all([slots, ...others]);
-  const rows = parts.flatMap((part) => part.rows).sort((a, b) => (a.run_at < b.run_at ? -1 : 1));
-  return { rows, tooMany: parts.some(({ tooMany }) => tooMany) };
+  const results = await Promise.all([slots, ...unscheduledRuns]);
+  const rows = results.flatMap((result) => result.rows).sort((a, b) => (a.run_at < b.run_at ? -1 : 1));
+  return { rows, tooMany: results.some(({ tooMany }) => tooMany) };
 }
 
 /** Keeps the rows fresh while the calling component is mounted; old rows stay until the new ones have loaded. */
-export function coming(range: () => RangeQuery | null) {
+export function watchRows(range: () => RangeQuery | null) {
   const queryKey = $derived(JSON.stringify(range()));
   let entry = $state.raw<Entry<CalendarRows>>();
   let shownEntry = $state.raw<Entry<CalendarRows>>();
@@ -76,19 +76,19 @@ export function coming(range: () => RangeQuery | null) {
       entry = shownEntry = undefined;
       return;
     }
-    const created = new Entry<CalendarRows>((poll, signal) => all(query, poll, signal));
+    const created = new Entry<CalendarRows>((poll, signal) => readRows(query, poll, signal));
     entry = created;
     void created.refresh().then(() => {
       if (entry === created) shownEntry = created;
     });
-    const again = () => {
+    const poll = () => {
       if (!document.hidden && !online.away) void created.refresh(true);
     };
-    const timer = setInterval(again, POLL_MS);
-    document.addEventListener("visibilitychange", again);
+    const timer = setInterval(poll, POLL_MS);
+    document.addEventListener("visibilitychange", poll);
     return () => {
       clearInterval(timer);
-      document.removeEventListener("visibilitychange", again);
+      document.removeEventListener("visibilitychange", poll);
       created.abort();
     };
   });

@@ -18,10 +18,10 @@ export function countRows(before: RunRecord, now: RunRecord): CountRow[] {
 /** Compares changes by action and object: those that only one of the runs has, and how many both have. */
 export function objectsOf(before: readonly ChangeRecord[], now: readonly ChangeRecord[]) {
   const key = ({ action, object }: ChangeRecord) => `${action} ${object.type} ${object.id ?? object.label}`;
-  const [then, present] = [new Set(before.map(key)), new Set(now.map(key))];
+  const [keysBefore, keysNow] = [new Set(before.map(key)), new Set(now.map(key))];
   return {
-    fresh: now.filter((change) => !then.has(key(change))),
-    gone: before.filter((change) => !present.has(key(change))),
-    both: now.filter((change) => then.has(key(change))).length,
+    onlyNow: now.filter((change) => !keysBefore.has(key(change))),
+    onlyBefore: before.filter((change) => !keysNow.has(key(change))),
+    both: now.filter((change) => keysBefore.has(key(change))).length,
   };
 }

@@ -24,7 +24,7 @@ export function phasesOf(run: RunRecord, steps: readonly StepRecord[], now: numb
   const phases: Phase[] = [];
   let phaseStart = instantOf(run.started_at);
   let waits = false;
-  const until = (kind: PhaseKind, to: number) => {
+  const addPhase = (kind: PhaseKind, to: number) => {
     const ms = Math.max(0, Math.min(to, end) - phaseStart);
     const last = phases.at(-1);
     if (last?.kind === kind) last.ms += ms;
@@ -34,15 +34,15 @@ export function phasesOf(run: RunRecord, steps: readonly StepRecord[], now: numb
   for (const step of steps) {
     // One approval may cover several held steps; the first step that is not held ends the waiting.
     if (waits && step.status !== "held") {
-      until("waiting", instantOf(step.started_at));
+      addPhase("waiting", instantOf(step.started_at));
       waits = false;
     }
     const writes = (step.kind === "change" || step.kind === "send") && step.status !== "held";
-    until(writes ? "writing" : "reading", instantOf(step.finished_at));
+    addPhase(writes ? "writing" : "reading", instantOf(step.finished_at));
     waits ||= step.status === "held" && run.mode === "live";
   }
-  if (waits) until("waiting", end);
-  else if (run.finished_at === null && run.status === "running") until(phases.at(-1)?.kind === "writing" ? "writing" : "reading", end);
+  if (waits) addPhase("waiting", end);
+  else if (run.finished_at === null && run.status === "running") addPhase(phases.at(-1)?.kind === "writing" ? "writing" : "reading", end);
   return phases.filter(({ ms }) => ms > 0);
 }
 

@@ -11,13 +11,13 @@ import type { Span, View } from "./range";
 const DAY_S = 86_400;
 const STEP_S = 15 * 60;
 
-export class Carrying {
+export class KeyboardMove {
   #run = $state.raw<{ key: string; row: CalendarRow; seconds: number } | null>(null);
-  #shown: () => { view: View; span: Span };
-  readonly target = $derived.by(() => (this.#run ? droppedAt(this.#run.row, this.#run.seconds, this.#shown().view, preferences.zone).instant : null));
+  #view: () => { view: View; span: Span };
+  readonly target = $derived.by(() => (this.#run ? droppedAt(this.#run.row, this.#run.seconds, this.#view().view, preferences.zone).instant : null));
 
-  constructor(shown: () => { view: View; span: Span }) {
-    this.#shown = shown;
+  constructor(view: () => { view: View; span: Span }) {
+    this.#view = view;
   }
 
   get key(): string | null {
@@ -36,9 +36,9 @@ export class Carrying {
   /** Moves one step: a day or week in the month; a day, a quarter of an hour or (`fine`) a minute in the week. */
   step(arrow: string, fine: boolean): void {
     if (!this.#run) return;
-    const { view, span } = this.#shown();
-    const upright = view === "month" ? 7 * DAY_S : fine ? 60 : STEP_S;
-    const by = { ArrowLeft: -DAY_S, ArrowRight: DAY_S, ArrowUp: -upright, ArrowDown: upright }[arrow] ?? 0;
+    const { view, span } = this.#view();
+    const vertical = view === "month" ? 7 * DAY_S : fine ? 60 : STEP_S;
+    const by = { ArrowLeft: -DAY_S, ArrowRight: DAY_S, ArrowUp: -vertical, ArrowDown: vertical }[arrow] ?? 0;
     const next = { ...this.#run, seconds: this.#run.seconds + by };
     const { instant } = droppedAt(next.row, next.seconds, view, preferences.zone);
     const day = toWall(instant, preferences.zone).slice(0, 10);

@@ -6,15 +6,15 @@ import type { RunRecord, StepRecord } from "../../api/schema";
 import { now } from "../../lib/clock.svelte";
 
 /** Poll intervals: short after a change of status, because the run may end at once, then longer and longer. */
-const SOON_MS = 250;
-const BUSY_MS = 2000;
-const WAITING_MS = 10_000;
+const MIN_INTERVAL_MS = 250;
+const MAX_INTERVAL_MS = 2000;
+const APPROVAL_INTERVAL_MS = 10_000;
 const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "refused", "cancelled", "expired"]);
 
 /** The first request, sent while the screen's code loads. */
-let begun: { id: string; answer: Promise<RunRecord>; asking: AbortController } | undefined;
+let prefetched: { id: string; response: Promise<RunRecord>; controller: AbortController } | undefined;
 
-function ask(id: string, after: number, poll: boolean, signal: AbortSignal): Promise<RunRecord> {
+function readRun(id: string, after: number, poll: boolean, signal: AbortSignal): Promise<RunRecord> {
   const args = { params: { run_id: id }, query: { after_seq: after } };
   return call("get", "/v1/automations/runs/{run_id}", args, { poll, signal }).then(({ run }) => run);
 }
@@ -22,29 +22,29 @@ function ask(id: string, after: number, poll: boolean, signal: AbortSignal): Pro
 /** The ids of runs shown on the page: switching their tabs sends no first request. */
 const followed = new Set<string>();
 
-export function begin(id: string): void {
+export function prefetchRun(id: string): void {
   if (followed.has(id)) return;
-  const asking = new AbortController();
-  const answer = ask(id, 0, false, asking.signal);
-  answer.catch(() => undefined);
-  begun = { id, answer, asking };
+  const controller = new AbortController();
+  const response = readRun(id, 0, false, controller.signal);
+  response.catch(() => undefined);
+  prefetched = { id, response, controller };
 }
 
-export class Following {
+export class FollowedRun {
   readonly id: string;
   run = $state.raw<RunRecord>();
   steps = $state.raw<readonly StepRecord[]>([]);
   refused = $state.raw<Refused>();
   at = $state(0);
   /** The number of steps when the run was opened: these are not marked as new. */
-  first = $state(0);
-  #whole = false;
-  #seen = 0;
-  #left = false;
+  initialSteps = $state(0);
+  #allRead = false;
+  #lastSeq = 0;
+  #stopped = false;
   /** Aborts the pending request. */
-  #asking = new AbortController();
-  #again = false;
-  #wake: () => void = () => (this.#again = true);
+  #controller = new AbortController();
+  #pollAgain = false;
+  #wake: () => void = () => (this.#pollAgain = true);
 
   constructor(id: string) {
     this.id = id;
@@ -61,51 +61,51 @@ export class Following {
   }
 
   /** Polls at once, aborting a pending request; the data shown stays. */
-  again(): void {
+  refresh(): void {
     this.refused = undefined;
-    this.#asking.abort();
+    this.#controller.abort();
     this.#wake();
   }
 
-  leave(): void {
-    this.#left = true;
-    this.#asking.abort();
+  stop(): void {
+    this.#stopped = true;
+    this.#controller.abort();
     this.#wake();
   }
 
   /** Polls until the run has ended and all its steps have loaded. */
   async follow(): Promise<void> {
     followed.add(this.id);
-    const woken = () => this.#wake();
-    document.addEventListener("visibilitychange", woken);
-    let [busy, status]: [number, string | undefined] = [SOON_MS, undefined];
+    const onVisibility = () => this.#wake();
+    document.addEventListener("visibilitychange", onVisibility);
+    let [interval, status]: [number, string | undefined] = [MIN_INTERVAL_MS, undefined];
     try {
-      for (let first = true; !this.#left; first = false) {
-        const more = await this.#once(first);
-        busy = this.run?.status === status ? Math.min(2 * busy, BUSY_MS) : SOON_MS;
+      for (let first = true; !this.#stopped; first = false) {
+        const more = await this.#poll(first);
+        interval = this.run?.status === status ? Math.min(2 * interval, MAX_INTERVAL_MS) : MIN_INTERVAL_MS;
         status = this.run?.status;
-        if (this.#left) return;
+        if (this.#stopped) return;
         if (more && !this.refused) continue;
         if (this.ended && !this.refused) return;
         if (this.refused && !this.refused.away) await this.#pause(null);
-        else await this.#pause(this.run?.status === "waiting_approval" ? WAITING_MS : busy);
+        else await this.#pause(this.run?.status === "waiting_approval" ? APPROVAL_INTERVAL_MS : interval);
         // Waits while the tab is hidden or the service is unreachable.
-        while (!this.#left && (document.hidden || online.away)) await this.#pause(document.hidden ? null : BUSY_MS);
+        while (!this.#stopped && (document.hidden || online.away)) await this.#pause(document.hidden ? null : MAX_INTERVAL_MS);
       }
     } finally {
-      document.removeEventListener("visibilitychange", woken);
+      document.removeEventListener("visibilitychange", onVisibility);
       followed.delete(this.id);
     }
   }
 
   /** Polls once; returns whether more steps are available at once. */
-  async #once(first: boolean): Promise<boolean> {
-    const early = first && begun?.id === this.id ? begun : undefined;
-    begun = undefined;
-    const { signal } = (this.#asking = early?.asking ?? new AbortController());
+  async #poll(first: boolean): Promise<boolean> {
+    const prefetchedRun = first && prefetched?.id === this.id ? prefetched : undefined;
+    prefetched = undefined;
+    const { signal } = (this.#controller = prefetchedRun?.controller ?? new AbortController());
     try {
-      const run = await (early?.answer ?? ask(this.id, this.#seen, !first, signal));
-      this.#take(run);
+      const run = await (prefetchedRun?.response ?? readRun(this.id, this.#lastSeq, !first, signal));
+      this.#addSteps(run);
       return run.more_steps ?? false;
     } catch (fault) {
       if (signal.aborted) return false;
@@ -115,14 +115,14 @@ export class Following {
     }
   }
 
-  #take(run: RunRecord): void {
-    const newSteps = (run.steps ?? []).filter(({ seq }) => seq > this.#seen);
+  #addSteps(run: RunRecord): void {
+    const newSteps = (run.steps ?? []).filter(({ seq }) => seq > this.#lastSeq);
     if (newSteps.length) {
       this.steps = [...this.steps, ...newSteps];
-      this.#seen = newSteps.at(-1)!.seq;
+      this.#lastSeq = newSteps.at(-1)!.seq;
     }
-    if (!this.#whole) this.first = this.steps.length;
-    if (!run.more_steps) this.#whole = true;
+    if (!this.#allRead) this.initialSteps = this.steps.length;
+    if (!run.more_steps) this.#allRead = true;
     this.run = run;
     this.at = now();
     this.refused = undefined;
@@ -130,7 +130,7 @@ export class Following {
 
   /** Waits `ms` or until woken; null waits until woken. A wake-up during a request ends the next wait at once. */
   async #pause(ms: number | null): Promise<void> {
-    if (!this.#again && !this.#left) {
+    if (!this.#pollAgain && !this.#stopped) {
       await new Promise<void>((resolve) => {
         const timer = ms === null ? undefined : setTimeout(resolve, ms);
         this.#wake = () => {
@@ -138,8 +138,8 @@ export class Following {
           resolve();
         };
       });
-      this.#wake = () => (this.#again = true);
+      this.#wake = () => (this.#pollAgain = true);
     }
-    this.#again = false;
+    this.#pollAgain = false;
   }
 }
