@@ -125,10 +125,10 @@ async function send(method: Method, target: string, body: unknown, options: Call
     headers["X-CSRF-Token"] = observer.csrf();
     headers["Content-Type"] = "application/json";
   }
-  let answer: Response;
+  let response: Response;
   let read: unknown;
   try {
-    answer = await fetch(target, {
+    response = await fetch(target, {
       method: method.toUpperCase(),
       headers,
       body: method === "get" || method === "delete" ? null : JSON.stringify(body ?? {}),
@@ -136,17 +136,17 @@ async function send(method: Method, target: string, body: unknown, options: Call
       credentials: "same-origin",
       redirect: "error",
     });
-    read = await answer.json();
+    read = await response.json();
   } catch (fault) {
     if (options.signal?.aborted) throw fault;
     observer.away();
     throw new Refused(0, { code: "offline" as never, message: "The service cannot be reached." });
   }
-  if (answer.ok) {
+  if (response.ok) {
     observer.reached();
     return (read as { data: unknown }).data;
   }
-  const refused = new Refused(answer.status, read as RefusalBody, answer.headers);
+  const refused = new Refused(response.status, read as RefusalBody, response.headers);
   if (refused.away) observer.away();
   else observer.reached();
   throw refused;

@@ -10,8 +10,8 @@ const NAMES = ["action", "field", "outcome", "only", "over", "between", "search"
 
 export class ChangeView {
   filter = $state.raw<Filter>(NO_FILTER);
-  by = $state<SortBy>("");
-  down = $state(false);
+  sortBy = $state<SortBy>("");
+  descending = $state(false);
   /** The change shown in full beside the table. */
   open = $state<string | null>(null);
   /** Whether the table is paged, 200 changes a page, instead of scrolling. */
@@ -24,8 +24,8 @@ export class ChangeView {
   constructor(query: URLSearchParams) {
     const values = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
     this.filter = { ...NO_FILTER, ...values, only: (values.only ?? "") as Only };
-    this.by = (query.get("sort") ?? "") as SortBy;
-    this.down = query.get("down") === "1";
+    this.sortBy = (query.get("sort") ?? "") as SortBy;
+    this.descending = query.get("down") === "1";
     this.open = query.get("change");
     this.plain = query.get("list") === "pages";
     this.page = Math.max(1, Number(query.get("page")) || 1);
@@ -34,7 +34,7 @@ export class ChangeView {
   set(change: Partial<Filter>): void {
     this.filter = { ...this.filter, ...change };
     this.page = 1;
-    this.keep();
+    this.writeAddress();
   }
 
   clear(): void {
@@ -43,30 +43,30 @@ export class ChangeView {
 
   sort(by: SortBy): void {
     // A third click restores the original order, the one that is hashed.
-    if (this.by !== by) [this.by, this.down] = [by, false];
-    else if (!this.down) this.down = true;
-    else [this.by, this.down] = ["", false];
-    this.keep();
+    if (this.sortBy !== by) [this.sortBy, this.descending] = [by, false];
+    else if (!this.descending) this.descending = true;
+    else [this.sortBy, this.descending] = ["", false];
+    this.writeAddress();
   }
 
   show(change: string | null): void {
     this.open = change;
-    this.keep();
+    this.writeAddress();
   }
 
   list(plain: boolean, page = 1): void {
     this.plain = plain;
     this.page = page;
-    this.keep();
+    this.writeAddress();
   }
 
   /** Returns the filtered changes in the chosen order. */
-  of(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
-    return ordered(filtered(changes, this.filter, leftOut, this.changedSince), this.by, this.down);
+  apply(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
+    return ordered(filtered(changes, this.filter, leftOut, this.changedSince), this.sortBy, this.descending);
   }
 
   /** Writes the state into the address once typing pauses. */
-  async keep(): Promise<void> {
+  async writeAddress(): Promise<void> {
     this.#writing?.abort();
     const writing = (this.#writing = new AbortController());
     const { pathname } = location;
@@ -75,8 +75,8 @@ export class ChangeView {
     const query = new URLSearchParams(location.search);
     const values = {
       ...this.filter,
-      sort: this.by,
-      down: this.down ? "1" : "",
+      sort: this.sortBy,
+      down: this.descending ? "1" : "",
       change: this.open ?? "",
       list: this.plain ? "pages" : "",
       page: this.plain && this.page > 1 ? String(this.page) : "",

@@ -60,10 +60,10 @@ describe("one line of long texts", () => {
 });
 
 describe("filters", () => {
-  const dear = change("Dear", [field("10", "15"), field("a", "b", "text")]);
-  const gone = change("Gone", [], { action: "delete", reversible: false, message: "Stock 0." });
+  const expensive = change("Dear", [field("10", "15"), field("a", "b", "text")]);
+  const deleted = change("Gone", [], { action: "delete", reversible: false, message: "Stock 0." });
   const same = change("Same", [field("10", "11")]);
-  const all = [dear, gone, same];
+  const all = [expensive, deleted, same];
   const ids = (filter: object) => filtered(all, { ...NO_FILTER, ...filter }, new Set(["SAME"])).map(({ id }) => id);
 
   it("let whole changes through", () => {

@@ -38,24 +38,24 @@ export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "curre
 }
 
 /** Compares the lists before and after a change; null unless both sides are lists. */
-export function listMoves(field: FieldRecord): { gone: string[]; joined: string[]; stays: string[] } | null {
+export function listMoves(field: FieldRecord): { removed: string[]; added: string[]; kept: string[] } | null {
   const words = (value: unknown) => (value === null || value === "" ? [] : Array.isArray(value) ? value.map((item) => (typeof item === "string" ? item : JSON.stringify(item))) : null);
   const [before, after] = [words(field.before), words(field.after)];
   if (!before || !after || (field.kind !== "tags" && field.kind !== "list")) return null;
   return {
-    gone: before.filter((item) => !after.includes(item)),
-    joined: after.filter((item) => !before.includes(item)),
-    stays: before.filter((item) => after.includes(item)),
+    removed: before.filter((item) => !after.includes(item)),
+    added: after.filter((item) => !before.includes(item)),
+    kept: before.filter((item) => after.includes(item)),
   };
 }
 
 const MAX_SHOWN = 160;
 const LEAD = 24;
 
-/** Shortens a text to at most `maxLength` characters, with an ellipsis. */
-export function short(text: string, most = MAX_SHOWN): string {
-  if (text.length <= most) return text;
-  return `${text.slice(0, /[\udc00-\udfff]/.test(text[most]!) ? most - 1 : most)}…`;
+/** Shortens a text to at maxLength `maxLength` characters, with an ellipsis. */
+export function short(text: string, maxLength = MAX_SHOWN): string {
+  if (text.length <= maxLength) return text;
+  return `${text.slice(0, /[\udc00-\udfff]/.test(text[maxLength]!) ? maxLength - 1 : maxLength)}…`;
 }
 
 /** Shortens both values to one line, starting shortly before their first difference. */
@@ -96,11 +96,11 @@ const differences = new WeakMap<FieldRecord, Difference | null>();
 /** Returns the exact difference of a number or an amount; null for any other field. */
 export function differenceOf(field: FieldRecord): Difference | null {
   let difference = differences.get(field);
-  if (difference === undefined) differences.set(field, (difference = worked(field)));
+  if (difference === undefined) differences.set(field, (difference = computeDifference(field)));
   return difference;
 }
 
-function worked(field: FieldRecord): Difference | null {
+function computeDifference(field: FieldRecord): Difference | null {
   if (field.kind !== "money" && field.kind !== "number") return null;
   const [before, after] = [decimal(field.before), decimal(field.after)];
   if (!before || !after) return null;

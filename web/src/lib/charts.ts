@@ -59,13 +59,13 @@ export function barWords({ title, segments }: Bar, none: string): string {
   return `${title}: ${parts.join(", ") || none}`;
 }
 
-/** Returns the segments' heights from the bottom, for bars up to `most` in `height` px; nonzero counts stay visible. */
-export function stacked(segments: readonly Segment[], most: number, height: number): { from: number; size: number; tone: Tone }[] {
+/** Returns the segments' heights from the bottom, for bars up to `maxTotal` in `height` px; nonzero counts stay visible. */
+export function stacked(segments: readonly Segment[], maxTotal: number, height: number): { from: number; size: number; tone: Tone }[] {
   const drawn: { from: number; size: number; tone: Tone }[] = [];
   let from = 0;
   for (const { tone, value } of segments) {
     if (!value) continue;
-    const size = Math.max(3, (value / Math.max(1, most)) * (height - 6));
+    const size = Math.max(3, (value / Math.max(1, maxTotal)) * (height - 6));
     drawn.push({ from, size, tone });
     from += size + 1;
   }

@@ -61,8 +61,8 @@ function spanWords({ start, end }: ClosingRecord, zone: Zone, now: number): stri
   if (end === null) return `${full(start, zone, now)} until somebody lets changes go on`;
   const [first, last] = [toWall(start, zone), toWall(end, zone)];
   if (first.endsWith("T00:00") && last.endsWith("T00:00")) {
-    const until = dayOf(instantOf(end) - 1, zone, now);
-    return dayOf(start, zone, now) === until ? until : `${dayOf(start, zone, now)} to ${until}`;
+    const lastDay = dayOf(instantOf(end) - 1, zone, now);
+    return dayOf(start, zone, now) === lastDay ? lastDay : `${dayOf(start, zone, now)} to ${lastDay}`;
   }
   if (first.slice(0, 10) === last.slice(0, 10)) return `${full(start, zone, now)} to ${clockOf(end, zone)}`;
   return `${full(start, zone, now)} until ${full(end, zone, now)}`;
@@ -72,8 +72,8 @@ function spanWords({ start, end }: ClosingRecord, zone: Zone, now: number): stri
 export function nextOfEach(closings: readonly ClosingRecord[]): { closing: ClosingRecord; more: number }[] {
   const next = new Map<string, { closing: ClosingRecord; more: number }>();
   for (const closing of closings) {
-    const known = next.get(closing.period_id);
-    if (known) known.more += 1;
+    const group = next.get(closing.period_id);
+    if (group) group.more += 1;
     else next.set(closing.period_id, { closing, more: 0 });
   }
   return [...next.values()];

@@ -49,8 +49,8 @@ export function valueWords(field: string, value: unknown): string | null {
   if (Array.isArray(value) && value.every((one) => typeof one === "string" || typeof one === "number")) {
     return value.length ? list(value.map(String)) : null;
   }
-  const whole = JSON.stringify(value);
-  return whole === "[]" || whole === "{}" ? null : whole.length > LONG ? `${whole.slice(0, LONG)}…` : whole;
+  const json = JSON.stringify(value);
+  return json === "[]" || json === "{}" ? null : json.length > LONG ? `${json.slice(0, LONG)}…` : json;
 }
 
 function triggerWords(value: unknown): string {

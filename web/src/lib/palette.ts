@@ -1,6 +1,6 @@
 /** The results of the search: records that the service finds, screens and actions, in groups. */
 
-import { STOPS } from "../layout/places";
+import { NAVIGATION } from "../layout/navigation";
 import { address, type PageName } from "../router.svelte";
 import type { SearchAnswer } from "../api/schema";
 import { APPROVAL, KINDS } from "./record_words";
@@ -45,7 +45,7 @@ export function beginsWords(text: string, query: string): boolean {
 }
 
 export function screens(query: string): Group {
-  const all = [...STOPS.map(({ page, words }) => [page, words] as const), ...OTHER_PAGES];
+  const all = [...NAVIGATION.map(({ page, words }) => [page, words] as const), ...OTHER_PAGES];
   const options = all
     .filter(([, words]) => beginsWords(words, query.trim()))
     .map(([page, words]) => ({ key: `screen-${page}`, words, target: address(page) }));

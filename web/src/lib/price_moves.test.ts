@@ -23,7 +23,7 @@ test("moves of prices in words, and every change in one column", () => {
 
 test("lists say what leaves and what joins", () => {
   const field = { field: "tags", label: "Tags", before: ["a", "b"], after: ["b", "c"], kind: "tags" } as never;
-  expect(listMoves(field)).toEqual({ gone: ["a"], joined: ["c"], stays: ["b"] });
+  expect(listMoves(field)).toEqual({ removed: ["a"], added: ["c"], kept: ["b"] });
 });
 
 test("blocks in view, at most 80, at both ends", () => {

@@ -87,15 +87,15 @@ function* listFaults(value: unknown[], schema: Schema): Generator<string> {
   if (schema.uniqueItems && new Set(value.map((one) => JSON.stringify(one))).size < value.length) yield "One is there twice.";
 }
 
-const plain = (number: number) => number.toLocaleString("en-GB", { maximumFractionDigits: 10 });
+const formatted = (number: number) => number.toLocaleString("en-GB", { maximumFractionDigits: 10 });
 
 /** Describes the bounds of a field, for its hint. */
 export function boundsInWords(schema: Schema): string {
   const { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below } = schema;
-  if (minimum !== undefined && maximum !== undefined) return `${plain(minimum)} to ${plain(maximum)}`;
-  const least = minimum !== undefined ? `at least ${plain(minimum)}` : above !== undefined ? `more than ${plain(above)}` : "";
-  const most = maximum !== undefined ? `at most ${plain(maximum)}` : below !== undefined ? `less than ${plain(below)}` : "";
-  const words = [least, most].filter(Boolean).join(", ");
+  if (minimum !== undefined && maximum !== undefined) return `${formatted(minimum)} to ${formatted(maximum)}`;
+  const lowerBound = minimum !== undefined ? `at least ${formatted(minimum)}` : above !== undefined ? `more than ${formatted(above)}` : "";
+  const upperBound = maximum !== undefined ? `at most ${formatted(maximum)}` : below !== undefined ? `less than ${formatted(below)}` : "";
+  const words = [lowerBound, upperBound].filter(Boolean).join(", ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -29,8 +29,8 @@ function gather(schema: Schema, given: Readonly<Record<string, unknown>>, rules:
     for (const name of [...excludedBy(schema.then), ...excludedBy(schema.else)]) rules.excluded.add(name);
     return;
   }
-  const then = holds(schema.if, given) ? schema.then : schema.else;
-  if (then) gather(then, given, rules);
+  const branch = meets(schema.if, given) ? schema.then : schema.else;
+  if (branch) gather(branch, given, rules);
 }
 
 function excludedBy(schema: Schema | undefined): string[] {
@@ -47,15 +47,15 @@ function isOpen(condition: Schema, given: unknown): boolean {
 }
 
 /** Whether a value meets a condition: constants, enums, and properties with them. */
-export function holds(condition: Schema, value: unknown): boolean {
+export function meets(condition: Schema, value: unknown): boolean {
   if (condition.const !== undefined && value !== condition.const) return false;
   if (condition.enum && !condition.enum.includes(value)) return false;
-  if (condition.not && holds(condition.not, value)) return false;
-  if (condition.anyOf && !condition.anyOf.some((part) => holds(part, value))) return false;
+  if (condition.not && meets(condition.not, value)) return false;
+  if (condition.anyOf && !condition.anyOf.some((part) => meets(part, value))) return false;
   const values = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   if ((condition.required ?? []).some((name) => values[name] === undefined)) return false;
   return Object.entries(condition.properties ?? {}).every(
-    ([name, part]) => values[name] === undefined || holds(part, values[name]),
+    ([name, part]) => values[name] === undefined || meets(part, values[name]),
   );
 }
 

@@ -19,8 +19,8 @@ type Place = readonly [messages: Map<string, string[]>, name: string, prefix: st
 
 /** Parses the path of a file below `files` into its field and its index among several; null for any other path. */
 function fileField(fields: readonly StartFieldRecord[], path: string): { name: string; index: number | null } | null {
-  const own = fields.find(({ name }) => path === name || path.startsWith(`${name}.`));
-  if (own) return { name: own.name, index: null };
+  const fileField = fields.find(({ name }) => path === name || path.startsWith(`${name}.`));
+  if (fileField) return { name: fileField.name, index: null };
   for (const { name, type } of fields) {
     const digits = type === "files" && path.startsWith(`${name}_`) ? /^\d+(?=\.|$)/.exec(path.slice(name.length + 1)) : null;
     if (digits) return { name, index: Number(digits[0]) };
@@ -51,12 +51,12 @@ export function placedErrors(
 
   let areAllPlaced = Object.keys(errors).length > 0;
   for (const [path, messages] of Object.entries(errors)) {
-    const place = placeOf(path);
-    if (!place) {
+    const filePlace = placeOf(path);
+    if (!filePlace) {
       areAllPlaced = false;
       continue;
     }
-    const [byName, name, prefix] = place;
+    const [byName, name, prefix] = filePlace;
     byName.set(name, [...new Set([...(byName.get(name) ?? []), ...messages.map((message) => prefix + message)])]);
   }
   return { atValue, atFile, ofPayload: general.get("payload") ?? [], ofFiles: general.get("files") ?? [], areAllPlaced };

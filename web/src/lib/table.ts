@@ -31,9 +31,9 @@ export const MAX_ROWS = 80;
 
 /** Returns the range of rows to render: those in view and some around them. */
 export function windowOf(top: number, height: number, rowHeight: number, count: number): { from: number; to: number } {
-  const tall = Math.max(1, rowHeight);
-  const first = Math.min(Math.max(0, Math.floor(top / tall) - ROWS_AROUND), Math.max(0, count - 1));
-  const inView = Math.ceil(height / tall) + 2 * ROWS_AROUND;
+  const heightOfRow = Math.max(1, rowHeight);
+  const first = Math.min(Math.max(0, Math.floor(top / heightOfRow) - ROWS_AROUND), Math.max(0, count - 1));
+  const inView = Math.ceil(height / heightOfRow) + 2 * ROWS_AROUND;
   return { from: first, to: Math.min(count, first + Math.min(inView, MAX_ROWS)) };
 }
 

@@ -70,8 +70,8 @@ export function fromWall(wall: string, zone: Zone): { instant: number; fit: Fit 
   const asUtc = Date.parse(`${wall.length === 10 ? `${wall}T00:00` : wall}Z`);
   const before = offsetAt(asUtc - DAY, zone) * MINUTE;
   const after = offsetAt(asUtc + DAY, zone) * MINUTE;
-  const holds = (offset: number) => offsetAt(asUtc - offset, zone) * MINUTE === offset;
-  const fits = [...new Set([before, after])].filter(holds).map((offset) => asUtc - offset);
+  const isOffset = (offset: number) => offsetAt(asUtc - offset, zone) * MINUTE === offset;
+  const fits = [...new Set([before, after])].filter(isOffset).map((offset) => asUtc - offset);
   if (fits.length === 2) return { instant: Math.min(...fits), fit: "fold" };
   if (fits.length === 1) return { instant: fits[0]!, fit: "exact" };
   return { instant: asUtc - before, fit: "gap" };
@@ -98,9 +98,9 @@ export function dayOf(value: string | number, zone: Zone, now: number): string {
   const instant = instantOf(value);
   const date = { weekday: "short", day: "numeric", month: "short" } as const;
   const words = parts(format(zone, { ...date, year: "numeric" }), instant);
-  const plain = `${words.weekday} ${words.day} ${words.month!.slice(0, 3)}`;
+  const withoutYear = `${words.weekday} ${words.day} ${words.month!.slice(0, 3)}`;
   const year = toWall(now, zone).slice(0, 4);
-  return words.year === year ? plain : `${plain} ${words.year}`;
+  return words.year === year ? withoutYear : `${withoutYear} ${words.year}`;
 }
 
 /** Formats a time of day: "06:02", always 24 hours. */

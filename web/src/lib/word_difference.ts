@@ -13,7 +13,7 @@ const MAX_MS = 300;
 export async function wordDifference(before: string, after: string): Promise<Part[]> {
   const { diffWordsWithSpace } = await fetched(() => import("diff/lib/diff/word.js"));
   const parts = diffWordsWithSpace(before, after, { timeout: MAX_MS });
-  if (!parts) return whole(before, after);
+  if (!parts) return entireTexts(before, after);
   return parts.map(({ value, added, removed }) => ({ text: value, change: added ? "new" : removed ? "gone" : "same" }));
 }
 
@@ -27,6 +27,6 @@ export function itemDifference(before: readonly unknown[], after: readonly unkno
   ];
 }
 
-function whole(before: string, after: string): Part[] {
+function entireTexts(before: string, after: string): Part[] {
   return [{ text: before, change: "gone" }, { text: after, change: "new" }];
 }

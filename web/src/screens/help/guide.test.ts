@@ -43,9 +43,9 @@ describe("the guide", () => {
     const sources = readdirSync("src", { recursive: true, encoding: "utf8" }).filter((path) => /\.(svelte|ts)$/.test(path));
     const ours = sources.filter((path) => !path.includes("schema.d.ts") && !path.includes("help/"));
     const screens = ours.map((path) => read(`src/${path}`)).join("\n");
-    const said = tasks.flatMap(runsIn).flatMap(({ kind, text }) => (kind === "emphasis" ? [text] : []));
-    expect(said.length).toBeGreaterThan(50);
-    expect(said.filter((words) => !["\"", "'", ">", "`"].some((start) => screens.includes(start + words)) && !screens.includes(`> ${words}`))).toEqual([]);
+    const emphasized = tasks.flatMap(runsIn).flatMap(({ kind, text }) => (kind === "emphasis" ? [text] : []));
+    expect(emphasized.length).toBeGreaterThan(50);
+    expect(emphasized.filter((words) => !["\"", "'", ">", "`"].some((start) => screens.includes(start + words)) && !screens.includes(`> ${words}`))).toEqual([]);
   });
 
   it("keeps only addresses of other places as links", () => {
