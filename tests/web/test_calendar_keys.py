@@ -42,7 +42,7 @@ async def test_arrows_walk_the_month_and_carry_a_run_to_another_day(looking: Loo
     await page.keyboard.press("ArrowRight")
     await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
     await expect(
-        page.get_by_text("Arrows choose when, Enter goes on, Escape puts it back.").last
+        page.get_by_text("Use the arrow keys to choose when, Enter to continue, Escape to put it back.").last
     ).to_be_visible()
     await expect(chip).to_be_focused()
     await page.keyboard.press("Enter")

@@ -154,7 +154,7 @@ async def test_screens_continue_after_a_sign_in_and_after_too_many_requests(
         await dialog.get_by_role("button", name="Sign in").click()
         await expect(dialog).to_be_hidden()
         await page.unroute("**/app/session")
-        await expect(slow).to_contain_text("Loading goes on by itself within 60 s.")
+        await expect(slow).to_contain_text("Loading continues automatically within 60 s.")
         await page.unroute(CALLS)
         await _pass_minutes(page, page.get_by_role("main").get_by_text(words).filter(visible=True).first)
         await expect(slow).to_have_count(0)

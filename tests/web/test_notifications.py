@@ -296,7 +296,7 @@ async def _add_webhook(page: Page) -> None:
     await page.get_by_label("Name", exact=True).fill("Program")
     await page.get_by_label("Address").fill("https://hooks.example.com/in")
     await page.get_by_role("button", name="Add channel").click()
-    await expect(page.get_by_text("The signing secret is shown this once.")).to_be_visible()
+    await expect(page.get_by_text("The signing secret is shown only once.")).to_be_visible()
     await expect(page.get_by_label("Signing secret")).to_have_value(re.compile("^whsec_"))
     await page.get_by_role("button", name="I have kept the secret").click()
     await page.get_by_role("link", name="Program").click()

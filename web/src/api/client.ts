@@ -52,7 +52,7 @@ export class Refused extends Error {
   readonly retryAfter: number | null;
 
   constructor(status: number, body: RefusalBody, headers?: Headers) {
-    super(body.message ?? "The service gave no answer that could be read.");
+    super(body.message ?? "The service sent a response that could not be read.");
     this.status = status;
     this.code = body.code ?? "internal";
     this.errors = body.errors ?? {};

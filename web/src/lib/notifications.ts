@@ -20,7 +20,7 @@ export interface Reach {
 export const GROUPS: readonly { name: Group; words: string; about: string }[] = [
   { name: "approvals", words: "Approvals", about: "One waits, is about to expire, or has expired." },
   { name: "runs", words: "Runs", about: "One failed, failed in part, or its outcome is not known." },
-  { name: "automations", words: "Automations", about: "One was paused by the service, stays without success, or missed runs." },
+  { name: "automations", words: "Automations", about: "One was paused by the service, has not succeeded for a while, or missed runs." },
   { name: "connections", words: "Connections", about: "One needs reconnecting, or a channel no longer takes messages." },
 ];
 
@@ -64,7 +64,7 @@ export const TOPICS: Readonly<Record<string, Shown & { group: Group }>> = {
   run_partly_failed: { ...shown("A run failed in part", "cross", "bad"), group: "runs" },
   run_outcome_unknown: { ...shown("A run's outcome is not known", "question", "warn"), group: "runs" },
   automation_paused: { ...shown("The service paused an automation", "pause", "warn"), group: "automations" },
-  automation_quiet: { ...shown("An automation stays without success", "hand", "warn"), group: "automations" },
+  automation_quiet: { ...shown("An automation has not succeeded for a while", "hand", "warn"), group: "automations" },
   slot_too_late: { ...shown("Runs could not start in time", "bar", "warn"), group: "automations" },
   slot_missing: { ...shown("Runs were missing from the schedule", "bar", "warn"), group: "automations" },
   events_dropped: { ...shown("Events of a store were dropped", "bar", "warn"), group: "automations" },

@@ -116,5 +116,5 @@ export function setAside(runs: readonly { status: string }[]): string | null {
   const of = (status: string) => runs.filter((one) => one.status === status).length;
   const parts = [of("queued") ? `${count(of("queued"), "run")} waiting to start` : "", of("waiting_approval") ? count(of("waiting_approval"), "approval") : ""];
   const words = parts.filter(Boolean).join(" and ");
-  return words ? `${words[0]!.toUpperCase()}${words.slice(1)} will be set aside: the steps would no longer be the ones asked about.` : null;
+  return words ? `${words[0]!.toUpperCase()}${words.slice(1)} will be discarded, because the steps are no longer the ones they were about.` : null;
 }

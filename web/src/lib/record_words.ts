@@ -145,7 +145,7 @@ export const RUN_CODE: Readonly<Record<string, string>> = {
   some_changes_failed: "Some of its changes failed.",
   all_conflicted: "Everything it would have changed was changed in the meantime and left unchanged.",
   outcome_unknown: "It is not known whether some changes were made. Check them in the store.",
-  approval_mismatch: "What was approved and what would be done differ. Nothing was changed.",
+  approval_mismatch: "The approved changes differ from what would be done. Nothing was changed.",
   too_much_data: "A step returned more data than a run may store.",
 };
 

@@ -75,7 +75,7 @@ test("names that every object inherits are words like any other", () => {
   expect(labelWords("valueOf_constructor")).toBe("ValueOf constructor");
   expect(optionWords("constructor", "when")).toBe("Constructor");
   expect(optionWords("new", "constructor")).toBe("New");
-  expect(patternWords("constructor")).toBe("This does not have the form that is needed here.");
+  expect(patternWords("constructor")).toBe("This does not have the required format.");
 });
 
 test("a value or a word of a hint that is named like a field does not get the field's label", () => {

@@ -132,5 +132,5 @@ const PATTERNS: Readonly<Record<string, string>> = {
 
 /** Returns what a pattern requires, as text. */
 export function patternWords(pattern: string): string {
-  return entryOf(PATTERNS, pattern) ?? "This does not have the form that is needed here.";
+  return entryOf(PATTERNS, pattern) ?? "This does not have the required format.";
 }

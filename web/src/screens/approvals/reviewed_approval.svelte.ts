@@ -64,7 +64,7 @@ export class ReviewedApproval {
         this.reloaded = true;
       }
       this.refused = new Refused(409, {
-        code: "stale_version", message: "The changes changed while they were being loaded. Load them again in a moment.",
+        code: "stale_version", message: "The changes were updated while they were loading. Load them again in a moment.",
       });
     } catch (fault) {
       if (loading.signal.aborted) return;

@@ -30,7 +30,7 @@ export class KeyboardMove {
 
   begin(row: CalendarRow): void {
     this.#run = { key: keyOf(row), row, seconds: 0 };
-    notes.say(`Moving ${row.automation_name}. Arrows choose when, Enter goes on, Escape puts it back.`);
+    notes.say(`Moving ${row.automation_name}. Use the arrow keys to choose when, Enter to continue, Escape to put it back.`);
   }
 
   /** Moves one step: a day or week in the month; a day, a quarter of an hour or (`fine`) a minute in the week. */
@@ -42,7 +42,7 @@ export class KeyboardMove {
     const next = { ...this.#run, seconds: this.#run.seconds + by };
     const { instant } = droppedAt(next.row, next.seconds, view, preferences.zone);
     const day = toWall(instant, preferences.zone).slice(0, 10);
-    if (day < span.from || day > addDays(span.to, -1)) return notes.say("The days shown end here. Enter lets you type another date.");
+    if (day < span.from || day > addDays(span.to, -1)) return notes.say("The days shown end here. Press Enter to type another date.");
     if (instant <= minute.at) return notes.say("That would be in the past.");
     this.#run = next;
     notes.say(full(instant, preferences.zone, minute.at));

@@ -17,12 +17,12 @@ const OF_STEPS: Readonly<Record<string, string>> = {
   not_found: "Check that it is still there, then run again.",
   invalid: "Correct what it names, in the automation or at the account, then run again.",
   refused: "Correct what it names, in the automation or at the account, then run again.",
-  stale: "Run again to read the present values.",
+  stale: "Run again to read the current values.",
   broken: "Check the connection. If it keeps failing, tell the person who manages the account.",
 };
 const OF_RUNS: Readonly<Record<string, string>> = {
   some_changes_failed: "Look at the changes that failed, then run again: what was made is not made twice.",
-  all_conflicted: "Run again to read the present values.",
+  all_conflicted: "Run again to read the current values.",
   outcome_unknown: "Check those changes in the store before you run again.",
   too_many_changes: "Raise the limit in the automation's inputs, or narrow down what it looks for, then run again.",
   too_much_data: "Narrow down what it reads, then run again.",
@@ -37,7 +37,7 @@ const EDIT = new Set([
 const RECONNECT = new Set(["unauthorized", "forbidden", "wrong_address"]);
 
 export function adviceOf(run: string | null, step: string | null): Advice {
-  const words = (step && OF_STEPS[step]) ?? (run && OF_RUNS[run]) ?? "Correct the automation where it needs it, then run again.";
+  const words = (step && OF_STEPS[step]) ?? (run && OF_RUNS[run]) ?? "Correct the automation, then run again.";
   const reconnect = step !== null && RECONNECT.has(step);
   // A step's `step_failed` means that the step itself failed; a run's code of that name says nothing about its steps.
   const edit = step === "step_failed" || [step, run].some((code) => code !== null && EDIT.has(code));
