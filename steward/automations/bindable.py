@@ -42,6 +42,7 @@ def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
         "kind": step.origin.needs,
         "target": step.origin.target,
         "hosts": list(hosts),
+        "sign_in": (step.origin.account or {}).get("sign_in"),
         "proposed": fitting[0].integration_id if len(fitting) == 1 else None,
     }
 

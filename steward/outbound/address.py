@@ -56,6 +56,10 @@ class UrlOrigin:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
+    def is_usual(self) -> bool:
+        """Returns whether it is that of https on port 443."""
+        return (self.scheme, self.port) == ("https", 443)
+
     def is_named_by(self, hosts: Collection[str]) -> bool:
         """Returns whether `hosts` list it: by host (port 443), `host:port`, or a suffix such as `.a.com`."""
         suffixes = tuple(host for host in hosts if host.startswith("."))
@@ -115,7 +119,7 @@ def origin_of(url: str, private: Collection[str], *, allows_http: bool = False) 
     http or a port other than 443 unless `host:port` is an exact entry of `private`
     (STEWARD_ALLOW_PRIVATE_HOSTS). `allows_http`: also http on port 80, for calls without any key.
     """
-    origin, is_plain = _parsed_origin(url)
+    origin, is_plain = parsed_origin(url), _is_ascii(url)
     if is_plain and origin.entry in private:
         return origin
     if looks_like_address(origin.host):
@@ -124,20 +128,28 @@ def origin_of(url: str, private: Collection[str], *, allows_http: bool = False) 
         raise CallRefused("the host is not a name")
     if origin.entry in private:
         return origin
-    if not _is_host_name(origin.host):
+    if not is_host_name(origin.host):
         raise CallRefused("the host is not a name")
     is_plain_http = allows_http and (origin.scheme, origin.port) == ("http", 80)
-    if not is_plain_http and (origin.scheme, origin.port) != ("https", 443):
+    if not is_plain_http and not origin.is_usual():
         raise CallRefused("only https on port 443 is called")
     return origin
 
 
-def _is_host_name(host: str) -> bool:
+def is_host_name(host: str) -> bool:
+    """Returns whether each part of a host is written as in the names of hosts."""
     return all(_LABEL.fullmatch(label) for label in host.split("."))
 
 
-def _parsed_origin(url: str) -> tuple[UrlOrigin, bool]:
-    """Returns the origin of `url` and whether its host is written in ASCII. Raises CallRefused."""
+def _is_ascii(url: str) -> bool:
+    return (urlsplit(url).hostname or "").isascii()
+
+
+def parsed_origin(url: str) -> UrlOrigin:
+    """Returns the origin of `url`, whether or not it may be called.
+
+    Raises CallRefused for a user part, a fragment, another scheme, and a host that is none.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -147,8 +159,7 @@ def _parsed_origin(url: str) -> tuple[UrlOrigin, bool]:
         raise CallRefused("only https addresses are called")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise CallRefused("an address carries no user part and no fragment")
-    origin = UrlOrigin(parts.scheme, normalized(parts.hostname), port or _PORTS[parts.scheme])
-    return origin, parts.hostname.isascii()
+    return UrlOrigin(parts.scheme, normalized(parts.hostname), port or _PORTS[parts.scheme])
 
 
 async def resolve_allowed(

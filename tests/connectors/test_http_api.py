@@ -13,9 +13,10 @@ from steward.connectors.http_api.connector import CONNECTOR, HttpApiConnector
 from steward.connectors.http_api.settings import MAX_HOSTS
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.limits import MAX_PATH_KEYS
+from steward.outbound.address import parsed_origin
 from steward.outbound.client import Outbound
 from steward.outbound.errors import CallError, CallRefused, Unauthorized, UnusableResponse, WrongResponder
-from steward.outbound.hosts import is_among, is_host_entry
+from steward.outbound.hosts import is_among, is_host_entry, names_origin
 from steward.outbound.response import PlatformResponse
 from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
@@ -419,3 +420,102 @@ def test_a_star_stands_for_names_below(host: str, entry: str, is_one: bool) -> N
     """Matches names below the domain with a star, and neither the domain itself nor one that ends alike."""
     assert is_host_entry(entry)
     assert is_among(host, [entry]) is is_one
+
+
+NO_KEY = {"sign_in": "none"}
+LISTED = frozenset(
+    ("nas.lan:443", "nas.lan:8123", "localhost:80", "192.168.1.5:8123", "[::1]:8080", f"{API}:8443")
+)
+
+
+def listing_connector() -> HttpApiConnector:
+    """Returns the connector of an operator who lists private hosts."""
+    return CONNECTOR.from_options(connector_options(private_hosts=LISTED))
+
+
+@pytest.mark.parametrize(
+    ("host", "kept"),
+    [
+        ("http://nas.lan:8123/api", "http://nas.lan:8123"),
+        ("https://NAS.lan:8123", "https://nas.lan:8123"),
+        ("https://nas.lan/", "nas.lan"),
+        ("nas.lan", "nas.lan"),
+        ("http://localhost", "http://localhost:80"),
+        ("http://192.168.1.5:8123", "http://192.168.1.5:8123"),
+        ("http://[::1]:8080/", "http://[::1]:8080"),
+        (f"https://{API}:8443", f"https://{API}:8443"),
+        (f"https://{API}:443", API),
+    ],
+)
+def test_a_private_host_is_named_with_scheme_and_port(host: str, kept: str) -> None:
+    """Keeps the whole origin of a host that the operator lists, and only its name where that is enough."""
+    settings = listing_connector().settings({"hosts": host, **NO_KEY})
+    assert (settings.plain["hosts"], settings.plain["sign_in"], settings.sealed) == (kept, "none", {})
+    secrets = ConnectionSecrets(IntegrationId(7), settings.plain, {})
+    assert listing_connector().endpoint(secrets).credentials is None
+    if kept != API:
+        with pytest.raises(CallRefused, match="does not list it"):
+            connector().endpoint(secrets)
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("http://nas.lan:9000", "nas.lan:9000"),
+        ("https://localhost", "localhost:443"),
+        ("https://10.0.0.1", "10.0.0.1:443"),
+        (f"http://{API}", f"{API}:80"),
+        ("nas.lan:8123", "Write http:// or https:// before"),
+        ("localhost", "is not the name of a host"),
+        ("192.168.1.5", "is not the name of a host"),
+        ("http://user@nas.lan:8123", "is not the name of a host"),
+        ("ftp://nas.lan:8123", "is not the name of a host"),
+        ("http://nas.lan:8123 http://localhost", "needs an account of its own"),
+        (f"{API} http://nas.lan:8123", "needs an account of its own"),
+    ],
+)
+def test_a_host_that_may_not_be_called_is_refused(host: str, words: str) -> None:
+    """Says what the operator has to list, and how a private host is written."""
+    with pytest.raises(BadSettings) as refused:
+        listing_connector().settings({"hosts": host, **NO_KEY})
+    [message] = refused.value.errors["hosts"]
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "is_named"),
+    [
+        ("nas.lan", "https://nas.lan/x", True),
+        ("nas.lan", "https://nas.lan:8123/x", False),
+        ("nas.lan", "http://nas.lan/x", False),
+        ("*.lan", "https://nas.lan:8123/x", False),
+        ("http://nas.lan:8123", "http://nas.lan:8123/x", True),
+        ("http://nas.lan:8123", "https://nas.lan:8123/x", False),
+        ("http://nas.lan:8123", "http://nas.lan:8124/x", False),
+        ("http://nas.lan:80", "http://nas.lan/x", True),
+        ("nas.lan:8123", "https://nas.lan:8123/x", True),
+        ("nas.lan:8123", "http://nas.lan:8123/x", False),
+    ],
+)
+def test_an_entry_names_exactly_its_origin(entry: str, url: str, is_named: bool) -> None:
+    """Compares scheme, host and port; without a scheme, as older releases kept them, https is meant."""
+    assert names_origin([entry], parsed_origin(url)) is is_named
+
+
+def test_a_host_on_another_port_is_the_same_account_as_in_older_releases() -> None:
+    """Identifies it without the scheme of https, so that it can be reconnected."""
+    subject = listing_connector().settings({"hosts": "https://nas.lan:8123", "token": "a"}).subject
+    assert subject == "bearer nas.lan:8123  "
+
+
+async def test_a_host_without_a_sign_in_is_tried_and_asks_for_none(world: PartnerClients) -> None:
+    """Reports an address that asks for a sign-in, on the field of the address, and that nothing was tried."""
+    tried = connected({"sign_in": "none", "test_url": ME})
+    http = world.outbound.management_client(OrgId(1), None, connector().endpoint(tried))
+    health = await connector().check(http, tried)
+    assert (health.ok, health.error_field) == (False, "test_url")
+    assert "asks for a sign-in (status 401)" in str(health.error)
+    untried = connected(NO_KEY)
+    [warning] = (await connector().check(http, untried)).warnings
+    assert warning.message.startswith("Nothing was called")
+    assert len(world.api.seen) == 1

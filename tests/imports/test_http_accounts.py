@@ -125,7 +125,7 @@ async def test_a_key_does_not_follow_the_address_of_a_step(partner: PartnerShop,
     automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.FAILED
-    assert "sent to its own hosts alone" in repr(await shop.steps(run))
+    assert "are sent to its own hosts alone" in repr(await shop.steps(run))
     assert partner.api.seen == []
 
 

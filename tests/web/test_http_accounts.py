@@ -16,7 +16,7 @@ async def _look_at_the_sign_in(page: Page, host: str) -> None:
     """Fills in part of a sign-in with one's own app and returns to the keys."""
     await page.get_by_label("By signing in in the browser").check()
     await expect(page.get_by_text("/app/connections/sign-in/callback")).to_be_visible()
-    await page.get_by_label("Hosts the key may be sent to").fill(host)
+    await page.get_by_label("Hosts that may be called").fill(host)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_text("This field is required.")).to_have_count(4)
     await page.get_by_label("With a key").check()
@@ -43,12 +43,12 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     await _look_at_the_sign_in(page, host)
     await page.get_by_label("Which keys").select_option(label="A key in a header")
     await expect(page.get_by_label("Token", exact=True)).to_have_count(0)
-    await page.get_by_label("Hosts the key may be sent to").fill("not a host")
+    await page.get_by_label("Hosts that may be called").fill("not a host")
     await page.get_by_label("Name of the header").fill("X-Api-Key")
     await page.get_by_label("Value of the header").fill(SECRET)
     await page.get_by_role("button", name="Check and connect").click()
     await expect(page.get_by_text("is not the name of a host", exact=False)).to_be_visible()
-    await page.get_by_label("Hosts the key may be sent to").fill(host)
+    await page.get_by_label("Hosts that may be called").fill(host)
     await page.get_by_role("button", name="Check and connect").click()
     await expect(page.get_by_text(f"Partner {size} is connected")).to_be_visible()
     await expect(page.get_by_text("The key was not tried", exact=False)).to_be_visible()
@@ -83,3 +83,50 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     now = (await owner.call("GET", f"/v1/automations/{made_id}"))["automation"]
     assert now["accounts"] == {"Ask": {"integration_id": another}}
     assert not await seen.layout_faults()
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+async def test_a_private_host_is_connected_from_the_set_up_of_an_import(
+    looking: Look, web: WebSite, size: Size
+) -> None:
+    """The set-up leads to the form of the step's host, which says what the operator has to list.
+
+    See docs/design/imports-accounts.md#private-hosts.
+    """
+    listed = str(web.site.world.base_url).rstrip("/")
+    unlisted = f"http://127.0.0.1:{9 if size == 'desk' else 7}"
+    asking_nodes = [
+        node("Ask", "httpRequest", 4.2, {"url": f"{unlisted}/a", "options": {}}),
+        node("Ask again", "httpRequest", 4.2, {"url": f"{listed}/{size}", "options": {}}),
+        node("And again", "httpRequest", 4.2, {"url": f"{listed}/other", "options": {}}),
+    ]
+    stored = await store_import(web, chain(*asking_nodes, name=f"Calls {size}"), f"Calls {size}")
+    seen = await looking("owner", size=size)
+    page = seen.page
+    await seen.open(f"/imports/{stored['id']}")
+    await expect(page.get_by_text("STEWARD_ALLOW_PRIVATE_HOSTS", exact=False).first).to_be_visible()
+    assert not await seen.layout_faults()
+    await seen.open(f"/imports/{stored['id']}?view=run")
+    bound = page.get_by_role("list", name="Steps that need a connection")
+    await expect(bound.get_by_text(f"for {unlisted}", exact=False)).to_be_visible()
+    link = bound.get_by_role("link", name="for connection of ask (opens in a new tab)", exact=False)
+    assert await link.get_attribute("target") == "_blank"
+    await seen.open(str(await link.get_attribute("href")))
+    await expect(page.get_by_label("Hosts that may be called")).to_have_value(unlisted)
+    await expect(page.get_by_label("Which keys")).to_have_value("9")
+    await page.get_by_label("Name", exact=True).fill(f"Private {size}")
+    await page.get_by_role("button", name="Check and connect").click()
+    await expect(page.get_by_text("its operator does not list it", exact=False)).to_be_visible()
+    assert not await seen.layout_faults()
+    await page.get_by_label("Hosts that may be called").fill(listed)
+    await page.get_by_label("Which account, if you connect several").fill(size)
+    await page.get_by_role("button", name="Check and connect").click()
+    await expect(page.get_by_text(f"Private {size} is connected")).to_be_visible()
+    await expect(page.get_by_text("Nothing was called", exact=False)).to_be_visible()
+    assert not await seen.layout_faults()
+    owner = await web.session_of("owner")
+    preview = await owner.call("POST", f"/v1/automations/imports/{stored['id']}/preview", {})
+    proposed = {step["step"]: step["proposed"] for step in preview["bindable"]}
+    assert proposed["Ask"] is None
+    if size == "desk":
+        assert proposed["Ask again"] == proposed["And again"] is not None

@@ -332,13 +332,15 @@ class StepBindingRecord(msgspec.Struct):
 class BindableStepRecord(msgspec.Struct):
     """A step whose connection a person chooses, and where its file leads.
 
-    `proposed` is the one connected account that fits; `hosts` are those the step signs in at.
+    `proposed` is the one connected account that fits; `hosts` are those the step signs in at. `sign_in` is
+    how it does, as far as its file tells: `none` for a private host that it calls without a key.
     """
 
     step: str
     kind: Platform
     target: StepTargetRecord | None
     hosts: list[str]
+    sign_in: str | None
     proposed: PositiveInt | None
 
 

@@ -21,6 +21,7 @@ from steward.connectors.base.requests import RequestWriter, SendRequestOperation
 from steward.connectors.base.send_once import SendOnceReader
 from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
 from steward.connectors.http_api.settings import (
+    NO_SIGN_IN,
     SCHEMA,
     SIGN_IN_SCHEMA,
     SIGN_INS,
@@ -33,7 +34,14 @@ from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
-from steward.outbound.errors import CallError, PlatformUnavailable, Unauthorized, WrongAddress
+from steward.outbound.errors import (
+    CallError,
+    CallRefused,
+    PlatformUnavailable,
+    Unauthorized,
+    WrongAddress,
+)
+from steward.outbound.hosts import listing_of, unlisted_words
 from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 
@@ -108,10 +116,15 @@ class HttpApiConnector:
         )
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Returns the endpoint at the first host; requests name one of the hosts. Raises BadSettings."""
+        """Returns the endpoint at the first host; requests name one of the hosts.
+
+        Raises BadSettings, and CallRefused for a host that the operator does not list any more.
+        """
         hosts = tuple(secrets.plain["hosts"].split())
-        first = hosts[0].removeprefix("*.")
-        base = f"{'http' if first in self._private_hosts else 'https'}://{first}"
+        listing = listing_of(hosts[0])
+        if listing is not None and listing not in self._private_hosts:
+            raise CallRefused("a private host is called where the operator lists it", unlisted_words(listing))
+        base = hosts[0] if "://" in hosts[0] else f"https://{hosts[0].removeprefix('*.')}"
         proof = credentials_of(secrets.plain, secrets.sealed)
         scope = f"http_api {secrets.integration_id}"
         return PlatformEndpoint("http_api", base, proof, self._timeouts, _RATE_LIMIT, scope, hosts=hosts)
@@ -126,21 +139,25 @@ class HttpApiConnector:
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Makes the test request; without one, only tries a sign-in that obtains a token."""
-        plain = secrets.plain
-        label, test_url = plain["hosts"], plain.get("test_url")
-        field = SIGN_INS[plain["sign_in"]][-1]
-        if test_url is None and plain["sign_in"] not in ("client_credentials", "refresh_token"):
-            return _healthy(label, was_tried=False)
+        plain, label = secrets.plain, secrets.plain["hosts"][:200]
+        test_url, sign_in = plain.get("test_url"), plain["sign_in"]
+        if test_url is None and sign_in not in ("client_credentials", "refresh_token"):
+            return _healthy(label, _UNTRIED_HOST if sign_in == NO_SIGN_IN else _UNTRIED_KEY)
+        error = await self._tried(http, secrets, test_url)
+        if error is None:
+            return _healthy(label)
+        named = SIGN_INS[sign_in][-1] if isinstance(error, Unauthorized) else "test_url" if test_url else None
+        return Health(ok=False, account_label=label, error=error, error_field=named)
+
+    async def _tried(
+        self, http: ManagementClient, secrets: ConnectionSecrets, test_url: str | None
+    ) -> CallError | None:
+        """Returns the error of the test request, or of a request that only obtains a token."""
         try:
             response = await http.fetch(test_url or self.endpoint(secrets).base_url)
         except CallError as error:
-            named = field if isinstance(error, Unauthorized) else "test_url" if test_url else None
-            return Health(ok=False, account_label=label, error=error, error_field=named)
-        fault = None if test_url is None else _error_of(response)
-        if fault is not None:
-            named = field if isinstance(fault, Unauthorized) else "test_url"
-            return Health(ok=False, account_label=label, error=fault, error_field=named)
-        return _healthy(label, was_tried=True)
+            return error
+        return None if test_url is None else _error_of(response, secrets.plain["sign_in"])
 
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
@@ -149,21 +166,23 @@ class HttpApiConnector:
         return []
 
 
-def _healthy(label: str, *, was_tried: bool) -> Health:
-    warning = HealthWarning(
-        "not_tried", "The key was not tried, as no address to try it with was given. The first run will show."
-    )
-    return Health(
-        ok=True,
-        account_label=label[:200],
-        name=label[:200],
-        rights=("read", "write"),
-        warnings=() if was_tried else (warning,),
-    )
+_UNTRIED_KEY = HealthWarning(
+    "not_tried", "The key was not tried, as no address to try it with was given. The first run will show."
+)
+_UNTRIED_HOST = HealthWarning(
+    "not_tried", "Nothing was called, as no address to try was given. The first run will show."
+)
 
 
-def _error_of(response: PlatformResponse) -> CallError | None:
+def _healthy(label: str, *warnings: HealthWarning) -> Health:
+    return Health(ok=True, account_label=label, name=label, rights=("read", "write"), warnings=warnings)
+
+
+def _error_of(response: PlatformResponse, sign_in: str) -> CallError | None:
     if response.status in (401, 403):
+        if sign_in == NO_SIGN_IN:
+            words = f"The address asks for a sign-in (status {response.status}). Choose one."
+            return WrongAddress(words)
         return Unauthorized(f"The account did not accept the key (status {response.status}).")
     if response.status >= 500:
         return PlatformUnavailable(f"The address to try it with answers with status {response.status}.")

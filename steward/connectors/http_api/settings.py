@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import OwnApp
 from steward.connectors.base.settings import BadSettings, ConnectionSettings, unknown_settings
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
 from steward.model.limits import MAX_PATH_KEYS
-from steward.outbound.address import origin_of
+from steward.outbound.address import looks_like_address, origin_of, parsed_origin
 from steward.outbound.endpoint import (
     Basic,
     Bearer,
@@ -20,7 +19,7 @@ from steward.outbound.endpoint import (
     UserSignIn,
 )
 from steward.outbound.errors import CallRefused
-from steward.outbound.hosts import is_among, is_host_entry
+from steward.outbound.hosts import entry_of, is_host_entry, listing_of, names_origin, unlisted_words
 from steward.telemetry.redact import Secret
 
 MAX_HOSTS = 20
@@ -30,6 +29,7 @@ _PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
 _PATH_WITH_KEYS = re.compile(r"/[A-Za-z0-9._~/*-]*")
 _IN_CUSTOM = frozenset(("headers", "qs", "auth", "path", "body"))
 _OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
+NO_SIGN_IN = "none"
 # The required fields of each sign-in, the secret last.
 SIGN_INS: Mapping[str, tuple[str, ...]] = {
     "bearer": ("token",),
@@ -41,6 +41,7 @@ SIGN_INS: Mapping[str, tuple[str, ...]] = {
     "client_credentials": ("client_id", "token_url", "client_secret"),
     "refresh_token": ("person_client_id", "person_token_url", "person_client_secret", "refresh_token"),
     "custom": ("custom",),
+    NO_SIGN_IN: ("sign_in",),
 }
 _SECRET = frozenset(
     (
@@ -51,7 +52,8 @@ _SECRET = frozenset(
 )
 _OPTIONAL = ("scope", "audience", "client_in", "test_url", "account")
 _FIELDS: Mapping[str, JsonObject] = {
-    "hosts": {"type": "string", "title": "Hosts the key may be sent to", "maxLength": 2000},
+    "hosts": {"type": "string", "title": "Hosts that may be called", "maxLength": 2000},
+    "sign_in": {"type": "string", "title": "Without a sign-in", "const": NO_SIGN_IN},
     "token": {"type": "string", "title": "Token", "maxLength": _LONG, "secret": True},
     "header_name": {"type": "string", "title": "Name of the header", "maxLength": 100},
     "header_value": {"type": "string", "title": "Value of the header", "maxLength": _LONG, "secret": True},
@@ -122,7 +124,9 @@ def settings_of(form: JsonObject, private_hosts: Collection[str]) -> ConnectionS
     plain = {name: texts[name] for name in names if name in texts and name not in _SECRET}
     plain |= {"hosts": " ".join(hosts), "sign_in": sign_in}
     sealed = {name: Secret(texts[name]) for name in needed if name in _SECRET}
-    parts = [sign_in, plain["hosts"], *(plain.get(name, "") for name in (*needed, "account"))]
+    # Older releases named the hosts of https alone, and without the scheme.
+    shared = plain["hosts"].removeprefix("https://")
+    parts = [sign_in, shared, *(plain.get(name, "") for name in (*needed, "account"))]
     return ConnectionSettings(plain, sealed, Auth.KEY, subject=" ".join(parts), domain=hosts[0])
 
 
@@ -138,22 +142,45 @@ def _text(name: str, value: JsonValue, errors: dict[str, list[str]]) -> str:
 
 
 def _hosts(text: str, private_hosts: Collection[str], errors: dict[str, list[str]]) -> list[str]:
-    entries = [_host(entry) for entry in re.split(r"[\s,;]+", text) if entry]
-    hosts = list(dict.fromkeys(entries))
-    if not hosts:
+    """Returns the hosts as the account keeps them (`outbound/hosts.py`)."""
+    entries = re.findall(r"[^\s,;]+", text)
+    if not entries:
         errors.setdefault("hosts", ["Name the host of the API, such as api.example.com."])
-    if len(hosts) > MAX_HOSTS:
+    if len(entries) > MAX_HOSTS:
         errors["hosts"] = [f"Name at most {MAX_HOSTS} hosts."]
-    for entry in hosts:
-        if entry not in private_hosts and not is_host_entry(entry):
-            errors["hosts"] = [f"“{entry[:80]}” is not the name of a host, such as api.example.com."]
+    try:
+        hosts = list(dict.fromkeys(_host(entry, private_hosts) for entry in entries))
+    except ValueError as error:
+        errors["hosts"] = [str(error)]
+        return []
+    private = next((host for host in hosts if "://" in host), None)
+    if private is not None and len(hosts) > 1:
+        errors["hosts"] = [f"“{private[:80]}” needs an account of its own. Name it without other hosts."]
     return hosts
 
 
-def _host(entry: str) -> str:
-    """Returns the host of an entry, which may be a whole address."""
-    bare = entry.partition("://")[2] or entry
-    return bare.partition("/")[0].lower()
+def _host(entry: str, private_hosts: Collection[str]) -> str:
+    """Returns the host that an entry, which may be a whole address, names. Raises ValueError with words."""
+    scheme, separator, rest = entry.partition("://")
+    host_and_port = (rest if separator else entry).partition("/")[0].lower()
+    if not separator and re.fullmatch(r".+:[0-9]+", host_and_port):
+        raise ValueError(f"Write http:// or https:// before “{entry[:80]}”, whichever it is called by.")
+    if scheme.lower() != "http" and is_host_entry(host_and_port) and not looks_like_address(host_and_port):
+        named = host_and_port
+    else:
+        named = _origin_entry(f"{scheme.lower()}://{host_and_port}" if separator else "", entry)
+    listing = listing_of(named)
+    if listing is not None and listing not in private_hosts:
+        raise ValueError(unlisted_words(listing))
+    return named
+
+
+def _origin_entry(url: str, entry: str) -> str:
+    try:
+        return entry_of(parsed_origin(f"{url}/"))
+    except CallRefused:
+        message = f"“{entry[:80]}” is not the name of a host, such as api.example.com."
+        raise ValueError(f"{message} Of a private host, write the whole address.") from None
 
 
 def _sign_in(texts: Mapping[str, str], errors: dict[str, list[str]]) -> str:
@@ -183,13 +210,14 @@ def _check_values(
         _check_test_host(texts["test_url"], hosts, errors)
     if texts.get("client_in", "body") not in ("body", "header"):
         errors["client_in"] = ["Choose body or header."]
+    if texts.get("sign_in", NO_SIGN_IN) != NO_SIGN_IN:
+        errors["sign_in"] = ["Only “none” is named. Another sign-in follows from the fields you give."]
     if "custom" in texts and "custom" not in errors:
         _check_custom(texts["custom"], errors)
 
 
 def _check_test_host(url: str, hosts: list[str], errors: dict[str, list[str]]) -> None:
-    parts = urlsplit(url)
-    if not is_among(parts.hostname or "", hosts) and parts.netloc not in hosts:
+    if not names_origin(hosts, parsed_origin(url)):
         errors["test_url"] = ["The address must be on one of the hosts above."]
 
 
@@ -273,6 +301,8 @@ def _is_sendable(value: object) -> bool:
 def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Credentials:
     """Returns the credentials of the account's requests. Raises BadSettings for an unknown sign-in."""
     match plain.get("sign_in"):
+        case "none":
+            return None
         case "bearer":
             return Bearer(sealed["token"])
         case "header":

@@ -9,6 +9,8 @@ from steward.imports.n8n.unwrap import AI, MAX_TITLE, READ_AS_FIRST, SAVE_AGAIN,
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
+from steward.outbound.hosts import listing_of
+from steward.steps.n8n.http_sign_in import NO_SIGN_IN
 from steward.steps.n8n.node_versions import VERSIONS, has_major
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.store_event import EVENT_TYPE
@@ -146,6 +148,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     return step, step_findings.findings
 
 
+_LOCALHOST = ("localhost", "127.", "[::1]", "host.docker.internal")
 # kinds whose name means nothing to people
 _SERVICES = {"http_api": "a web service", "smtp": "a mail server (SMTP)", "cloud_s3": "S3 storage"}
 
@@ -153,11 +156,26 @@ _SERVICES = {"http_api": "a web service", "smtp": "a mail server (SMTP)", "cloud
 def account_words(needs: str, account: JsonObject | None) -> str:
     """Returns the description of the account that a person binds to the step."""
     hosts = (account or {}).get("hosts")
+    if isinstance(hosts, list) and len(hosts) == 1 and (listing := listing_of(str(hosts[0]))) is not None:
+        return _private_host_words(str(hosts[0]), listing, signs_in=(account or {})["sign_in"] != NO_SIGN_IN)
     host_text = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
     service = _SERVICES.get(needs) or needs.replace("_", " ").title()
     return (
         f"It signs in{host_text} with an account of {service}."
         " Connect the account, and choose it for this step."
+    )
+
+
+def _private_host_words(host: str, listing: str, *, signs_in: bool) -> str:
+    """Returns what to do about a step that calls a host which the operator has to list."""
+    begins = "It signs in at" if signs_in else "It calls"
+    plain = " Over http others can read its key." if signs_in and host.startswith("http:") else ""
+    name = listing.rpartition(":")[0]
+    local = f" Here, {name} is the machine that runs Steward." if name.startswith(_LOCALHOST) else ""
+    return (
+        f"{begins} {host[:100]}, which is called only if the operator of Steward lists {listing[:100]} in "
+        "STEWARD_ALLOW_PRIVATE_HOSTS. Ask them to, connect this address as an HTTP API, and choose it for "
+        f"this step.{local}{plain}"
     )
 
 

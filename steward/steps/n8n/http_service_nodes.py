@@ -71,7 +71,7 @@ class HttpServicePort(ServicePort):
         return response
 
     def _url(self, path: str, query: Mapping[str, str]) -> str:
-        address = path if path.startswith("https://") else self._node.api(self.settings) + path
+        address = path if path.startswith(("https://", "http://")) else self._node.api(self.settings) + path
         return f"{address}{'&' if '?' in path else '?'}{urlencode(query)}" if query else address
 
 
@@ -91,7 +91,8 @@ class HttpServiceNode(ServiceNode):
     """A node whose calls go to a public API; a subclass adds `address` and `credential_types`.
 
     `address` is the base URL. For services on a host of their own (`*.example.com` in the credential type),
-    `{host}` in `address` stands for the first host of the account. `headers` are sent with every call.
+    `{host}` in `address` stands for the first host of the account, which may be a private one with its scheme
+    and port. `headers` are sent with every call.
     """
 
     connector = KIND
@@ -106,7 +107,11 @@ class HttpServiceNode(ServiceNode):
             raise ItemFailed(
                 f"The account does not name its host at {self.service}. Reconnect it with the host."
             )
-        return self.address.replace("{host}", hosts[0]) if hosts else self.address
+        if not hosts:
+            return self.address
+        return self.address.replace(
+            "https://{host}", hosts[0] if "://" in hosts[0] else f"https://{hosts[0]}"
+        )
 
     def operation(self, node: NodeDefinition) -> str:
         """Returns http.read or http.send."""

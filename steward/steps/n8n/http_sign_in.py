@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.model.json import AnyJson, JsonObject
 from steward.outbound.errors import CallError
-from steward.outbound.hosts import is_among
+from steward.outbound.hosts import entry_of, is_among
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
-from steward.steps.workflow.addresses import user_part_of
+from steward.steps.workflow.addresses import listed_origin, user_part_of
 from steward.steps.workflow.expressions.marked_texts import KeyReads, reads_nothing
 from steward.steps.workflow.external_calls import as_item_failure, read_all, store_of
 from steward.steps.workflow.http_keys import KeyPlace, key_places, sign_in_of
@@ -44,6 +44,7 @@ _NOT_OFFERED = {
     "aws": "signatures of AWS",
     "httpSslAuth": "a certificate of its own",
 }
+NO_SIGN_IN = "none"
 _IN_CUSTOM = ("bearer", "header", "query", "basic")  # sign-ins that a custom one can contain
 
 
@@ -64,12 +65,27 @@ def _credential_of(node: NodeDefinition) -> str | None:
     return _OLDER.get(str(authentication), str(authentication))
 
 
-def _needs_account(node: NodeDefinition) -> bool:
+def signs_in(node: NodeDefinition) -> bool:
     """Returns whether the node signs in with an account that a person has to bind."""
     credential = _credential_of(node)
     if credential is None:
         return sign_in_of(key_places(node.parameters) or ())[0] != ""
     return credential not in _NOT_OFFERED and (not _is_store(credential) or _reads_shopify(node, credential))
+
+
+def _needs_account(node: NodeDefinition) -> bool:
+    """Returns whether a person has to bind an account, to sign in or to call a private host."""
+    return signs_in(node) or (listed_origin(_address(node.parameters)) is not None and not _is_refused(node))
+
+
+def _is_refused(node: NodeDefinition) -> bool:
+    """Returns whether the node's sign-in is not offered, or is that of a store."""
+    credential = _credential_of(node)
+    return credential is not None and (credential in _NOT_OFFERED or _is_store(credential))
+
+
+def _address(parameters: JsonObject) -> str:
+    return str(parameters.get("url", parameters.get("endpoint", "")))
 
 
 def account_to_bind(node: NodeDefinition) -> JsonObject | None:
@@ -85,11 +101,12 @@ def proposed_account(
     It names the credential type, the sign-in, the header or query parameter, and the hosts. `reads` returns
     the removed keys that an expression reads from its items.
     """
-    host = _literal_host(str(parameters.get("url", parameters.get("endpoint", ""))))
+    address = _address(parameters)
+    host, private = _literal_host(address), listed_origin(address)
     keys = key_places(parameters, reads) or []
     if credential is None:
         sign_in, parameter = sign_in_of(keys)
-        credential_type = CredentialType("", sign_in, parameter, ())
+        credential_type = CredentialType("", sign_in if keys else NO_SIGN_IN, parameter, ())
     else:
         credential_type = CREDENTIAL_TYPES.get(credential, CredentialType(credential, "", None, ()))
         if credential_type.sign_in in _IN_CUSTOM and _beside(
@@ -97,6 +114,8 @@ def proposed_account(
         ):
             credential_type = replace(credential_type, sign_in="custom", parameter=None)
     hosts = list(credential_type.hosts) or ([] if host is None else [host])
+    if private is not None:
+        hosts = [entry_of(private)]
     return {
         "credential": credential,
         "sign_in": credential_type.sign_in or None,
@@ -166,7 +185,7 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
             "warning", "credential", f"{message} Check that it reaches the same data at Google."
         )
     credential_type = CREDENTIAL_TYPES.get(credential)
-    host = _literal_host(str(node.get("url", node.get("endpoint", ""))))
+    host = _literal_host(_address(node.parameters))
     if (
         credential_type is not None
         and credential_type.hosts
@@ -175,6 +194,23 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
     ):
         message = f"Its address is on {host[:100]}, which is not known as a host of its sign-in."
         yield StepProblem("warning", "credential", f"{message} Check where the key is sent.")
+
+
+def plain_address_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields the problem of an http address, except of a private host, whose account says what to do."""
+    address = _address(node.parameters)
+    if not re.match(r"=?\s*http://", address, re.IGNORECASE) or listed_origin(address) is not None:
+        return
+    if not (signs_in(node) or signs_in_to_store(node)):
+        message = "It calls an http address: others can read and change what is sent."
+        yield StepProblem("warning", "parameter", f"{message} Use https if the address has it.")
+        return
+    message = "It signs in at an http address, where others can read its key."
+    if _literal_host(address) is not None:
+        yield StepProblem("error", "parameter", f"{message} Only https is called: change it.")
+        return
+    message = f"{message} Use https; http is called only at a private host that the operator lists,"
+    yield StepProblem("warning", "parameter", f"{message} with an account for exactly that address.")
 
 
 def uses_account(node: NodeDefinition) -> str | None:

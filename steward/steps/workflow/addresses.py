@@ -7,7 +7,14 @@ from urllib.parse import urlencode, urlsplit
 
 from steward.model.json import JsonObject
 from steward.model.removed_secrets import MARKER
-from steward.outbound.address import is_local_name, looks_like_address, origin_of
+from steward.outbound.address import (
+    UrlOrigin,
+    is_host_name,
+    is_local_name,
+    looks_like_address,
+    origin_of,
+    parsed_origin,
+)
 from steward.outbound.errors import CallRefused
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, StepProblem, is_expression
@@ -47,13 +54,33 @@ def https_address(text: str, *, has_account: bool = False, allows_http: bool = F
     return url
 
 
+def listed_origin(address: object) -> UrlOrigin | None:
+    """Returns the origin of an address that only an account may call, at a host that the operator lists.
+
+    That is a host of a local network, a number in place of a host, or another port than the usual ones.
+    Returns None for every other address, and if an expression decides the origin.
+    """
+    literal = _LITERAL_ORIGIN.match(address) if isinstance(address, str) else None
+    if literal is None:
+        return None
+    try:
+        origin = parsed_origin(f"{literal[1].lower()}://{literal[2].rpartition('@')[2]}/")
+    except CallRefused:
+        return None
+    if looks_like_address(origin.host):
+        return origin
+    is_usual = (origin.scheme, origin.port) in (("https", 443), ("http", 80))
+    return origin if is_host_name(origin.host) and (is_local_name(origin.host) or not is_usual) else None
+
+
 def uncalled_address_problems(
-    address: object, *, has_account: bool = False, allows_http: bool = False
+    address: object, *, has_account: bool = False, allows_http: bool = False, takes_account: bool = False
 ) -> Iterable[StepProblem]:
     """Yields problems for which an address can never be called, unless an expression decides it.
 
     A wrong scheme is an error. A wrong host or port is an error too, but only a warning with an account,
-    since an operator may allow it a private host.
+    since an operator may allow it a private host. With `takes_account`, an account is bound to a step with
+    the address of a private host, so that is no problem.
     """
     if not isinstance(address, str) or not address.removeprefix("=").strip():
         message = "It does not say which address it calls, so it would fail. Fill it in and import it again."
@@ -75,6 +102,8 @@ def uncalled_address_problems(
         message = f"It calls an address that begins with {scheme[:30]}://; only {called} called. Change it."
         yield StepProblem("error", "parameter", message)
         scheme = "https"
+    if takes_account and listed_origin(address) is not None:
+        return
     host_words = _uncalled_host_words(scheme, host_and_port)
     if host_words:
         message = f"It calls {host_and_port[:100]}{host_words}"

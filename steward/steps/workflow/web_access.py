@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.queries import HTTP, HttpQuery
 from steward.connectors.web_request.connector import CHANGES
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue
-from steward.outbound.hosts import is_among
+from steward.outbound.address import parsed_origin
+from steward.outbound.errors import CallRefused
+from steward.outbound.hosts import entry_of, names_origin
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.web import NO_CONNECTION, WebReadClient
 from steward.steps.base import AccountAccess
@@ -64,11 +65,14 @@ class WebAccess:
             return
         settings: JsonValue = self.account.connection.facts.get("settings")
         hosts = str(settings.get("hosts", "") if isinstance(settings, Mapping) else "").split()
-        parts = urlsplit(url)
-        if not is_among((parts.hostname or "").lower(), hosts) and parts.netloc.lower() not in hosts:
+        try:
+            origin = parsed_origin(url)
+        except CallRefused as refusal:
+            raise ItemFailed(refusal.message) from refusal
+        if not names_origin(hosts, origin):
             name = self.account.connection.name
             raise ItemFailed(
-                f"The address is on {(parts.hostname or '')[:100]}, and the key of {name} is sent to its own "
+                f"The address is on {entry_of(origin)[:100]}, and requests of {name} are sent to its own "
                 f"hosts alone ({', '.join(hosts)[:200]}). Choose another account, or change the address."
             )
 

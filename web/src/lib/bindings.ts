@@ -21,6 +21,8 @@ export interface ToBind {
   target: BindableStepRecord["target"];
   /** Where it signs in, as far as its file tells. */
   hosts?: readonly string[];
+  /** How it signs in there, as far as its file tells; `none` for a private host without a key. */
+  sign_in?: string | null;
   /** The one connection that fits; null when none does, or several do. */
   proposed?: number | null;
 }

@@ -10,11 +10,12 @@ from xml.sax.saxutils import escape, quoteattr
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
+from steward.steps.n8n.http_sign_in import proposed_account
 from steward.steps.n8n.markup.xml_reader import read_xml
 from steward.steps.n8n.nodes.lists import names_of
-from steward.steps.workflow.addresses import https_address, uncalled_address_problems
+from steward.steps.workflow.addresses import https_address, listed_origin, uncalled_address_problems
 from steward.steps.workflow.answers import run_data_in_read_problems
-from steward.steps.workflow.external_calls import as_item_failure, read_each_item, web_of
+from steward.steps.workflow.external_calls import as_item_failure, read_each_item
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -27,6 +28,7 @@ from steward.steps.workflow.step_types import (
     StepProblem,
     StepType,
 )
+from steward.steps.workflow.web_access import KIND, web_access_of
 
 MAX_ENTRIES = 10_000
 _Convert = Callable[[JsonObject, Sequence[str]], dict[str, JsonValue]]
@@ -56,14 +58,22 @@ class RssFeedReadNode(StepType):
     parameters = frozenset(("url", "options"))
     options = frozenset(("ignoreSSL", "customFields"))
 
+    def required_connection(self, node: NodeDefinition) -> str | None:
+        """Returns http_api for the address of a private host, or None."""
+        return None if listed_origin(node.get("url")) is None else KIND
+
+    def account(self, node: NodeDefinition) -> JsonObject | None:
+        """Returns the account to bind: the private host."""
+        return None if self.required_connection(node) is None else proposed_account(node.parameters, None)
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported or insecure addresses, and options that have no effect."""
         url = node.get("url", "")
         if not isinstance(url, str) or not url.strip():
             yield StepProblem("error", "parameter", "It names no feed. Write the address of one.")
         else:
-            yield from uncalled_address_problems(url, allows_http=True)
-            if re.match(r"=?http://", url.strip(), re.IGNORECASE):
+            yield from uncalled_address_problems(url, allows_http=True, takes_account=True)
+            if re.match(r"=?http://", url.strip(), re.IGNORECASE) and listed_origin(url) is None:
                 message = (
                     "It reads an http address: others can change what is read. Use https if it is there."
                 )
@@ -75,7 +85,7 @@ class RssFeedReadNode(StepType):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Reads the feed of each item."""
-        web = web_of(call)
+        web = web_access_of(call)
 
         async def read(index: int) -> list[dict[str, JsonValue]]:
             params = call.params(index)

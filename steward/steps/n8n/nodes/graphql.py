@@ -8,7 +8,13 @@ from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
-from steward.steps.n8n.http_sign_in import account_to_bind, authentication_problems, uses_account
+from steward.steps.n8n.http_sign_in import (
+    account_to_bind,
+    authentication_problems,
+    plain_address_problems,
+    signs_in,
+    uses_account,
+)
 from steward.steps.workflow.addresses import https_address, sendable_headers, uncalled_address_problems
 from steward.steps.workflow.answers import (
     JSON,
@@ -71,7 +77,7 @@ class GraphQlNode(StepType):
         return StepKind.READ if isinstance(query, str) and _queries_by_its_text(query) else StepKind.SEND
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """Returns http_api if it signs in."""
+        """Returns http_api if it signs in or calls a private host."""
         return uses_account(node)
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
@@ -81,8 +87,14 @@ class GraphQlNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields problems of the document, the address and authentication."""
         yield from authentication_problems(node, reads=self.kind_of(node) is StepKind.READ)
-        yield from uncalled_address_problems(node.get("endpoint"), has_account=uses_account(node) is not None)
-        if uses_account(node) != KIND:
+        yield from plain_address_problems(node)
+        yield from uncalled_address_problems(
+            node.get("endpoint"),
+            has_account=uses_account(node) is not None,
+            allows_http=True,
+            takes_account=True,
+        )
+        if not signs_in(node):
             yield from removed_key_problems(node)
         if self.kind_of(node) is StepKind.READ:
             yield from run_data_in_read_problems(node, "endpoint", "query", "variables", "headerParametersUi")
@@ -134,7 +146,7 @@ def _document(params: Params) -> bytes:
 
 def _endpoint(call: StepCall, params: Params) -> str:
     has_account = call.step.origin is not None and call.step.origin.needs == KIND
-    return https_address(params.text("endpoint"), has_account=has_account)
+    return https_address(params.text("endpoint"), has_account=has_account, allows_http=True)
 
 
 def _headers(params: Params) -> dict[str, str]:

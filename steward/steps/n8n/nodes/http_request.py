@@ -1,7 +1,6 @@
 """The node httpRequest: GET and HEAD are reads, all other methods are sends."""
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -25,6 +24,8 @@ from steward.steps.n8n.http_pages import MAX_PAUSE_MS, PageRequest, all_pages, a
 from steward.steps.n8n.http_sign_in import (
     account_to_bind,
     authentication_problems,
+    plain_address_problems,
+    signs_in,
     signs_in_to_store,
     store_answer,
     uses_account,
@@ -152,7 +153,7 @@ class HttpRequestNode(StepType):
         return StepKind.READ if _method(node) in _READS else StepKind.SEND
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """Returns store if it uses a store's credentials, http_api for other sign-ins, or None."""
+        """Returns store if it uses a store's credentials, http_api for other sign-ins and private hosts."""
         return uses_account(node)
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
@@ -171,13 +172,12 @@ class HttpRequestNode(StepType):
                 "error", "parameter", "Its method is an expression or not known. Choose a fixed one."
             )
         url = node.get("url", "")
-        if isinstance(url, str) and re.match(r"=?http://", url.strip(), re.IGNORECASE):
-            yield _plain_problem(has_account=uses_account(node) is not None)
+        yield from plain_address_problems(node)
         yield from uncalled_address_problems(
-            url, has_account=uses_account(node) is not None, allows_http=True
+            url, has_account=uses_account(node) is not None, allows_http=True, takes_account=True
         )
         yield from authentication_problems(node, reads=method in _READS)
-        if uses_account(node) != KIND:
+        if not signs_in(node):
             yield from removed_key_problems(node)
         options = node.get("options", {})
         yield from _option_problems(options if isinstance(options, Mapping) else {})
@@ -208,19 +208,6 @@ class HttpRequestNode(StepType):
         if call.step.kind is StepKind.SEND:
             return await _sends(call)
         return await _reads(call)
-
-
-def _plain_problem(*, has_account: bool) -> StepProblem:
-    """Returns the problem of an http address: an error if the step signs in there, else a warning."""
-    if has_account:
-        message = (
-            "It signs in at an http address, where others can read its key. Only https is called: change it."
-        )
-        return StepProblem("error", "parameter", message)
-    message = (
-        "It calls an http address: others can read and change what is sent. Use https if the address has it."
-    )
-    return StepProblem("warning", "parameter", message)
 
 
 def _method(node: NodeDefinition) -> str:
@@ -346,9 +333,7 @@ def _has_account(call: StepCall) -> bool:
 
 
 def _address(params: Params, version: float, *, has_account: bool) -> str:
-    address = https_address(
-        js.text(params.get("url", "")), has_account=has_account, allows_http=not has_account
-    )
+    address = https_address(js.text(params.get("url", "")), has_account=has_account, allows_http=True)
     return with_query(address, _query(params, version), params.text("options.queryParameterArrays"))
 
 
@@ -415,7 +400,7 @@ def _first_request(call: StepCall, index: int) -> PageRequest:
     if body and kind is not None:
         headers.setdefault("content-type", kind)
     has_account = _has_account(call)
-    url = https_address(js.text(params.get("url", "")), has_account=has_account, allows_http=not has_account)
+    url = https_address(js.text(params.get("url", "")), has_account=has_account, allows_http=True)
     lists = params.text("options.queryParameterArrays")
     query = _query(params, call.version)
     return PageRequest(params.text(name, "GET").upper(), url, query, headers, body, lists)

@@ -23,9 +23,13 @@ export function connectForm(kind: KindRecord, way: number): { form: Field; ways:
   return { form: { ...form, fields }, ways };
 }
 
-/** What is sent: without what the other way needs; a spreadsheet's address as its id. */
+/** What is sent: without what the other way needs, with what the chosen way is known by; a spreadsheet's address as its id. */
 export function settingsOf(form: Field, value: unknown): Record<string, unknown> {
-  const settings = (sent(form, value) ?? {}) as Record<string, unknown>;
+  const constants = (form.schema.required ?? []).map((name) => [name, form.schema.properties?.[name]?.const] as const);
+  const settings = {
+    ...((sent(form, value) ?? {}) as Record<string, unknown>),
+    ...Object.fromEntries(constants.filter(([, constant]) => constant !== undefined)),
+  } as Record<string, unknown>;
   const sheet = settings.spreadsheet_id;
   return typeof sheet === "string" ? { ...settings, spreadsheet_id: spreadsheetIn(sheet) } : settings;
 }
@@ -36,8 +40,20 @@ export function faultsOf(form: Field, value: unknown): Record<string, string[]> 
   return Object.fromEntries(Object.entries(whole).map(([path, words]) => [path ? `settings.${path}` : "settings", words]));
 }
 
-/** Whether anything was typed. */
-export function isTyped(form: Field, value: unknown): boolean {
+/** Whether anything was typed besides what the form began with. */
+export function isTyped(form: Field, value: unknown, begun: Readonly<Record<string, unknown>> = {}): boolean {
   const settings = (value ?? {}) as Record<string, unknown>;
-  return form.fields.some((field) => !isLeft(field, settings[field.name]));
+  return form.fields.some(({ name, ...field }) => !isLeft({ name, ...field }, settings[name]) && settings[name] !== begun[name]);
 }
+
+/** The way whose fields hold a sign-in that an import names, by number; the first when it names none. */
+export function wayOf(ways: readonly Way[], signIn: string | null): number {
+  const field = SIGN_INS[signIn ?? ""];
+  return Math.max(0, ways.findIndex(({ names }) => names[0] === field));
+}
+
+/** The first field of each sign-in of an HTTP API that a file can ask for. */
+const SIGN_INS: Readonly<Record<string, string>> = {
+  none: "sign_in", bearer: "token", header: "header_name", query: "query_name", basic: "username", path: "path_prefix",
+  body: "body_key", custom: "custom",
+};

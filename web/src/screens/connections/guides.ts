@@ -99,10 +99,11 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       "In the service's settings, look for API keys, tokens or apps, and make one for Steward.",
       "Give it no more rights than the workflow needs.",
       "Name the hosts of its API: the key is sent to these alone, whatever a workflow's address says.",
+      "A program in your own network can be connected once whoever runs Steward allows its address; if it asks for no key, choose No sign-in.",
       "Give an address that the key may read, if you can: it is tried at once.",
     ],
     hints: {
-      hosts: "Such as api.example.com; several with spaces between. *.example.com is every name below it",
+      hosts: "Such as api.example.com; several with spaces between. *.example.com is every name below it. A program in your own network alone and with its whole address, such as http://localhost:3000",
       test_url: "Such as https://api.example.com/me; it is only read",
       authorize_url: "Such as https://example.com/oauth/authorize",
       person_token_url: "Such as https://example.com/oauth/token",
@@ -123,6 +124,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       client_id: "Client ID and secret of an app (OAuth 2)",
       person_client_id: "A person's sign-in by refresh token (OAuth 2)",
       custom: "Keys in several places of a request",
+      sign_in: "No sign-in",
     },
   },
   slack: {
