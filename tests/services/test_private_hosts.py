@@ -52,7 +52,7 @@ class Office:
     async def account(self, **settings: str) -> dict[str, Any]:
         """Connects an account and returns it as `accounts` takes it."""
         answer = await self.connect(**settings)
-        assert answer.status == 201, answer.body
+        assert answer.status == 201, str(answer.body)
         return {"integration_id": answer.data["connection"]["integration_id"]}
 
     async def keep(self, *steps: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Office:
         """Creates an automation of an import."""
         body = {"name": "Office", "schedule": {"cadence": "manual"}, **fields}
         answer = await self.token.post(f"{IMPORTS}/{record['id']}/automations", body)
-        assert answer.status == 201, answer.body
+        assert answer.status == 201, str(answer.body)
         automation: dict[str, Any] = answer.data["automation"]
         return automation
 
@@ -75,7 +75,7 @@ class Office:
         """Runs an automation, approves what it asks for, and returns the run with its steps."""
         path = f"/v1/automations/{automation['id']}/runs"
         answer = await self.token.post(path, {"idempotency_key": key})
-        assert answer.status == 201, answer.body
+        assert answer.status == 201, str(answer.body)
         run_path = f"/v1/automations/runs/{answer.data['run']['id']}"
         await self.shop.drain()
         run = (await self.token.get(run_path)).data["run"]
@@ -227,7 +227,7 @@ async def test_an_account_reaches_its_own_origin_alone(office: Office, method: s
 async def test_a_private_host_is_not_reached_without_an_account(office: Office) -> None:
     """An expression that leads to a listed private host fails as before, for reads and sends."""
     for number, method in enumerate(("GET", "POST")):
-        step = http("Call", f"={{{{ '{office.listed}' }}}}/x", method=method)
+        step = http("Call", f"={{{{ '{office.listed}'.trim() }}}}/x", method=method)
         run = await office.run_steps(step, key=f"run-{number}", send_mode="send")
         assert run["status"] == "failed", run
     assert office.api.heads == []
@@ -327,3 +327,29 @@ def test_an_address_that_is_none_asks_for_no_account(url: str) -> None:
     made_step = next(made for made in read_value(chain(http("Ask", url))).plan.steps if made.name == "Ask")
     assert made_step.origin is not None
     assert made_step.origin.needs is None
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("={{ 'http://localhost:3000/orders/' + $json.id }}", "http://localhost:3000"),
+        ('={{ "http://localhost:3000" }}/orders', "http://localhost:3000"),
+        ("={{ `http://nas.lan/x/${$json.a}/y?z=${ $json.b }` }}", "http://nas.lan:80"),
+        ("={{ 'http://nas.lan/' + ($json.a ?? '') + $json.b?.c }}", "http://nas.lan:80"),
+        ("={{ 'http://localhost' + $json.port }}", None),
+        ("={{ 'http://localhost' }}:3000/x", "http://localhost:3000"),
+        ("={{ 'http://localhost' }}{{ $json.port }}/x", None),
+        ("={{ 'http://localhost/' + $json.a ? $json.b : $json.c }}", None),
+        ("={{ 'http://localhost/'.replace('localhost', 'a.example') }}", None),
+        ("={{ `http://${$json.host}/x` }}", None),
+        ("={{ $json.host + 'http://localhost/' }}", None),
+    ],
+)
+def test_an_expression_that_begins_with_the_whole_origin_asks_for_an_account(
+    url: str, host: str | None
+) -> None:
+    """Reads the origin of a text to which an expression adds, and of none that it may change."""
+    made_step = next(made for made in read_value(chain(http("Ask", url))).plan.steps if made.name == "Ask")
+    assert made_step.origin is not None
+    hosts = None if made_step.origin.account is None else made_step.origin.account["hosts"]
+    assert hosts == (None if host is None else [host])

@@ -25,6 +25,12 @@ _KEYS = re.compile(
 )
 # The scheme, host and port of an address, if no expression is in them.
 _LITERAL_ORIGIN = re.compile(r"=?\s*([A-Za-z][A-Za-z0-9+.-]*)://([^\s/?#{}]+)(?=[/?#]|\s*\Z)")
+# An expression that begins with a text to which the rest is added, and what follows the text.
+_LEADING_TEXT = re.compile(
+    r"""=\s*\{\{\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|`((?:[^`\\$]|\$\{[^{}`]*\})*)`)\s*(?=\+|;?\s*\}\})(.*)""",
+    re.DOTALL,
+)
+_CHOOSES = re.compile(r"(?<!\?)\?(?![?.])")  # a condition, which may give another text
 _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 # The user name and password before the `@` of an address.
 _USER_PART = re.compile(r"(?<=://)[^\s/?#@]*@")
@@ -58,9 +64,10 @@ def listed_origin(address: object) -> UrlOrigin | None:
     """Returns the origin of an address that only an account may call, at a host that the operator lists.
 
     That is a host of a local network, a number in place of a host, or another port than the usual ones.
-    Returns None for every other address, and if an expression decides the origin.
+    Returns None for every other address, and if an expression decides the origin. One that only adds to a
+    text with the whole origin does not.
     """
-    literal = _LITERAL_ORIGIN.match(address) if isinstance(address, str) else None
+    literal = _LITERAL_ORIGIN.match(_leading_text(address)) if isinstance(address, str) else None
     if literal is None:
         return None
     try:
@@ -71,6 +78,16 @@ def listed_origin(address: object) -> UrlOrigin | None:
         return origin
     is_usual = (origin.scheme, origin.port) in (("https", 443), ("http", 80))
     return origin if is_host_name(origin.host) and (is_local_name(origin.host) or not is_usual) else None
+
+
+def _leading_text(address: str) -> str:
+    """Returns the address, with the text that its expression begins with in place of the expression."""
+    leading = _LEADING_TEXT.match(address)
+    if leading is None or _CHOOSES.search(leading[4].partition("}}")[0]):
+        return address
+    text = leading[1] or leading[2] or leading[3] or ""
+    rest = leading[4].lstrip(" ;")
+    return text + rest[2:] if rest.startswith("}}") else f"{text}{{{{ }}}}"
 
 
 def uncalled_address_problems(

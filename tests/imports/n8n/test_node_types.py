@@ -27,6 +27,16 @@ def _from(fields: dict[str, Any], **options: Any) -> tuple[str, float, dict[str,
     return "xml", 1, {"mode": "jsonToxml", "options": {"headless": True, **options}}, fields
 
 
+def _hmac(**parameters: Any) -> tuple[str, float, dict[str, Any], dict[str, Any]]:
+    text = "The quick brown fox jumps over the lazy dog"
+    return (
+        "crypto",
+        1,
+        {"action": "hmac", "value": text, "secret": "={{ $json.k }}", **parameters},
+        {"k": "key"},
+    )
+
+
 def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[str, Any]]:
     values = {"operation": "extractHtmlContent", "extractionValues": {"values": [{"key": "k", **row}]}}
     return "html", version, values, {"data": '<p class>a</p><i id="n"></i>'}
@@ -69,6 +79,15 @@ def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[
         ),
         (("dateTime", 1, {"value": "2024-01-31T00:00:00Z", "toFormat": "wo"}, {}), {"data": "5th"}),
         (("crypto", 1, {"value": "=a", "type": "MD5"}, {}), {"data": "0cc175b9c0f1b6a831c399e269772661"}),
+        (_hmac(), {"k": "key", "data": "80070713463e7749b90c2dc24911e275"}),
+        (
+            _hmac(type="SHA256", encoding="base64"),
+            {"k": "key", "data": "97yD9DBThCSxMpjmqm+xQ+9NWaFJRhdZl0edvC0aPNg="},
+        ),
+        (
+            _hmac(type="SHA3-256"),
+            {"k": "key", "data": "8c6e0683409427f8931711b10ca92a506eb1fafa48fadd66d76126f47ac2c333"},
+        ),
     ],
 )
 async def test_conversions_equal_those_of_n8ns_libraries(
@@ -80,6 +99,21 @@ async def test_conversions_equal_those_of_n8ns_libraries(
     """
     kind, version, parameters, item = step
     assert await outputs_of(kind, version, parameters, [item]) == [[json]]
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters"),
+    [
+        (1, {"action": "hmac", "secret": "a"}),
+        (1, {"action": "hmac"}),
+        (2, {"action": "hmac", "secret": "={{ $json.k }}"}),
+        (1, {"action": "hmac", "secret": "={{ $json.k }}", "type": "CRC"}),
+        (1, {"action": "sign", "privateKey": "={{ $json.k }}", "algorithm": "RSA-SHA256"}),
+    ],
+)
+def test_a_key_that_is_no_data_of_the_run_is_an_error(version: float, parameters: dict[str, Any]) -> None:
+    """Signs with no key of a file or a credential, and by no unknown hash."""
+    assert errors_of("crypto", version, {"value": "t", **parameters})
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,9 @@ _ROW = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "ope
         ("if", 1, {"conditions": [_ROW], "combinator": "and", "options": {}}, False),
         ("filter", 2.2, {"conditions": [_ROW]}, False),
         ("filter", 2.2, {"conditions": [_ROW], "combinator": "and", "options": {}}, True),
+        ("filter", 2.2, {"conditions": [_ROW], "combinator": "any", "options": {}}, False),
+        ("switch", 3, {"conditions": [_ROW], "combinator": "any", "options": {}}, False),
+        ("switch", 3, {"conditions": [_ROW], "combinator": "or", "options": {}}, True),
         ("if", 2, {}, True),
     ],
 )
@@ -308,8 +311,11 @@ def test_conditions_in_another_form_than_n8n_writes_are_an_error(
 
     See docs/design/imports-n8n.md#conditions.
     """
-    findings = read_value(chain(node("Which", kind, version, {"conditions": conditions}))).findings
-    assert any(finding.level == "error" for finding in findings) is not is_read
+    parameters: dict[str, Any] = {"conditions": conditions}
+    if kind == "switch":
+        parameters = {"rules": {"values": [parameters]}, "options": {}}
+    findings = read_value(chain(node("Which", kind, version, parameters))).findings
+    assert len([finding for finding in findings if finding.level == "error"]) == (0 if is_read else 1)
 
 
 SENT = {"url": "https://a.example/", "method": "POST", "sendBody": True}

@@ -76,6 +76,8 @@ def _unread_problems(condition_set: JsonValue, *, is_older: bool) -> Iterable[St
         message = "Its conditions are not written as this version of the step reads them."
     elif condition_set["conditions"] and "combinator" not in condition_set:
         message = "It does not say whether all of its conditions must hold or one."
+    elif condition_set.get("combinator", "and") not in ("and", "or"):
+        message = f"It joins its conditions by “{str(condition_set['combinator'])[:40]}”, which is not known."
     else:
         return
     yield StepProblem(
@@ -160,7 +162,6 @@ class IfNode(_ConditionNode):
     choices = MappingProxyType(
         {
             "combineOperation": frozenset(("all", "any")),
-            "conditions.combinator": frozenset(("and", "or")),
         }
     )
     parameters = frozenset(("conditions", "combineOperation", "options", "looseTypeValidation"))
@@ -210,7 +211,6 @@ class FilterNode(_ConditionNode):
     choices = MappingProxyType(
         {
             "combineConditions": frozenset(("AND", "OR")),
-            "conditions.combinator": frozenset(("and", "or")),
         }
     )
     parameters = frozenset(("conditions", "combineConditions", "options", "looseTypeValidation"))

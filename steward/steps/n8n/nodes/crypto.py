@@ -1,7 +1,8 @@
-"""The node crypto: hashes values, and generates random values from the run's seed."""
+"""The node crypto: hashes values, signs them by HMAC, and generates random values from the run's seed."""
 
 import base64
 import hashlib
+import hmac
 import uuid
 from collections.abc import Iterable, Sequence
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from steward.steps.workflow.step_types import (
     StepCall,
     StepProblem,
     StepType,
+    is_expression,
     paired_with,
 )
 
@@ -33,10 +35,14 @@ _HASHES = {
     "SHA3-512": "sha3_512",
     "SHA1": "sha1",
 }
+_HASHING = ("hash", "hmac")
 
 
 class CryptoNode(StepType):
-    """Hashes and generates values; actions that need a key are unsupported, as imports contain no keys."""
+    """Hashes and generates values, and signs by HMAC with a key that an expression gives.
+
+    Other actions that need a key are unsupported, as imports contain no keys.
+    """
 
     types = ("crypto",)
     field_use = FieldUse.EXTENDS_ITEMS
@@ -62,22 +68,22 @@ class CryptoNode(StepType):
     ) | frozenset(("secret", "privateKey", "algorithm", "binaryPropertyName"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields actions other than hashing and generating."""
+        """Yields actions other than hashing and generating, unless the key is data of the run."""
         action = node.get("action", "hash")
-        if action in ("hmac", "sign"):
+        if action in ("hmac", "sign") and not _has_key(node):
             message = "It signs with a key, and keys are not taken from a file. Remove the step."
             yield StepProblem("error", "credential", message)
-        elif action not in ("hash", "generate"):
+        elif action not in ("hash", "generate", "hmac"):
             yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
         kind = node.literal("type", "MD5")
-        if action == "hash" and kind not in _HASHES:
+        if action in _HASHING and kind not in _HASHES:
             yield StepProblem(
                 "error", "parameter", f"The hash “{str(kind)[:40]}” is not known. Choose another one."
             )
 
     def file_names(self, node: NodeDefinition) -> Sequence[str]:
-        """Returns the name of the file that it hashes, or none if it hashes a value."""
-        is_file = node.get("action", "hash") == "hash" and node.get("binaryData")
+        """Returns the name of the file that it hashes or signs, or none if that is a value."""
+        is_file = node.get("action", "hash") in _HASHING and node.get("binaryData")
         return (node.file_name("binaryPropertyName"),) if is_file else ()
 
     async def run(self, call: StepCall) -> NodeResult:
@@ -87,6 +93,12 @@ class CryptoNode(StepType):
             return [await _with_output(call, index, item)]
 
         return await convert_each_item(call, convert)
+
+
+def _has_key(node: NodeDefinition) -> bool:
+    """Returns whether an expression gives the key of an HMAC; version 2 has it in a credential."""
+    secret = node.get("secret")
+    return node.get("action") == "hmac" and node.version < 2 and is_expression(secret)
 
 
 async def _with_output(call: StepCall, index: int, item: Item) -> Item:
@@ -105,7 +117,7 @@ async def _with_output(call: StepCall, index: int, item: Item) -> Item:
 
 def _text_bytes(value: JsonValue) -> bytes:
     if not isinstance(value, str):
-        raise ItemFailed("What is to be hashed is no text. Turn it into one by an expression.")
+        raise ItemFailed("What is to be hashed, or its key, is no text. Turn it into one by an expression.")
     return value.encode("utf-8", "surrogatepass")
 
 
@@ -113,7 +125,10 @@ def _hashed(params: Params, content: bytes) -> str:
     name = _HASHES.get(params.text("type", "MD5"))
     if name is None:
         raise ItemFailed("The hash is not known.")
-    raw = hashlib.new(name, content).digest()
+    if params.text("action", "hash") == "hmac":
+        raw = hmac.digest(_text_bytes(params.get("secret", "")), content, name)
+    else:
+        raw = hashlib.new(name, content).digest()
     return _encoded(raw, params.text("encoding", "hex"))
 
 
