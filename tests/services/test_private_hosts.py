@@ -336,6 +336,8 @@ def test_an_address_that_is_none_asks_for_no_account(url: str) -> None:
         ('={{ "http://localhost:3000" }}/orders', "http://localhost:3000"),
         ("={{ `http://nas.lan/x/${$json.a}/y?z=${ $json.b }` }}", "http://nas.lan:80"),
         ("={{ 'http://nas.lan/' + ($json.a ?? '') + $json.b?.c }}", "http://nas.lan:80"),
+        ("={{ 'http://nas.lan/a?b=' + ($json.a ? f($json.b) : 'c?d') + '?e=1' }}", "http://nas.lan:80"),
+        ("={{ 'http://nas.lan/a/' + $now.minus({days: 7}).toISO() + `?${1}` }}", "http://nas.lan:80"),
         ("={{ 'http://localhost' + $json.port }}", None),
         ("={{ 'http://localhost' }}:3000/x", "http://localhost:3000"),
         ("={{ 'http://localhost' }}{{ $json.port }}/x", None),

@@ -31,6 +31,8 @@ _LEADING_TEXT = re.compile(
     re.DOTALL,
 )
 _CHOOSES = re.compile(r"(?<!\?)\?(?![?.])")  # a condition, which may give another text
+_MAX_ADDED = 4_000
+_WITHIN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`|\([^()]*\)""", re.DOTALL)
 _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 # The user name and password before the `@` of an address.
 _USER_PART = re.compile(r"(?<=://)[^\s/?#@]*@")
@@ -83,7 +85,12 @@ def listed_origin(address: object) -> UrlOrigin | None:
 def _leading_text(address: str) -> str:
     """Returns the address, with the text that its expression begins with in place of the expression."""
     leading = _LEADING_TEXT.match(address)
-    if leading is None or _CHOOSES.search(leading[4].partition("}}")[0]):
+    added, before = leading[4].partition("}}")[0] if leading else "", ""
+    if leading is None or len(added) > _MAX_ADDED:
+        return address
+    while added != before:  # texts, then brackets from the inside out
+        before, added = added, _WITHIN.sub("", added)
+    if _CHOOSES.search(added):
         return address
     text = leading[1] or leading[2] or leading[3] or ""
     rest = leading[4].lstrip(" ;")
