@@ -354,7 +354,7 @@ async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Sh
     open_ = shop.world.state.faults.make({"kind": "status", "path": "/long", "status": 200, "count": -1})
     for url in f"http://{HOST}/long", f"https://{HOST}/long":
         for method in "GET", "POST":
-            request_body = {"method": method, "url": f"={{{{ '{url}' }}}}", "options": {}}
+            request_body = {"method": method, "url": f"={{{{ '{url}'.trim() }}}}", "options": {}}
             run = await shop.run_and_drain(
                 await automated(shop, chain(node("Ask", "httpRequest", 4.2, request_body)))
             )

@@ -19,6 +19,10 @@ from steward.outbound.errors import CallRefused
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, StepProblem, is_expression
 
+ANY_CERTIFICATE = (
+    "It would accept any certificate; here certificates are always checked. "
+    "Check that its host has a valid one."
+)
 _KEYS = re.compile(
     r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
     r"password|x-.*-(?:key|token|secret))\Z"

@@ -63,7 +63,7 @@ async def test_items_pass_with_all_settings_known(kind: str, version: float, par
         ("html", {}, "not in the file"),
         ("aiTransform", {"instructions": "Sort"}, "No code"),
         ("debugHelper", {"category": "randomData"}, "random data"),
-        ("rssFeedRead", {"url": "https://a.example:8080/feed"}, "usual port"),
+        ("rssFeedRead", {"url": "https://a.example:99999/feed"}, "usual port"),
         ("rssFeedRead", {}, "names no feed"),
         ("executeCommand", {"command": "ls"}, "runs a command"),
         ("ssh", {}, "runs a command"),

@@ -13,7 +13,12 @@ from steward.outbound.errors import CallError
 from steward.steps.n8n.http_sign_in import proposed_account
 from steward.steps.n8n.markup.xml_reader import read_xml
 from steward.steps.n8n.nodes.lists import names_of
-from steward.steps.workflow.addresses import https_address, listed_origin, uncalled_address_problems
+from steward.steps.workflow.addresses import (
+    ANY_CERTIFICATE,
+    https_address,
+    listed_origin,
+    uncalled_address_problems,
+)
 from steward.steps.workflow.answers import run_data_in_read_problems
 from steward.steps.workflow.external_calls import as_item_failure, read_each_item
 from steward.steps.workflow.javascript import dates as js_dates
@@ -79,8 +84,7 @@ class RssFeedReadNode(StepType):
                 )
                 yield StepProblem("warning", "parameter", message)
         if node.get("options.ignoreSSL"):
-            message = "It would accept any certificate; here certificates are always checked. Nothing to do."
-            yield StepProblem("warning", "parameter", message)
+            yield StepProblem("warning", "parameter", ANY_CERTIFICATE)
         yield from run_data_in_read_problems(node, "url")
 
     async def run(self, call: StepCall) -> NodeResult:

@@ -31,6 +31,7 @@ from steward.steps.n8n.http_sign_in import (
     uses_account,
 )
 from steward.steps.workflow.addresses import (
+    ANY_CERTIFICATE,
     https_address,
     sendable_headers,
     uncalled_address_problems,
@@ -220,7 +221,7 @@ _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[AnyJson], bool], str, str]] = {
     "allowUnauthorizedCerts": (
         bool,
         "warning",
-        "It would accept any certificate; here certificates are always checked. Nothing to do.",
+        ANY_CERTIFICATE,
     ),
     "lowercaseHeaders": (
         lambda value: value is False,
