@@ -355,3 +355,78 @@ def test_an_expression_that_begins_with_the_whole_origin_asks_for_an_account(
     assert made_step.origin is not None
     hosts = None if made_step.origin.account is None else made_step.origin.account["hosts"]
     assert hosts == (None if host is None else [host])
+
+
+def _set(value: str, name: str = "base", version: float = 3.4) -> dict[str, Any]:
+    row = {"id": "1", "name": name, "type": "string", "value": value}
+    return node("Config", "set", version, {"assignments": {"assignments": [row]}, "options": {}})
+
+
+_RAW = node(
+    "Config", "set", 3.4, {"mode": "raw", "jsonOutput": '{"base": "http://nas.lan:81"}', "options": {}}
+)
+_OLD = node("Config", "set", 1, {"values": {"string": [{"name": "base", "value": "http://nas.lan:81"}]}})
+
+
+@pytest.mark.parametrize(
+    ("config", "url", "host"),
+    [
+        (_set("http://nas.lan:81"), "={{ $json.base }}/orders", "http://nas.lan:81"),
+        (_set("http://nas.lan:81/"), "={{ $json.base + $json.id }}", "http://nas.lan:81"),
+        (_set("http://nas.lan"), "={{ $('Config').item.json.base }}/x", "http://nas.lan:80"),
+        (
+            _set("http://nas.lan", "api.base"),
+            "={{ $('Config').first().json.api.base }}/x",
+            "http://nas.lan:80",
+        ),
+        (_RAW, "={{ $json.base }}/orders", "http://nas.lan:81"),
+        (_OLD, '={{$node["Config"].json["base"]}}/orders', "http://nas.lan:81"),
+        (_set("http://nas.lan"), "={{ $json.base }}{{ $json.port }}/x", None),
+        (_set("http://nas.lan"), "={{ $json.other }}/x", None),
+        (_set("http://nas.lan"), "=https://a.example/?to={{ $json.base }}", None),
+        (_set("https://a.example"), "={{ $json.base }}/x", None),
+        (_set("={{ 'http://nas.lan' }}"), "={{ $json.base }}/x", None),
+    ],
+)
+def test_a_private_host_that_a_set_step_holds_asks_for_an_account(
+    config: dict[str, Any], url: str, host: str | None
+) -> None:
+    """Follows the field to the requests that begin with it, unchanged."""
+    reading = read_value(chain(config, http("Ask", url)))
+    asked = [finding.message for finding in reading.findings if finding.code == "credential"]
+    assert len(asked) == (0 if host is None else 1)
+    made_step = next(made for made in reading.plan.steps if made.name == "Ask")
+    assert made_step.origin is not None
+    assert made_step.origin.needs == (None if host is None else "http_api")
+    if host is not None:
+        assert asked[0].startswith(f"It calls {host}, ")
+        assert made_step.origin.account is not None
+        assert (made_step.origin.account["sign_in"], made_step.origin.account["hosts"]) == ("none", [host])
+
+
+def test_hosts_that_differ_by_branch_bind_no_account() -> None:
+    """Binds none where a public and a private address, or two private ones, reach one request."""
+    for other in ("https://a.example", "http://other.lan"):
+        export = chain(
+            _set("http://nas.lan"), _set(other) | {"name": "Other"}, http("Ask", "={{ $json.base }}/x")
+        )
+        export["connections"] = {
+            "Begin": {"main": [[{"node": name, "type": "main", "index": 0} for name in ("Config", "Other")]]},
+            **{
+                name: {"main": [[{"node": "Ask", "type": "main", "index": 0}]]}
+                for name in ("Config", "Other")
+            },
+        }
+        made_step = next(made for made in read_value(export).plan.steps if made.name == "Ask")
+        assert made_step.origin is not None
+        assert made_step.origin.needs is None
+
+
+@on_one_engine
+async def test_a_request_to_the_host_of_a_set_step_is_made_with_its_account(office: Office) -> None:
+    """Runs with the account of the host that the set step holds."""
+    account = await office.account(hosts=office.listed, sign_in="none")
+    steps = _set(office.listed), http("Ask", "={{ $json.base }}/orders")
+    run = await office.run_steps(*steps, accounts={"Ask": account})
+    assert run["status"] == "succeeded", run
+    assert office.api.heads[0].startswith("GET /orders HTTP/1.1")

@@ -1,21 +1,31 @@
-"""Binds an account in place of a key that a set step held and requests read.
+"""Binds accounts for what set steps hold and requests read: a key that was removed, or a private host.
 
-See docs/design/imports-verdict.md#missing-values.
+See docs/design/imports-verdict.md#missing-values and docs/design/imports-accounts.md#private-hosts.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from steward.imports.n8n.data_flow import DataFlow
 from steward.imports.n8n.reshaped_fields import Missing
+from steward.model.json import AnyJson, JsonObject
 from steward.model.plan import Plan, PlanStep
+from steward.outbound.hosts import entry_of
 from steward.steps.n8n.http_sign_in import proposed_account, puts_back_keys
+from steward.steps.workflow.addresses import listed_origin
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions.marked_texts import KeyReads
+from steward.steps.workflow.expressions.paths import read_path
 from steward.steps.workflow.http_keys import IN_REQUEST
 
 ACCOUNT = "http_api"
 _REQUESTS = frozenset(("httpRequest", "graphql"))
+_CALLING = frozenset((*_REQUESTS, "rssFeedRead"))
+# An address that begins with the value of a path, and what follows the path.
+_BEGINS_WITH_PATH = re.compile(r"=\s*\{\{\s*(\$[^+{};]*?)\s*(?=\+|;?\s*\}\})(.*)", re.DOTALL)
+_ADDRESS = re.compile(r"https?://[^\s'\\{}]+")
 
 
 def key_reads(
@@ -68,4 +78,74 @@ def with_accounts(plan: Plan, reads: Mapping[str, Sequence[KeyReads]]) -> Plan:
 def _with_account(step: PlanStep, reads: Sequence[KeyReads]) -> PlanStep:
     assert step.origin is not None
     account = proposed_account(raw_parameters(step.config), _credential(step), _any_of(reads))
+    return replace(step, origin=replace(step.origin, needs=ACCOUNT, account=account))
+
+
+def with_private_hosts(plan: Plan, flow: DataFlow) -> Plan:
+    """Returns the plan with an account required by each request whose private host a set step holds."""
+    hosts = _private_hosts(flow)
+    steps = tuple(
+        _with_private_host(step, hosts[step.name]) if step.name in hosts else step for step in plan.steps
+    )
+    return replace(plan, steps=steps)
+
+
+def _private_hosts(flow: DataFlow) -> dict[str, str]:
+    """Returns the one private host that each request without an account reads from set steps."""
+    hosts: dict[str, set[str | None]] = {}
+    for step in flow.steps.values():
+        for name, address in _literal_addresses(step):
+            fields: Missing = frozenset((tuple(name.split(".")),))
+            if flow.changes_on_the_way(step.name, fields):
+                continue
+            for reader in flow.readers(step.name, fields):
+                url = _url_with(flow, step.name, fields, reader, address)
+                if url is not None:
+                    origin = listed_origin(url)
+                    hosts.setdefault(reader, set()).add(None if origin is None else entry_of(origin))
+    return {reader: host for reader, (host, *others) in hosts.items() if host is not None and not others}
+
+
+def _literal_addresses(step: PlanStep) -> Iterable[tuple[str, str]]:
+    """Yields the fields that a set step fills with a whole address, and the address."""
+    if step.origin is None or step.origin.source_type != "set":
+        return
+    stack: list[AnyJson] = [raw_parameters(step.config)]
+    while stack:
+        value = stack.pop()
+        if not isinstance(value, Mapping):
+            stack += value if isinstance(value, list) else ()
+            continue
+        stack += value.values()
+        pairs = {str(value.get("name", "")): value.get("value", value.get("stringValue"))}
+        pairs |= _json_fields(value.get("jsonOutput"))
+        for name, address in pairs.items():
+            if name and isinstance(address, str) and _ADDRESS.fullmatch(address.strip()):
+                yield name, address.strip()
+
+
+def _json_fields(text: AnyJson) -> JsonObject:
+    """Returns the fields of an object in JSON, or an empty object for any other text."""
+    try:
+        fields = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _url_with(flow: DataFlow, source: str, fields: Missing, reader: str, address: str) -> str | None:
+    """Returns a request's address with that of a set step in place, if it begins with it."""
+    origin = flow.steps[reader].origin
+    if origin is None or origin.source_type not in _CALLING or origin.needs is not None:
+        return None
+    parameters = raw_parameters(flow.steps[reader].config)
+    begins = _BEGINS_WITH_PATH.match(str(parameters.get("url", parameters.get("endpoint", ""))))
+    if begins is None or read_path(begins[1]) is None or not flow.is_read(source, fields, reader)(begins[1]):
+        return None
+    return f"={{{{ '{address}' {begins[2]}"
+
+
+def _with_private_host(step: PlanStep, host: str) -> PlanStep:
+    assert step.origin is not None
+    account = {**proposed_account(raw_parameters(step.config), None), "hosts": [host]}
     return replace(step, origin=replace(step.origin, needs=ACCOUNT, account=account))

@@ -8,7 +8,7 @@ from steward.imports.n8n.data_tables import table_findings
 from steward.imports.n8n.known_fields import unknown_field_findings
 from steward.imports.n8n.local_files import unwritten_file_findings
 from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
-from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
+from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts, with_private_hosts
 from steward.imports.n8n.start_files import start_file_findings
 from steward.imports.n8n.steps import account_words
 from steward.imports.n8n.unwrap import Workflow, is_step_node
@@ -35,7 +35,7 @@ def value_findings(
         *table_findings(plan, workflow.nodes),
     ]
     if not paths:
-        return plan, findings
+        return _with_private_hosts(plan, flow, findings), findings
     names = _names_by_place(workflow, file_nodes)
     secrets = missing_secrets(flow, [_removed_secret(path, names) for path in paths])
     findings += secrets.findings
@@ -43,7 +43,18 @@ def value_findings(
         step = flow.steps[name]
         if step.origin is not None and step.origin.needs is None:
             findings.append(Finding(name, FindingLevel.WARNING, "credential", account_words(ACCOUNT, None)))
-    return with_accounts(plan, secrets.reads), findings
+    plan = with_accounts(plan, secrets.reads)
+    return _with_private_hosts(plan, DataFlow(plan), findings), findings
+
+
+def _with_private_hosts(plan: Plan, flow: DataFlow, findings: list[Finding]) -> Plan:
+    """Returns the plan with the accounts of private hosts that set steps hold, and adds their findings."""
+    bound = with_private_hosts(plan, flow)
+    for before, step in zip(plan.steps, bound.steps, strict=True):
+        if step is not before and step.origin is not None:
+            words = account_words(ACCOUNT, step.origin.account)
+            findings.append(Finding(step.name, FindingLevel.WARNING, "credential", words))
+    return bound
 
 
 def _names_by_place(workflow: Workflow, file_nodes: Sequence[Any]) -> dict[int, str]:
