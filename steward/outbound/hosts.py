@@ -34,8 +34,8 @@ def listing_of(entry: str) -> str | None:
 
     Returns None for hosts that may be called anyway, and for `*.` and a name: each host is checked then.
     """
-    scheme, _, host_and_port = entry.rpartition("://")
-    if scheme:
+    host_and_port = entry.rpartition("://")[2]
+    if ":" in host_and_port:
         return host_and_port
     return f"{entry}:443" if is_local_name(entry) and not entry.startswith("*.") else None
 

@@ -508,6 +508,15 @@ def test_a_host_on_another_port_is_the_same_account_as_in_older_releases() -> No
     assert subject == "bearer nas.lan:8123  "
 
 
+@pytest.mark.parametrize("host", ["nas.lan:8123", "[::1]:8080", f"{API}:8443"])
+def test_an_account_of_an_older_release_is_used_over_https(host: str) -> None:
+    """Reaches a host that was kept without its scheme while the operator lists it."""
+    kept = ConnectionSecrets(IntegrationId(7), {"hosts": host, "sign_in": "none"}, {})
+    assert listing_connector().endpoint(kept).base_url == f"https://{host}"
+    with pytest.raises(CallRefused, match="does not list it"):
+        connector().endpoint(kept)
+
+
 async def test_a_host_without_a_sign_in_is_tried_and_asks_for_none(world: PartnerClients) -> None:
     """Reports an address that asks for a sign-in, on the field of the address, and that nothing was tried."""
     tried = connected({"sign_in": "none", "test_url": ME})
