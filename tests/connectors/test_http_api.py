@@ -472,6 +472,7 @@ def test_a_private_host_is_named_with_scheme_and_port(host: str, kept: str) -> N
         ("ftp://nas.lan:8123", "is not the name of a host"),
         ("http://nas.lan:8123 http://localhost", "needs an account of its own"),
         (f"{API} http://nas.lan:8123", "needs an account of its own"),
+        (f"{API} nas.lan", "needs an account of its own"),
     ],
 )
 def test_a_host_that_may_not_be_called_is_refused(host: str, words: str) -> None:

@@ -153,7 +153,8 @@ def _hosts(text: str, private_hosts: Collection[str], errors: dict[str, list[str
     except ValueError as error:
         errors["hosts"] = [str(error)]
         return []
-    private = next((host for host in hosts if "://" in host), None)
+    # A public host could redirect to a private one beside it.
+    private = next((host for host in hosts if listing_of(host) is not None), None)
     if private is not None and len(hosts) > 1:
         errors["hosts"] = [f"“{private[:80]}” needs an account of its own. Name it without other hosts."]
     return hosts
