@@ -13,7 +13,7 @@ from steward.automations.creation import CreatedAutomation
 from steward.automations.platforms import check_chosen_store
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import WORKFLOW_TEMPLATE
-from steward.automations.workflow_checks import check_sending, check_topics, trigger_of
+from steward.automations.workflow_checks import check_sending, check_topics, trigger_of, with_variables
 from steward.database.engine.base import Tx
 from steward.model import plan_json
 from steward.model.account import Actor, maker
@@ -39,6 +39,7 @@ class CreateWorkflowCommand:
     bindings: Mapping[str, Any] = field(default_factory=dict)
     accounts: Mapping[str, Any] = field(default_factory=dict)
     calls: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     send_mode: str = "ask"
     idempotency_key: str | None = None
 
@@ -61,6 +62,7 @@ class CreateWorkflowCommand:
                 dict(self.accounts),
                 self.send_mode,
                 *([dict(self.calls)] if self.calls else []),
+                *([{"variables": dict(self.variables)}] if self.variables else []),
             ]
         )
         text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -89,6 +91,7 @@ async def create(
     if not faults.found and (replay := await creation.replayed(tx, actor, command)) is not None:
         return replay
     stored_plan = await calls.choose(tx, actor.org, faults, plan, command.import_id, command.calls)
+    stored_plan = with_variables(faults, stored_plan, command.variables)
     steps = plan_json.from_json(stored_plan)
     connections_by_id = await workflows.connections_of(
         tx, actor.org, [command.bindings, command.accounts], command.integration_id
@@ -104,7 +107,7 @@ async def create(
     checks.check_day(faults, schedule, timezone, tx.now)
     if command.send_mode == "send":
         missing = workflows.unconfigured(steps, bindings, store, connections_by_id)
-        await check_sending(tx, actor.org, faults, is_ready=not missing)
+        await check_sending(tx, actor.org, faults, is_ready=not missing and not steps.unset_variables())
     faults.refuse()
     if command.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [command.integration_id]}, connections_by_id)

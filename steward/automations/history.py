@@ -45,7 +45,7 @@ def edits(before: Automation, after: Automation) -> list[FieldEdit]:
         for name, old, new in zip(_NAMES, _values(before), _values(after), strict=True)
         if old != new
     ]
-    return edited + _input_edits(before.inputs, after.inputs)
+    return edited + _edits_below("inputs", before.inputs, after.inputs)
 
 
 _NAMES = (
@@ -86,13 +86,20 @@ def _values(automation: Automation) -> tuple[JsonValue, ...]:
     )
 
 
-def _input_edits(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> list[FieldEdit]:
+def _edits_below(
+    field: str, before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]
+) -> list[FieldEdit]:
     names = [*before, *(name for name in after if name not in before)]
     return [
-        FieldEdit(f"inputs.{name}", before.get(name), after.get(name))
+        FieldEdit(f"{field}.{name}", before.get(name), after.get(name))
         for name in names
         if before.get(name) != after.get(name)
     ]
+
+
+def value_edits(before: Mapping[str, str], after: Mapping[str, str]) -> list[FieldEdit]:
+    """Returns the values of variables that differ between two versions, one by one."""
+    return _edits_below("variables", before, after)
 
 
 def schedule_edit(before: Schedule, after: Schedule) -> FieldEdit:

@@ -1,12 +1,16 @@
-"""Checks of what a workflow's plan needs: its store, its trigger, and whether it may send."""
+"""Checks of what a workflow's plan needs: its store, trigger and variables, and whether it may send."""
+
+from collections.abc import Mapping
 
 from steward.automations import checks
 from steward.automations.checks import RequestedTrigger, RequestErrors
 from steward.automations.rules import AutomationRules
 from steward.database.accounts import organizations
 from steward.database.engine.base import Tx
+from steward.model import plan_json
 from steward.model.connection import Connection
 from steward.model.ids import OrgId
+from steward.model.json import JsonObject
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 
 
@@ -37,10 +41,27 @@ def check_topics(
             faults.add("trigger.topics", f"{store.name} cannot send {topic}.")
 
 
+def with_variables(
+    faults: RequestErrors, stored_plan: JsonObject, requested: Mapping[str, str] | None
+) -> JsonObject:
+    """Returns the stored plan with the requested values of the variables of n8n that it reads.
+
+    None keeps the values of those that it still reads. Reports the names of others.
+    """
+    names = {variable.name for variable in plan_json.from_json(stored_plan).all_n8n_variables()}
+    values = plan_json.values_in(stored_plan) if requested is None else requested
+    for name in (requested or {}).keys() - names:
+        faults.add(f"variables.{name}", "This workflow reads no variable of that name.")
+    return plan_json.with_values(
+        stored_plan, {name: value for name, value in values.items() if name in names}
+    )
+
+
 async def check_sending(tx: Tx, org: OrgId, faults: RequestErrors, *, is_ready: bool) -> None:
     """Checks that sends need no approval in this organization and that all steps are connected."""
     organization = await organizations.get(tx, org)
     if organization is None or not organization.send_without_approval:
         faults.add("send_mode", "This organization sends nothing without approval. Choose ask.")
     elif not is_ready:
-        faults.add("send_mode", "Steps are still without a connection. Choose ask, and change it later.")
+        message = "Steps are still without a connection, or variables without a value."
+        faults.add("send_mode", f"{message} Choose ask, and change it later.")

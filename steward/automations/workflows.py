@@ -38,10 +38,11 @@ class UnboundStep:
         return self.kind not in STEP_NEEDS
 
 
-def readiness_wire(steps_to_bind: Sequence[UnboundStep], *, is_ready: bool) -> JsonObject:
-    """Returns the API form of a workflow's readiness: its steps without a usable connection, by list."""
+def readiness_wire(state: "WorkflowState | None") -> JsonObject:
+    """Returns the API form of a workflow's readiness: steps without a usable connection, variables unset."""
+    steps_to_bind = () if state is None else state.unconfigured
     return {
-        "ready": is_ready,
+        "ready": state is not None and state.is_ready,
         "missing": [],
         "unconfigured": [entry.wire() for entry in steps_to_bind if not entry.is_account],
         "unbound": [
@@ -49,7 +50,16 @@ def readiness_wire(steps_to_bind: Sequence[UnboundStep], *, is_ready: bool) -> J
             for entry in steps_to_bind
             if entry.is_account
         ],
+        "unset": [] if state is None else list(state.plan.unset_variables()),
     }
+
+
+def variables_wire(plan: Plan) -> list[JsonObject]:
+    """Returns the API form of the variables of n8n that a workflow reads, with their values."""
+    return [
+        {"name": name, "required": required, "value": plan.values.get(name)}
+        for name, required in ((part.name, part.is_required) for part in plan.all_n8n_variables())
+    ]
 
 
 def unconfigured(
@@ -144,12 +154,17 @@ class WorkflowState:
     plan: Plan
     calls: JsonObject
     unconfigured: Sequence[UnboundStep]
-    may_send: bool
+    is_send_allowed: bool = False  # by the organization
 
     @property
     def is_ready(self) -> bool:
-        """Whether every step that needs a connection has one."""
-        return not self.unconfigured
+        """Whether every step that needs a connection has one, and every required variable a value."""
+        return not self.unconfigured and not self.plan.unset_variables()
+
+    @property
+    def may_send(self) -> bool:
+        """Whether it may send without approval."""
+        return self.is_send_allowed and self.is_ready
 
 
 async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
@@ -161,7 +176,7 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
     missing = await _missing(tx, automation, plan)
     organization = await organizations.get(tx, automation.org)
     allowed = organization is not None and organization.send_without_approval
-    return WorkflowState(plan, chosen_imports(stored_plan.plan), missing, allowed and not missing)
+    return WorkflowState(plan, chosen_imports(stored_plan.plan), missing, allowed)
 
 
 def chosen_imports(plan: JsonObject) -> JsonObject:
@@ -186,8 +201,14 @@ async def keep_plan(
     await plans.insert(tx, org, automation, version, stored_plan=stored_plan, sha256=sha256)
 
 
-def words_of(missing: Sequence[UnboundStep]) -> str:
-    """Returns a sentence that says why it is not ready and names the steps."""
+def words_of(state: WorkflowState) -> str:
+    """Returns a sentence that says why it is not ready and names the steps or variables."""
+    missing = state.unconfigured
+    if not missing:
+        unset = state.plan.unset_variables()
+        names = ", ".join(f"“{name}”" for name in unset[:5])
+        more = f" and {len(unset) - 5} more" if len(unset) > 5 else ""
+        return f"These variables have no value: {names}{more}. Give their values, then run it again."
     if all(step.kind == _WORKFLOW for step in missing):
         paths = ", ".join(f"“{step.step}”" for step in missing[:5])
         return f"No workflow is chosen for these steps to call: {paths}. Choose one of your imports."

@@ -105,6 +105,9 @@ def summary(reading: ImportReading) -> JsonObject:
         "step_count": len(plan.steps),
         "issues": [finding.wire() for finding in report.findings],
         "needs": needs_of(plan),
+        "variables": [
+            {"name": variable.name, "required": variable.is_required} for variable in plan.all_n8n_variables()
+        ],
         "trigger": shown_trigger(plan),
         "reach": report.reach.wire(),
     }

@@ -9,6 +9,7 @@ from steward.automations.bindable import bindable
 from steward.automations.bindings import check_bound
 from steward.automations.checks import RequestErrors
 from steward.automations.platforms import lacking
+from steward.automations.workflow_checks import with_variables
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.imports import keep
@@ -31,6 +32,7 @@ class PreviewQuery:
     accounts: Mapping[str, Any] | None = None
     topics_of: Callable[[Connection], frozenset[str]] | None = None  # the topics that a store can send
     calls: Mapping[str, Any] | None = None
+    variables: Mapping[str, str] | None = None
     import_id: str | None = None  # of a stored import
 
 
@@ -40,6 +42,8 @@ async def preview(
     """Returns the fields of Preview. Raises ValidationFailed."""
     faults = RequestErrors()
     plan = await calls.choose(tx, actor.org, faults, plan, query.import_id, query.calls or {})
+    # values of names that nothing reads are ignored, so that another called workflow can be tried
+    plan = with_variables(RequestErrors(), plan, query.variables or {})
     plan_ = plan_json.from_json(plan)
     requested = (query.bindings or {}, query.accounts or {})
     ids = workflows.integrations_in(*requested)
@@ -63,7 +67,8 @@ async def preview(
         "plan": keep.shown_plan(plan),
         "bindable": await bindable(tx, actor.org, plan_),
         "callable": await calls.callable_steps(tx, actor.org, plan),
-        "readiness": workflows.readiness_wire(missing, is_ready=not missing),
+        "variables": workflows.variables_wire(plan_),
+        "readiness": workflows.readiness_wire(workflows.WorkflowState(plan_, {}, missing)),
         "issues": [*elsewhere, *issues],
         "reach": reach_of(plan_).wire(),
         "would_wait_for_approval": bool(changes or sends),

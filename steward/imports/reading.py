@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -14,11 +14,12 @@ from steward.imports.n8n import graph
 from steward.imports.n8n import read as workflow_tool
 from steward.imports.n8n.field_labels import label_of
 from steward.imports.report import ImportReport
+from steward.imports.secrets.variables import is_key
 from steward.imports.shopify_flow import read as store_flow
 from steward.imports.step_templates import templates_of
 from steward.model import plan_json
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger
+from steward.model.plan import DataMode, N8nVariable, OnError, Plan, PlanStep, PlanTrigger
 from steward.steps.n8n.nodes.code import script_of
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions import template
@@ -67,9 +68,11 @@ async def read_export(
     findings = list(export.findings)
     if export.plan.mode is DataMode.ITEMS:
         findings += _references(export.plan)
+    plan = export.plan
     if evaluator is not None:
-        findings += await _compiled(export.plan, evaluator)
-    plan = _marked(export.plan, findings)
+        plan, problems = await _compiled(plan, evaluator)
+        findings += problems
+    plan = _marked(plan, findings)
     reading = ImportReading(plan, report.report_of(plan, findings), export.cleaned)
     if _SURROGATE_ESCAPE.search(content.text):
         _check_characters(reading)
@@ -167,28 +170,57 @@ def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
     return referenced
 
 
-async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
-    """Compiles every expression and script without running them and returns the findings."""
+async def _compiled(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Finding]]:
+    """Compiles every expression and script without running them.
+
+    Returns the plan with the variables of n8n that it reads, and the findings.
+    """
+    plan, findings = await _with_compiled_inner(plan, evaluator)
     templates, liquid, scripts = _code_in(plan)
     if not templates and not scripts and not liquid:
-        return []
+        return plan, findings
+    request = CheckRequest(
+        templates=[template_ for _, _, template_ in templates],
+        scripts=[script for _, _, script in scripts],
+        liquid=[template_ for _, _, template_ in liquid],
+    )
     try:
-        checked = await evaluator.check(
-            CheckRequest(
-                templates=[template_ for _, _, template_ in templates],
-                scripts=[script for _, _, script in scripts],
-                liquid=[template_ for _, _, template_ in liquid],
-            )
-        )
+        checked = await evaluator.check(request)
     except CodeStopped as stopped:
         message = f"Its expressions could not be checked: {stopped.message}"
-        return [Finding(None, FindingLevel.ERROR, "expression_feature", message)]
-    code = [*templates, *liquid, *scripts]
+        return plan, [*findings, Finding(None, FindingLevel.ERROR, "expression_feature", message)]
     code_problems = [*checked.templates, *checked.liquid, *checked.scripts]
-    findings: list[Finding] = []
-    for (step, path, _), problems in zip(code, code_problems, strict=True):
+    for (step, path, _), problems in zip((*templates, *liquid, *scripts), code_problems, strict=True):
+        plan = _with_variables(plan, step, problems)
         findings += [_finding(step, problem, path) for problem in problems]
-    return list(dict.fromkeys(findings))
+    return plan, list(dict.fromkeys(findings))
+
+
+async def _with_compiled_inner(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Finding]]:
+    """Compiles the workflows that the file holds in steps; their findings are those of the steps."""
+    inner, findings = dict(plan.inner), list[Finding]()
+    for step in plan.steps:
+        if step.name in inner and step.origin is not None and step.origin.supported:
+            inner[step.name], below = await _compiled(inner[step.name], evaluator)
+            findings += [
+                replace(finding, step=step.name, message=f"In the workflow it calls: {finding.message}")
+                for finding in graph.softened(inner[step.name], below)
+            ]
+    return replace(plan, inner=inner), findings
+
+
+def _with_variables(plan: Plan, step: PlanStep, problems: Sequence[ExpressionProblem]) -> Plan:
+    """Returns the plan with the variables of n8n that the step reads if it runs, without keys."""
+    if step.origin is None or step.origin.disabled or not step.origin.reachable:
+        return plan
+    if not any(problem.variable for problem in problems):
+        return plan
+    required = {variable.name: variable.is_required for variable in plan.n8n_variables}
+    for problem in problems:
+        name = problem.variable
+        if name is not None and not is_key(name):
+            required[name] = required.get(name, False) or problem.level == FindingLevel.ERROR
+    return replace(plan, n8n_variables=tuple(N8nVariable(*variable) for variable in required.items()))
 
 
 _LocatedTemplates = list[tuple[PlanStep, str, ParameterTemplate]]
@@ -225,7 +257,32 @@ def _script_of(step: PlanStep, plan: Plan) -> Script | None:
     return script_of(step.origin.source_type, raw_parameters(step.config))
 
 
+def _variable_finding(step: PlanStep, problem: ExpressionProblem, variable: str, place: str) -> Finding:
+    """Returns the finding of a variable of n8n: its value is given at set-up, unless it is a key's."""
+    is_required = problem.level == FindingLevel.ERROR
+    shown = f"“{variable[:80]}”"
+    if not is_key(variable):
+        message = f"It reads {shown} of n8n. Give its value when you set the automation up"
+        message += "." if is_required else ", or leave it empty: its fallback is used then."
+        level = FindingLevel.WARNING if is_required else FindingLevel.NOTE
+    elif is_required:
+        message = (
+            f"It reads {shown}, a key by its name, and code does not get keys. {place} Use an HTTP Request "
+            "step with a saved credential, or write the value into the workflow if it is no key."
+        )
+        level = FindingLevel.ERROR
+    else:
+        message = f"{shown} is a key by its name, so it is empty here and its fallback is used. {place}"
+        message += " Write the value into the workflow if it is no key."
+        level = FindingLevel.WARNING
+    return Finding(step.name, level, "variable", message)
+
+
 def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
+    label = label_of(raw_parameters(step.config), f"parameters.{where}") if where else "Its code"
+    place = f"({label}, from character {problem.column}.)"
+    if problem.variable is not None:
+        return _variable_finding(step, problem, problem.variable, place)
     level = FindingLevel(problem.level)
     # Invalid JavaScript fails in n8n as well, so a tolerated failure is only a warning.
     if (
@@ -235,8 +292,7 @@ def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
         and step.origin.on_error is not OnError.STOP
     ):
         level = FindingLevel.WARNING
-    label = label_of(raw_parameters(step.config), f"parameters.{where}") if where else "Its code"
-    message = f"{problem.message} ({label}, from character {problem.column}.) {problem.what_to_do}"
+    message = f"{problem.message} {place} {problem.what_to_do}"
     return Finding(step.name, level, problem.code, message)
 
 

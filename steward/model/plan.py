@@ -193,6 +193,17 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class N8nVariable:
+    """A variable of n8n that a workflow reads by its name, such as `$env.SHOP`.
+
+    One that is not required has a fallback wherever it is read.
+    """
+
+    name: str
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Steps in the order in which they run, if that is fixed, and the edges between them.
 
@@ -210,6 +221,8 @@ class Plan:
     variables: tuple[Variable, ...] = ()
     inner: Mapping[str, "Plan"] = field(default_factory=dict)  # called workflows, by the step that calls them
     is_chosen: bool = False  # whether a person chose this workflow for the step that calls it
+    n8n_variables: tuple[N8nVariable, ...] = ()  # those that its own running steps read
+    values: Mapping[str, str] = field(default_factory=dict)  # of variables of n8n, by name
     _into: Mapping[str, tuple[PlanEdge, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -240,6 +253,23 @@ class Plan:
             for step in self.steps
             if step.origin is not None and step.origin.reachable and not step.origin.disabled
         ]
+
+    def all_n8n_variables(self) -> tuple[N8nVariable, ...]:
+        """Returns the variables of n8n that the workflow and those that it calls read, by name."""
+        required = {variable.name: variable.is_required for variable in self.n8n_variables}
+        for step in self.running():
+            called = self.inner.get(step.name)
+            for variable in called.all_n8n_variables() if called is not None else ():
+                required[variable.name] = required.get(variable.name, False) or variable.is_required
+        return tuple(N8nVariable(name, is_required) for name, is_required in sorted(required.items()))
+
+    def unset_variables(self) -> tuple[str, ...]:
+        """Returns the names of the variables of n8n that need a value and have none."""
+        return tuple(
+            variable.name
+            for variable in self.all_n8n_variables()
+            if variable.is_required and variable.name not in self.values
+        )
 
     def entry(self) -> PlanTrigger | None:
         """Returns the trigger at which a run begins: the proposed one, which is first."""

@@ -10,6 +10,7 @@ from steward.model import called
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import (
     DataMode,
+    N8nVariable,
     OnError,
     Patched,
     Plan,
@@ -26,6 +27,7 @@ from steward.model.plan import (
 
 _FORMAT = 1
 _CHOSEN = "chosen"
+_VALUES = "values"
 
 
 def to_json(plan: Plan) -> JsonObject:
@@ -42,6 +44,11 @@ def to_json(plan: Plan) -> JsonObject:
         "edges": [[part.source, part.port, part.target, part.input] for part in plan.edges],
         "variables": [_variable(part) for part in plan.variables],
         "inner": {name: to_json(part) for name, part in plan.inner.items()},
+        **(
+            {"n8n_variables": [_n8n_variable(part) for part in plan.n8n_variables]}
+            if plan.n8n_variables
+            else {}
+        ),
     }
 
 
@@ -80,6 +87,10 @@ def _read_field(stored: Mapping[str, Any]) -> StartField:
         options=tuple(stored["options"]),
         default=stored.get("default"),
     )
+
+
+def _n8n_variable(variable: N8nVariable) -> list[JsonValue]:
+    return [variable.name, variable.is_required]
 
 
 def _variable(variable: Variable) -> list[JsonValue]:
@@ -151,6 +162,18 @@ def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
     return {path: ChosenPlan(**part) for path, part in stored.get(_CHOSEN, {}).items()}
 
 
+def with_values(stored: JsonObject, values: Mapping[str, str]) -> JsonObject:
+    """Returns a stored plan with the values of the variables of n8n that it reads."""
+    rest = {name: value for name, value in stored.items() if name != _VALUES}
+    return {**rest, _VALUES: dict(values)} if values else rest
+
+
+def values_in(stored: Mapping[str, Any]) -> Mapping[str, str]:
+    """Returns the values of the variables of n8n in a stored plan, by name."""
+    values: Mapping[str, str] = stored.get(_VALUES, {})
+    return values
+
+
 def from_json(stored: Mapping[str, Any]) -> Plan:
     """Returns a stored plan, with the workflows chosen for its steps.
 
@@ -176,6 +199,8 @@ def _from_json(stored: Mapping[str, Any]) -> Plan:
         triggers=tuple(_read_trigger(part) for part in stored["triggers"]),
         variables=tuple(_read_variable(*part) for part in stored["variables"]),
         inner={name: _from_json(part) for name, part in stored["inner"].items()},
+        n8n_variables=tuple(N8nVariable(*part) for part in stored.get("n8n_variables", ())),
+        values=values_in(stored),
     )
 
 

@@ -525,3 +525,13 @@ async def test_the_web_app_shows_the_history(desk: AutomationsApi) -> None:
         3,
     )
     assert (await web.get(f"/app/automations/{'0' * 26}/history")).status == 404
+
+
+async def test_an_automation_of_a_template_has_no_variables(desk: AutomationsApi) -> None:
+    """Leaves the field out of answers, and refuses it."""
+    automation = await desk.create()
+    assert "variables" not in automation
+    response = await desk.member.patch(
+        f"{PATH}/{automation['id']}", {"version": 1, "variables": {"$env.A": "a"}}
+    )
+    assert (response.status, list(response.body["errors"])) == (422, ["variables"])

@@ -7,7 +7,7 @@ import pytest
 
 from steward.automations.bindings import MAX_BINDINGS, accounts_of, bindings_of, check_bound
 from steward.automations.checks import RequestErrors
-from steward.automations.workflows import readiness_wire, unconfigured
+from steward.automations.workflows import WorkflowState, readiness_wire, unconfigured
 from steward.model import plan_json
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
@@ -121,11 +121,12 @@ def test_a_step_without_a_usable_account_is_unbound() -> None:
     for accounts, why in (({}, "no_connection"), ({"Ask": {"integration_id": 3}}, "needs_reconnecting")):
         bound = check_bound(RequestErrors(), PLAN, {}, accounts, CONNECTIONS)
         missing = unconfigured(PLAN, bound, None, CONNECTIONS)
-        assert readiness_wire(missing, is_ready=False) == {
+        assert readiness_wire(WorkflowState(PLAN, {}, missing)) == {
             "ready": False,
             "missing": [],
             "unconfigured": [{"step": "Tell", "kind": "teams", "target": None, "why": "no_connection"}],
             "unbound": [{"step": "Ask", "kind": "http_api", "why": why}],
+            "unset": [],
         }
 
 

@@ -5,9 +5,10 @@ from typing import Literal
 import msgspec
 
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
-from steward.api.schema.json_passthrough import BindableStep, CallableStep, PlanWire
+from steward.api.schema.json_passthrough import BindableStep, CallableStep, PlanWire, Variable
 from steward.automations.bindable import bindable
 from steward.automations.calls import callable_steps
+from steward.automations.workflows import variables_wire
 from steward.database.automations import plans
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -43,14 +44,16 @@ class AutomationPlanAnswer(msgspec.Struct):
     """The automation's own copy of its plan, as an import's is shown.
 
     `bindable` are the steps whose connection is chosen by `bindings` or `accounts`, in plan order; the store
-    is the automation's. `callable` are those whose called workflow is chosen by `calls`. `idle` names the
-    steps no run comes to. `start_fields` are the values that a run by hand is started with, null when its
-    start takes none. Empty for an automation of a template.
+    is the automation's. `callable` are those whose called workflow is chosen by `calls`. `variables` are
+    those of n8n that it reads, with their values. `idle` names the steps no run comes to. `start_fields` are
+    the values that a run by hand is started with, null when its start takes none. Empty for an automation of
+    a template.
     """
 
     plan: PlanWire
     bindable: list[BindableStep]
     callable: list[CallableStep]
+    variables: list[Variable]
     idle: list[str]
     start_fields: list[StartFieldRecord] | None
 
@@ -62,7 +65,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     if automation.kind is AutomationKind.WORKFLOW:
         stored_plan = await plans.newest(tx, automation.org, automation.id)
     if stored_plan is None:
-        return AutomationPlanAnswer(_NONE, [], [], [], None)
+        return AutomationPlanAnswer(_NONE, [], [], [], [], None)
     plan = plan_json.from_json(stored_plan.plan)
     idle = [
         step.name
@@ -73,7 +76,8 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     fields = None if form is None else [_start_field(field) for field in form.fields]
     can_bind = await bindable(tx, automation.org, plan)
     can_call = await callable_steps(tx, automation.org, stored_plan.plan)
-    return AutomationPlanAnswer(shown_plan(stored_plan.plan), can_bind, can_call, idle, fields)
+    variables = variables_wire(plan)
+    return AutomationPlanAnswer(shown_plan(stored_plan.plan), can_bind, can_call, variables, idle, fields)
 
 
 def _start_field(field: StartField) -> StartFieldRecord:

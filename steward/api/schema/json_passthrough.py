@@ -321,6 +321,21 @@ class CallableStepRecord(msgspec.Struct):
     proposed: UlidStr | None
 
 
+class ReadVariableRecord(msgspec.Struct):
+    """A variable of n8n that a workflow reads; one that is not required has a fallback."""
+
+    name: str
+    required: bool
+
+
+class VariableRecord(msgspec.Struct):
+    """A variable of n8n that a workflow reads, and its value."""
+
+    name: str
+    required: bool
+    value: str | None
+
+
 class StepBindingRecord(msgspec.Struct):
     """The connection a step is bound to, and the place in it."""
 
@@ -345,12 +360,13 @@ class BindableStepRecord(msgspec.Struct):
 
 
 class WorkflowReadinessRecord(msgspec.Struct):
-    """Which steps of a workflow lack a connection."""
+    """Which steps of a workflow lack a connection, and which variables of n8n a value."""
 
     ready: bool
     missing: list[str]
     unconfigured: list[UnconfiguredRecord]
     unbound: list[UnboundRecord]
+    unset: list[str]
 
 
 def _described(record: type[msgspec.Struct]) -> Meta:
@@ -403,6 +419,8 @@ CalledImports: TypeAlias = Annotated[
 ]
 UsedConnection: TypeAlias = Annotated[Mapping[str, Any], _described(TouchedRecord)]
 CallableStep: TypeAlias = Annotated[Mapping[str, Any], _described(CallableStepRecord)]
+ReadVariable: TypeAlias = Annotated[Mapping[str, Any], _described(ReadVariableRecord)]
+Variable: TypeAlias = Annotated[Mapping[str, Any], _described(VariableRecord)]
 BindableStep: TypeAlias = Annotated[Mapping[str, Any], _described(BindableStepRecord)]
 WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
 
@@ -427,6 +445,8 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     StepAccountRecord,
     CalledImportRecord,
     CallableStepRecord,
+    ReadVariableRecord,
+    VariableRecord,
     StepBindingRecord,
     TouchedRecord,
     WorkflowReadinessRecord,

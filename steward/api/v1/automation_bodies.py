@@ -26,12 +26,15 @@ from steward.api.schema.fields import (
 )
 from steward.automations.checks import BY_SCHEDULE, MAX_CONNECTIONS, MAX_TOPICS, RequestedTrigger
 from steward.automations.setup import CreateCommand
+from steward.imports.secrets.variables import holds_key
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.scheduling.shape import read_schedule
 from steward.scheduling.zones import FIRST
+
+_MAX_VALUE = 10_000  # characters of a variable's value
 
 
 class SentSchedule(NamedTuple):
@@ -68,6 +71,44 @@ Accounts = Annotated[
 ]
 Calls = Annotated[
     dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(by_step("CalledImportBody", 20))
+]
+
+
+def _variables(value: Any) -> Any:
+    """Checks the values of variables; all of their faults are reported together."""
+    faults = [
+        InitErrorDetails(
+            type=PydanticCustomError("plain", "{words}", {"words": words}), loc=(name,), input=text
+        )
+        for name, text in check_open_json(value).items()
+        if (words := _why_no_value(name, text)) is not None
+    ]
+    if faults:
+        raise ValidationError.from_exception_data("variables", faults)
+    return value
+
+
+def _why_no_value(name: str, text: Any) -> str | None:
+    if not isinstance(text, str) or not 1 <= len(text) <= _MAX_VALUE:
+        return f"Give a text of 1 to {_MAX_VALUE:,} characters, or leave the variable out."
+    if holds_key(name, text):
+        return (
+            "This value holds a key, and everyone in the organization can read the values of variables. "
+            "Write it into the workflow in n8n and import it again: an account takes its place then."
+        )
+    return None
+
+
+Variables = Annotated[
+    dict[str, str],
+    BeforeValidator(_variables),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": 500,
+            "additionalProperties": {"type": "string", "minLength": 1, "maxLength": _MAX_VALUE},
+        }
+    ),
 ]
 
 
@@ -125,6 +166,7 @@ class UpdateBody(RequestBody):
     bindings: Bindings = Field(default={})
     accounts: Accounts = Field(default={})
     calls: Calls = Field(default={})
+    variables: Variables = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
 
 

@@ -78,6 +78,7 @@ class AutomationRecord(msgspec.Struct):
     send_mode: SendModeStr | UnsetType = UNSET
     accounts: StepAccounts | UnsetType = UNSET
     calls: CalledImports | UnsetType = UNSET
+    variables: Mapping[str, str] | UnsetType = UNSET
     readiness: WorkflowReadiness | UnsetType = UNSET
     send_mode_allowed: bool | UnsetType = UNSET
 
@@ -141,11 +142,10 @@ async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) 
     if automation.kind is not AutomationKind.WORKFLOW:
         return answer
     state = await workflows.state_of(tx, automation)
-    missing = [] if state is None else state.unconfigured
-    is_ready = state is not None and state.is_ready
-    answer.readiness = workflows.readiness_wire(missing, is_ready=is_ready)
+    answer.readiness = workflows.readiness_wire(state)
     answer.accounts = accounts_of(automation.bindings)
     answer.calls = {} if state is None else state.calls
+    answer.variables = {} if state is None else state.plan.values
     if not is_new:
         answer.send_mode_allowed = state is not None and state.may_send
     return answer

@@ -147,6 +147,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         bindings=body.bindings if "bindings" in sent_fields else None,
         accounts=body.accounts if "accounts" in sent_fields else None,
         calls=body.calls if "calls" in sent_fields else None,
+        variables=body.variables if "variables" in sent_fields else None,
         send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
     changed = await change.update(tx, call.actor, command, rules=call.context.automation_rules)

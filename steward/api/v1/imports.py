@@ -39,6 +39,8 @@ from steward.api.schema.json_passthrough import (
     PlanWire,
     ProposedTrigger,
     ReachWire,
+    ReadVariable,
+    Variable,
     WorkflowReadiness,
 )
 from steward.api.v1 import automation_bodies, automation_records
@@ -49,6 +51,7 @@ from steward.api.v1.automation_bodies import (
     ScheduleJson,
     ScheduleTriggerBody,
     TriggerBody,
+    Variables,
 )
 from steward.api.v1.automation_records import AutomationAnswer
 from steward.automations.from_plan import CreateWorkflowCommand
@@ -82,6 +85,7 @@ class ImportRecord(msgspec.Struct):
     supported: bool
     issues: list[Finding]
     needs: list[Platform]
+    variables: list[ReadVariable]
     trigger: ProposedTrigger | None
     reach: ReachWire
     created_at: Instant
@@ -110,6 +114,7 @@ class ImportPreviewAnswer(msgspec.Struct):
     plan: PlanWire
     bindable: list[BindableStep]
     callable: list[CallableStep]
+    variables: list[Variable]
     readiness: WorkflowReadiness
     issues: list[Finding]
     reach: ReachWire
@@ -150,6 +155,7 @@ class PreviewKeptBody(RequestBody):
     bindings: Bindings = Field(default={})
     accounts: Accounts = Field(default={})
     calls: Calls = Field(default={})
+    variables: Variables = Field(default={})
     inputs: OpenObject = Field(default={})
 
 
@@ -173,6 +179,7 @@ class RunAsBody(RequestBody):
     bindings: Bindings = Field(default={})
     accounts: Accounts = Field(default={})
     calls: Calls = Field(default={})
+    variables: Variables = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
     idempotency_key: IdempotencyKey = Field(default="")
 
@@ -197,6 +204,7 @@ def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
         supported=stored_import.supported,
         issues=list(report["issues"]),
         needs=list(report["needs"]),
+        variables=list(report["variables"]),
         trigger=report["trigger"],
         reach=report["reach"],
         created_at=wire_time(stored_import.created_at),
@@ -298,6 +306,7 @@ def _ask(call: ApiCall) -> PreviewQuery:
         body.accounts,
         call.context.automation_rules.topics_of,
         body.calls,
+        body.variables,
         call.ids.get("import_id"),
     )
 
@@ -319,6 +328,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         bindings=body.bindings,
         accounts=body.accounts,
         calls=body.calls,
+        variables=body.variables,
         send_mode=body.send_mode,
         idempotency_key=body.idempotency_key or None,
     )

@@ -8,13 +8,12 @@ from steward.automations.due_slots import LockedAutomation
 from steward.automations.rules import AutomationRules
 from steward.automations.updates.referenced_records import check_records
 from steward.automations.updates.update_command import UpdateCommand, check_shapes
-from steward.automations.updates.workflow import check_calls, check_workflow, supersede
+from steward.automations.updates.workflow import PlanChange, check_plan, check_workflow, supersede
 from steward.database.automations import records as automations
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationKind, AutomationState
-from steward.model.json import JsonObject
 from steward.model.refusals import StaleVersion, WrongState
 from steward.model.schedule import Cadence
 from steward.model.trigger import EventTrigger
@@ -34,16 +33,17 @@ async def update(tx: Tx, actor: Actor, command: UpdateCommand, *, rules: Automat
     if before.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before you change it.")
     changed = await check_records(tx, command, before, changed, rules=rules)
-    plan = None
+    plan_change = None
     if before.kind is AutomationKind.WORKFLOW:
-        plan = await check_calls(tx, command, before)
+        plan_change = await check_plan(tx, command, before)
+        plan = None if plan_change is None else plan_change.plan
         changed = await check_workflow(tx, command, before, changed, plan, rules=rules)
-    if changed == before and plan is None:
+    if changed == before and plan_change is None:
         return before
     after = replace(changed, state=_state(before, changed), version=before.version + 1, updated_at=tx.now)
-    if changed.bindings != before.bindings or plan is not None:
+    if changed.bindings != before.bindings or plan_change is not None:
         after = replace(after, plan_version=after.version)
-    return await _write(tx, actor, locked, after, plan, rules=rules)
+    return await _write(tx, actor, locked, after, plan_change, rules=rules)
 
 
 async def _write(
@@ -51,11 +51,12 @@ async def _write(
     actor: Actor,
     locked: LockedAutomation,
     after: Automation,
-    plan: JsonObject | None,
+    plan_change: PlanChange | None,
     *,
     rules: AutomationRules,
 ) -> Automation:
     before = locked.automation
+    edits = history.edits(before, after) + ([] if plan_change is None else plan_change.edits)
     begins_anew = _start_of(before) != _start_of(after)
     if begins_anew:
         locked = await due.decide_due(tx, locked, rules=rules)
@@ -63,9 +64,9 @@ async def _write(
     if await automations.save(tx, before.org, after, expected_version=before.version) == 0:
         current = await automations.get(tx, before.org, before.id)
         raise StaleVersion(data={"occurrence": None, "automation": current})
-    await history.note(tx, actor, after, action=HistoryAction.CHANGED, fields=history.edits(before, after))
+    await history.note(tx, actor, after, action=HistoryAction.CHANGED, fields=edits)
     if after.plan_version != before.plan_version:
-        await supersede(tx, after, plan)
+        await supersede(tx, after, None if plan_change is None else plan_change.plan)
     if begins_anew or before.integration_id != after.integration_id:
         await topics.follow(tx, after)
     if begins_anew:

@@ -1,5 +1,6 @@
 """The fields of an update, and what their shapes must be."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from steward.automations import checks, workflow_checks
@@ -36,6 +37,7 @@ class UpdateCommand:
     bindings: JsonObject | None = None
     accounts: JsonObject | None = None
     calls: JsonObject | None = None
+    variables: Mapping[str, str] | None = None
     send_mode: str | None = None
 
     @property
@@ -65,6 +67,7 @@ def check_shapes(
         ("bindings", command.bindings),
         ("accounts", command.accounts),
         ("calls", command.calls),
+        ("variables", command.variables),
         ("send_mode", command.send_mode),
     )
     for name, field_value in own_fields:

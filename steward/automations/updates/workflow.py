@@ -1,10 +1,11 @@
-"""What an update of a workflow needs: its bindings, accounts, calls and store."""
+"""What an update of a workflow needs: its bindings, accounts, calls, variables and store."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from steward.automations import (
     calls,
     checks,
+    history,
     workflow_checks,
     workflows,
 )
@@ -14,6 +15,7 @@ from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
 from steward.automations.updates.update_command import UpdateCommand
 from steward.database.automations import plans
+from steward.database.automations.history import FieldEdit
 from steward.database.engine.base import Tx
 from steward.model import plan_json
 from steward.model.automation import Automation
@@ -23,16 +25,29 @@ from steward.model.plan import Plan
 from steward.run_queue import ending
 
 
-async def check_calls(tx: Tx, command: UpdateCommand, before: Automation) -> JsonObject | None:
-    """Returns the plan with other called workflows; None if those stay. Raises ValidationFailed."""
-    stored_plan = await plans.newest(tx, before.org, before.id)
-    if command.calls is None or stored_plan is None:
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """A plan with other called workflows or values of variables, and the values that differ."""
+
+    plan: JsonObject
+    edits: list[FieldEdit]
+
+
+async def check_plan(tx: Tx, command: UpdateCommand, before: Automation) -> PlanChange | None:
+    """Returns the plan with other called workflows or values; None if it stays. Raises ValidationFailed."""
+    if command.calls is None and command.variables is None:
         return None
-    faults = RequestErrors()
-    plan = await calls.choose(tx, before.org, faults, stored_plan.plan, before.import_id, command.calls)
+    stored_plan = await plans.newest(tx, before.org, before.id)
+    if stored_plan is None:
+        return None
+    faults, plan = RequestErrors(), stored_plan.plan
+    if command.calls is not None:
+        plan = await calls.choose(tx, before.org, faults, plan, before.import_id, command.calls)
+    plan = workflow_checks.with_variables(faults, plan, command.variables)
     faults.refuse()
+    edits = history.value_edits(plan_json.values_in(stored_plan.plan), plan_json.values_in(plan))
     is_same = workflows.chosen_imports(plan) == workflows.chosen_imports(stored_plan.plan)
-    return None if is_same else plan
+    return None if is_same and not edits else PlanChange(plan, edits)
 
 
 async def check_workflow(
@@ -61,7 +76,8 @@ async def check_workflow(
     bindings = {**_untouched(command, before), **bindings}
     if _starts_sending(command, before):
         missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
-        await workflow_checks.check_sending(tx, before.org, faults, is_ready=not missing)
+        is_ready = not missing and not plan.unset_variables()
+        await workflow_checks.check_sending(tx, before.org, faults, is_ready=is_ready)
     faults.refuse()
     if is_moved and changed.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [changed.integration_id]}, connections_by_id)

@@ -34,10 +34,26 @@ _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RemovedSecret:
-    """The place of a removed secret: its step and the parameter's path within the node."""
+    """The place of a removed secret: its step and the parameter's path within the node.
+
+    `variables` are those of n8n that held the secret; none if the file held it.
+    """
 
     step: str | None
     path: str
+    variables: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """The code of a finding on it."""
+        return "variable" if self.variables else "secret_removed"
+
+    def was_at(self, label: str) -> str:
+        """Returns the beginning of a sentence that says what was in the parameter with this label."""
+        if not self.variables:
+            return f"{label} held a secret, which was removed"
+        keys = ", ".join(f"“{name[:80]}”" for name in self.variables)
+        return f"{label} reads {keys}, a key by its name, which no export carries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +79,10 @@ def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
     if secret.step not in flow.steps:
         return _unused(secret, label)
     message = (
-        f"{label} held a secret, which was removed, and a step may need it. "
+        f"{secret.was_at(label)}, and a step may need it. "
         "Use saved credentials in n8n instead, and import the workflow again."
     )
-    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", message)
+    return Finding(secret.step, FindingLevel.ERROR, secret.code, message)
 
 
 def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list[KeyReads]]) -> Finding:
@@ -90,27 +106,25 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, reads: dict[str, list
         for reader, added in replaced.items():
             reads.setdefault(reader, []).extend([added] if added is not None else [])
         replacement = f"The account you choose for {named(readers)} replaces it."
-        message = f"{label} held a secret, which was removed. {replacement}"
-        return Finding(step.name, FindingLevel.NOTE, "secret_removed", message)
+        message = f"{secret.was_at(label)}. {replacement}"
+        return Finding(step.name, FindingLevel.NOTE, secret.code, message)
     if _is_replaced(step, step.origin, parameter):
-        message = (
-            f"{label} held a secret, which was removed. The account you choose for this step replaces it."
-        )
-        return Finding(step.name, FindingLevel.NOTE, "secret_removed", message)
+        message = f"{secret.was_at(label)}. The account you choose for this step replaces it."
+        return Finding(step.name, FindingLevel.NOTE, secret.code, message)
     if step.origin.source_type in SCRIPTS:
         message = (
-            "Its code held a secret, which was removed, so it would not run as in n8n. "
+            f"{secret.was_at('Its code')}, so it would not run as in n8n. "
             "Use an HTTP Request step with a saved credential instead, and import the workflow again."
         )
-        return Finding(step.name, FindingLevel.ERROR, "secret_removed", message)
+        return Finding(step.name, FindingLevel.ERROR, secret.code, message)
     need = "the step needs it"
     if has_too_many_path_keys(raw_parameters(step.config)):
         need = f"the step needs it. An account puts back at most {MAX_PATH_KEYS} keys in one path"
     message = (
-        f"{label} held a secret, which was removed, and {need}. "
+        f"{secret.was_at(label)}, and {need}. "
         "Use a saved credential in n8n instead, and import the workflow again."
     )
-    return Finding(step.name, FindingLevel.ERROR, "secret_removed", message)
+    return Finding(step.name, FindingLevel.ERROR, secret.code, message)
 
 
 def _changes(flow: DataFlow, step: PlanStep, fields: Missing, path: str) -> bool:
@@ -139,19 +153,19 @@ def _cannot_run(step: PlanStep) -> bool:
 def _read_later(secret: RemovedSecret, label: str, readers: list[str]) -> Finding:
     is_one = len(readers) == 1
     message = (
-        f"{label} held a secret, which was removed, and {named(readers)} {'needs' if is_one else 'need'} it. "
+        f"{secret.was_at(label)}, and {named(readers)} {'needs' if is_one else 'need'} it. "
         f"Let {'that step' if is_one else 'those steps'} sign in with a saved credential in n8n, and import "
         "the workflow again."
     )
-    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", message)
+    return Finding(secret.step, FindingLevel.ERROR, secret.code, message)
 
 
 def _unused(secret: RemovedSecret, label: str) -> Finding:
     if secret.step is None:
         message = "The file held a secret beside its steps, which was removed. No step that runs uses it."
     else:
-        message = f"{label} held a secret, which was removed. No step that runs uses it."
-    return Finding(secret.step, FindingLevel.NOTE, "secret_removed", message)
+        message = f"{secret.was_at(label)}. No step that runs uses it."
+    return Finding(secret.step, FindingLevel.NOTE, secret.code, message)
 
 
 def _label(flow: DataFlow, secret: RemovedSecret) -> str:

@@ -8,7 +8,7 @@ from steward.model.plan import Plan
 from steward.steps.workflow.answers import RUN_DATA_IN_READ
 
 # What was taken out of a file is named wherever it stood.
-_ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step", "secret_removed"))
+_ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step", "secret_removed", "variable"))
 
 
 def without_repetitions(plan: Plan, findings: Iterable[Finding]) -> list[Finding]:

@@ -8,7 +8,7 @@ from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, start_fields, steps, triggers, unwrap
 from steward.imports.n8n.form_pages import with_pages
 from steward.imports.n8n.once import without_repetitions
-from steward.imports.n8n.secrets import without_secrets
+from steward.imports.n8n.secrets import without_key_variables, without_secrets
 from steward.imports.n8n.start_files import with_start_files
 from steward.imports.n8n.unwrap import Node, Workflow
 from steward.imports.n8n.value_findings import value_findings
@@ -44,7 +44,8 @@ def read_value(
     """Like `read`, for parsed JSON; `depth` counts the enclosing workflows."""
     raw_workflow = unwrap.unwrapped(value)
     cleaned, paths = without_secrets(raw_workflow)
-    workflow = unwrap.workflow_of(cleaned)
+    marked, key_variables = without_key_variables(cleaned)
+    workflow = unwrap.workflow_of(marked)
     workflow.nodes = with_pages(workflow.nodes)
     if depth == 0:
         _check_has_usable_step(workflow)
@@ -72,7 +73,7 @@ def read_value(
     plan = graph.arranged(plan, start=triggers.call_trigger(workflow.nodes) if depth else None)
     plan = with_start_files(start_fields.with_call_fields(plan), workflow.nodes)
     reading.start_findings(plan, depth)
-    plan, missing = value_findings(plan, workflow, cleaned["nodes"], paths)
+    plan, missing = value_findings(plan, workflow, cleaned["nodes"], paths, key_variables)
     reading.findings += missing
     reading.settings(plan)
     reading.findings += graph.findings(plan)

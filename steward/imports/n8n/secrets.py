@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from steward.imports.secrets.tree import SecretRemoval
 from steward.imports.secrets.values import is_shared_path
+from steward.imports.secrets.variables import with_marked_keys
 from steward.model.removed_secrets import MARKER
 
 _PATHS: Final = ("path", "webhookId")
@@ -20,6 +21,16 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
         prepared = {**value, "nodes": nodes}
     cleaned = removal.clean(prepared)
     return cleaned, list(dict.fromkeys(removal.paths))
+
+
+def without_key_variables(workflow: Any) -> tuple[Any, dict[str, list[str]]]:
+    """Returns a workflow with a marker in place of every key that it reads from a variable of n8n.
+
+    Also returns the variables, by the paths of the parameters that read them.
+    """
+    removal = SecretRemoval()
+    removal.start_after(_markers(workflow))
+    return with_marked_keys(workflow, removal)
 
 
 def _markers(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Finds the values that steps read and nothing gives: fields, files, tables, removed secrets."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from steward.imports.n8n.data_flow import DataFlow
@@ -18,12 +19,16 @@ from steward.model.plan import Plan
 
 
 def value_findings(
-    plan: Plan, workflow: Workflow, file_nodes: Sequence[Any], paths: Sequence[str]
+    plan: Plan,
+    workflow: Workflow,
+    file_nodes: Sequence[Any],
+    paths: Sequence[str],
+    key_variables: Mapping[str, Sequence[str]],
 ) -> tuple[Plan, list[Finding]]:
     """Returns findings for removed secrets, and for steps that read missing values or files.
 
-    `paths` are where secrets were removed; `file_nodes` is the list of nodes in the file. The plan has
-    the accounts that replace secrets.
+    `paths` are where secrets were removed, `key_variables` where variables of n8n were that hold keys;
+    `file_nodes` is the list of nodes in the file. The plan has the accounts that replace both.
     """
     flow = DataFlow(plan)
     findings = [
@@ -34,10 +39,15 @@ def value_findings(
         *whole_list_findings(plan, workflow.nodes),
         *table_findings(plan, workflow.nodes),
     ]
-    if not paths:
+    if not paths and not key_variables:
         return _with_private_hosts(plan, flow, findings), findings
     names = _names_by_place(workflow, file_nodes)
-    secrets = missing_secrets(flow, [_removed_secret(path, names) for path in paths])
+    removed = [_removed_secret(path, names) for path in paths if path not in key_variables]
+    removed += [
+        replace(_removed_secret(path, names), variables=tuple(dict.fromkeys(variables)))
+        for path, variables in key_variables.items()
+    ]
+    secrets = missing_secrets(flow, removed)
     findings += secrets.findings
     for name in secrets.reads:
         step = flow.steps[name]

@@ -31,6 +31,7 @@ def walk_context(walk: Walk) -> WalkContext:
         files=step_context.run_files(ctx, run),
         static_data=walk.static_data,
         marks=run_marks_of(walk),
+        variables=walk.plan.values,
     )
     return WalkContext(
         evaluator=Evaluator(ctx.sandbox_pool, str(run.org), run.id),

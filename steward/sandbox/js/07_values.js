@@ -170,3 +170,14 @@ const offer = (name) => {
     },
   });
 };
+
+/** Reading $env as in an n8n that keeps its variables from workflows. */
+const closedEnvironment = new Proxy({}, {
+  get: (target, name) => (typeof name === 'symbol' || name === 'toJSON' ? target[name] : fault('Variables of the machine cannot be read here. Write the value into the workflow.')),
+});
+/** The variables that a run gives below `$env` or `$vars`. */
+const variablesOf = (owner) => {
+  const prefix = `${owner}.`;
+  const entries = Object.entries(message.scope.variables ?? {}).filter(([name]) => name.startsWith(prefix));
+  return freeze(Object.fromEntries(entries.map(([name, value]) => [name.slice(prefix.length), value])));
+};

@@ -207,10 +207,6 @@ const inputView = (context) => new InputView(context);
 const itemsView = (context) => (name, branch, runNumber) =>
   name === undefined ? context.give(inputItems(context)) : context.give(itemsOf(stepNamed(name), branch, runNumber, context));
 
-const closedEnvironment = new Proxy({}, {
-  get: (target, name) => (typeof name === 'symbol' || name === 'toJSON' ? target[name] : fault('Variables of the machine cannot be read here. Write the value into the workflow.')),
-});
-
 const isBlank = (value) =>
   value === undefined || value === null || value === '' || (isList(value) && !value.length) || (isPlain(value) && !Object.keys(value).length);
 
@@ -274,8 +270,8 @@ const NAMES = {
   DateTime: () => luxon.DateTime,
   Duration: () => luxon.Duration,
   Interval: () => luxon.Interval,
-  $env: () => closedEnvironment,
-  $vars: empty,
+  $env: () => (message.environment ??= message.scope.variables ? variablesOf('$env') : closedEnvironment),
+  $vars: () => (message.variables ??= variablesOf('$vars')),
   $secrets: () => undefined,
   $binary: (context) => fileViews(message.files?.[context.item] ?? {}),
   $self: empty,

@@ -7,10 +7,8 @@ const missing = (level, message, todo, column) => problemOf('expression_feature'
 
 const ABSENT = {
   $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
-  $vars: ['error', 'Variables of n8n are empty here.', 'Write the value into the workflow, or a key into the account of the step.'],
   $secrets: ['error', 'Secrets of n8n are not here.', 'Connect an account and choose it for the step, or write the value into the workflow.'],
   $credentials: ['error', 'Neither Steward nor n8n lets an expression read the keys of an account.', 'Choose the account in the authentication of the step.'],
-  $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow, or a key into the account of the step.'],
   $evaluateExpression: ['error', 'It works out an expression from text, which is not done here.', 'Write the expression itself.'],
   $resumeWebhookUrl: ['error', 'Runs are not resumed from outside.', 'Remove it, or use an event of the store.'],
 };
@@ -27,12 +25,11 @@ const ABSENT_IN_SCRIPTS = {
   eval: ['error', 'Text is not run as code.', 'Write the calculation in plain JavaScript.'],
   $credentials: ABSENT.$credentials,
   $fromAI: ABSENT.$fromAI,
-  $env: ABSENT.$env,
-  $vars: ABSENT.$vars,
   $secrets: ABSENT.$secrets,
   $resumeWebhookUrl: ABSENT.$resumeWebhookUrl,
 };
-const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS };
+const NOT_IN_FLOW = ['error', 'It is not there in code of Shopify Flow.', 'Write the value into the script.'];
+const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS, $env: NOT_IN_FLOW, $vars: NOT_IN_FLOW };
 const ABSENT_IN_MODE = { flow: ABSENT_IN_FLOW };
 for (const [mode, name] of Object.entries(STATIC_NAMES)) {
   const other = name.startsWith('$') ? name.slice(1) : `$${name}`;
@@ -57,8 +54,8 @@ const declarationCount = (tokens, name) => {
 /** Whether a script declares a name of its own, which then means that. */
 const declares = (tokens, name) => declarationCount(tokens, name) > 0;
 
-// Also empty in an n8n where nobody entered any; with how many members can be read of each before one is read of nothing.
-const EMPTY_IN_N8N = { $vars: 1, $secrets: 0 };
+// Empty without values; with how many members can be read of each before one is read of nothing.
+const EMPTY_WITHOUT_VALUES = { $env: 1, $vars: 1, $secrets: 0 };
 
 const CLOSER_THAN_FALLBACK = new Set(['+', '-', '*', '/', '%', '^', '~', '!', '<', '>', '++', '--', 'typeof', 'void', 'delete', 'new', 'in', 'instanceof']);
 
@@ -80,7 +77,7 @@ const hasFallback = (tokens, index) => {
     const member = tokens[end].text === '[' ? end : end + 1;
     end = (tokens[member].text === '[' ? tokens[member].partner : member) + 1;
   }
-  const readOfNothing = joints[EMPTY_IN_N8N[tokens[index].text]] ?? '?.';
+  const readOfNothing = joints[EMPTY_WITHOUT_VALUES[tokens[index].text]] ?? '?.';
   if (!joints.length || readOfNothing !== '?.' || bindsCloser(tokens, index)) return false;
   return ['|', '?'].includes(tokens[end]?.text) && tokens[end + 1]?.text === tokens[end].text;
 };
@@ -89,8 +86,31 @@ const absentIn = (code, tokens, table) =>
   tokens.flatMap((token, index) => {
     if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, index) || tokens[index + 1]?.text === ':' || declares(tokens, token.text)) return [];
     const [level, message, todo] = table[token.text];
-    const isEmptyThere = Object.hasOwn(EMPTY_IN_N8N, token.text) && hasFallback(tokens, index);
+    const isEmptyThere = Object.hasOwn(EMPTY_WITHOUT_VALUES, token.text) && hasFallback(tokens, index);
     return [missing(isEmptyThere ? 'warning' : level, `“${token.text}”: ${message}`, todo, columnOf(code, token))];
+  });
+
+/** The member that is read by a fixed name of the variables at `index`, as in `$env.SHOP` or `$vars?.['my shop']`. */
+const variableName = (tokens, index) => {
+  const joint = tokens[index + 1]?.text;
+  const open = index + (joint === '?.' && tokens[index + 2]?.text === '[' ? 2 : 1);
+  if (tokens[open]?.text === '[') {
+    const member = tokens[open + 1];
+    return tokens[open].partner === open + 2 && /^(?:'[^'\\]+'|"[^"\\]+")$/.test(member.text) ? member.text.slice(1, -1) : undefined;
+  }
+  return (joint === '.' || joint === '?.') && tokens[index + 2]?.kind === 'word' ? tokens[index + 2].text : undefined;
+};
+
+/** The variables of n8n that are read, each with its name; whether it is needed says `level`. */
+const variablesIn = (code, tokens) =>
+  tokens.flatMap((token, index) => {
+    const owner = token.text;
+    if (token.kind !== 'word' || (owner !== '$env' && owner !== '$vars') || isMember(tokens, index) || tokens[index + 1]?.text === ':' || declares(tokens, owner)) return [];
+    const [name, column] = [variableName(tokens, index), columnOf(code, token)];
+    if (name === undefined) return [missing('error', `“${owner}”: Variables of n8n are read by fixed names here.`, `Write “${owner}.name” for each variable that it reads.`, column)];
+    const isOptional = hasFallback(tokens, index);
+    const variable = `${owner}.${name}`;
+    return [{ ...problemOf('variable', isOptional ? 'warning' : 'error', `“${variable}”${isOptional ? ' has a fallback' : ' is a variable of n8n'}.`, 'Give its value when you set the automation up.', column), variable }];
   });
 
 const memberIndex = (tokens, owner, member) =>

@@ -35,7 +35,7 @@ const checkChunk = (code) => {
   const chunk = compiled(code);
   if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
-  return deduped([...absentIn(code, tokens, ABSENT), ...executionMissing(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
+  return deduped([...absentIn(code, tokens, ABSENT), ...variablesIn(code, tokens), ...executionMissing(code, tokens), ...fileContents(code, tokens, EXPRESSION_ITEMS), ...intlMissing(code, tokens), ...unknownCalls(code, tokens), ...localesIn(code, tokens)]);
 };
 
 /** The words between the brackets of parameters and of what is destructured: names that a chunk gives itself. */
@@ -130,7 +130,7 @@ const checkScript = (mode, text) => {
   const helped = helpersIndex < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', columnOf(text, tokens[helpersIndex]))];
   const first = mode === 'all' ? tokens.findIndex((token, index) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, index)) || (token.text === 'item' && isMember(tokens, index) && (tokens[index - 2]?.text === '$input' || tokens[index - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', columnOf(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...executionMissing(text, tokens), ...thisMissing(mode, text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...variablesIn(text, tokens), ...executionMissing(text, tokens), ...thisMissing(mode, text, tokens), ...modulesIn(text, tokens), ...moduleMembers(text, tokens), ...makesFunctions(text, tokens), ...cryptoIn(text, tokens)]), ...(NO_ITEM_MODES.has(mode) ? [] : fileContents(text, tokens, SCRIPT_ITEMS)), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {

@@ -18,7 +18,7 @@ from steward.model.plan import OnError, Plan, PlanStep, StepKind
 from steward.model.run import Counts, Mode
 from steward.steps.base import RunFiles, StepContext
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.views import ExpressionContext
+from steward.steps.workflow.expressions.views import ExpressionContext, VariableValues
 from steward.steps.workflow.items import BinaryReference, Item, Items, Outputs, Source
 from steward.steps.workflow.javascript.values import SCALARS
 from steward.steps.workflow.javascript.values import UNDEFINED as UNDEFINED
@@ -213,6 +213,7 @@ class RunEnvironment:
     written_files: dict[str, BinaryReference] = field(default_factory=dict)  # by path on n8n's disk
     static_data: StaticData = field(default_factory=StaticData)
     marks: tuple[str, ...] = ()  # valid texts of this run's markers of removed keys
+    variables: VariableValues | None = None  # of n8n; None where no workflow reads them
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chosenOf, forAll, hasOthers, lackingOf, NOTHING, sent, sentAccounts, type ToBind } from "./bindings";
+import { chosenOf, forAll, hasOthers, lackingOf, NOTHING, sent, sentAccounts, sentValues, type ToBind } from "./bindings";
 
 const rows: ToBind[] = [
   { step: "Log", kind: "spreadsheet", target: { spreadsheet_id: "s1", sheet: "A" } },
@@ -18,6 +18,11 @@ describe("bindings", () => {
     expect(sentAccounts([...rows, ask], chosenOf(bound, accounts))).toEqual(accounts);
   });
 
+  it("leave out variables that are empty or no longer read", () => {
+    const rows = [{ name: "$env.SHOP" }, { name: "$vars.zone" }];
+    expect(sentValues(rows, { "$env.SHOP": "Tea", "$vars.zone": "", "$vars.gone": "x" })).toEqual({ "$env.SHOP": "Tea" });
+  });
+
   it("of an account are used for the steps of the same hosts alone", () => {
     const same: ToBind = { ...ask, step: "Ask again" };
     const other: ToBind = { ...ask, step: "Elsewhere", hosts: ["other.example"] };
@@ -28,7 +33,7 @@ describe("bindings", () => {
   it("that lack are told of both fields", () => {
     const missing = { step: "Tell", kind: "teams" as const, target: null, why: "no_connection" as const };
     const unbound = { step: "Ask", kind: "http_api", why: "needs_reconnecting" as const };
-    const readiness = { ready: false, missing: [], unconfigured: [missing], unbound: [unbound] };
+    const readiness = { ready: false, missing: [], unconfigured: [missing], unbound: [unbound], unset: [] };
     expect(lackingOf(readiness).map(({ step }) => step)).toEqual(["Tell", "Ask"]);
     expect(lackingOf(undefined)).toEqual([]);
   });

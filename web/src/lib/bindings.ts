@@ -91,6 +91,14 @@ export function sentCalls(rows: readonly { step: string }[], chosen: Calls): Rec
   return Object.fromEntries(Object.entries(chosen).flatMap(([step, id]) => (id && steps.has(step) ? [[step, { import_id: id }]] : [])));
 }
 
+/** The value typed for each variable of n8n. */
+export type Values = Readonly<Record<string, string>>;
+
+/** As the service takes them: a variable without a value is left out, and so is one that is no longer read. */
+export function sentValues(rows: readonly { name: string }[], values: Values): Record<string, string> {
+  return Object.fromEntries(rows.flatMap(({ name }) => (values[name] ? [[name, values[name]]] : [])));
+}
+
 interface BindingWire {
   integration_id: number;
   target?: { spreadsheet_id?: string | null; sheet?: string | null } | null;

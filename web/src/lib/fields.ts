@@ -17,6 +17,7 @@ const NAMES: Readonly<Record<string, string>> = {
   bindings: "Connections of steps",
   accounts: "Accounts of steps",
   calls: "Called workflows",
+  variables: "Variables of n8n",
   send_mode: "Sending",
   state: "State",
   paused_by: "Paused by",
@@ -30,7 +31,8 @@ const LONG = 300;
 export function fieldName(field: string, labels: Readonly<Record<string, string>> = {}): string {
   const input = /^inputs\.(.+)$/.exec(field)?.[1];
   if (input) return labels[input] ?? plainName(input.replaceAll(".", " "));
-  return NAMES[field] ?? plainName(field);
+  const variable = /^variables\.(.+)$/.exec(field)?.[1];
+  return variable ?? NAMES[field] ?? plainName(field);
 }
 
 function isSchedule(value: unknown): value is ScheduleRecord {

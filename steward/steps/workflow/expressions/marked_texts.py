@@ -49,6 +49,8 @@ _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _JOINING: Final = frozenset(("+", ".", "?.", "||", "??"))
 _OPERATORS: Final = frozenset(("typeof", "void", "delete", "new", "await", "in", "instanceof", "yield"))
 _UNCHANGING: Final = frozenset(("trim", "toString"))  # methods that return a key unchanged
+_VARIABLES: Final = ("$env", "$vars")
+_MEMBER: Final = (".", "?.")
 _BASE64: Final = ("'base64'", '"base64"')
 _MAX_DEPTH: Final = 50
 _MAX_TOKENS: Final = 2_000  # in an expression that reads a key
@@ -60,6 +62,19 @@ class _Token:
     text: str
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariableRead:
+    """A read of a variable of n8n by its name, such as `$env.KEY`, between two positions of some code.
+
+    An empty text behind it is no fallback.
+    """
+
+    name: str
+    start: int
+    end: int
+    has_fallback: bool
 
 
 class _KeyChanged(Exception):
@@ -88,6 +103,49 @@ def parts_of(
     except (_KeyChanged, RecursionError):
         return None
     return tuple(parts)
+
+
+def variable_reads(code: str) -> list[VariableRead]:
+    """Returns the reads of variables of n8n by fixed names in the code of an expression, in order."""
+    try:
+        return list(_variable_reads(code, 0, 0))
+    except (_KeyChanged, RecursionError):
+        return []
+
+
+def _variable_reads(code: str, offset: int, depth: int) -> Iterable[VariableRead]:
+    tokens = _tokens(code)
+    if depth > _MAX_DEPTH or len(tokens) > _MAX_TOKENS:
+        raise _KeyChanged
+    for index, token in enumerate(tokens):
+        if token.kind == "template":
+            yield from _reads_in_template(token, offset, depth + 1)
+        elif token.text in _VARIABLES and not (index and tokens[index - 1].text in _MEMBER):
+            yield from _variable_read(tokens[index:], offset)
+
+
+def _reads_in_template(token: _Token, offset: int, depth: int) -> Iterable[VariableRead]:
+    position = token.start + 1
+    for text, inside in _template_parts(token.text[1:-1]):
+        position += len(text) + len("${")
+        if inside is not None:
+            yield from _variable_reads(inside, offset + position, depth)
+            position += len(inside) + len("}")
+
+
+def _variable_read(tokens: Sequence[_Token], offset: int) -> Iterable[VariableRead]:
+    """Yields the read of the variable whose owner is first, if its name is fixed."""
+    texts = [token.text for token in tokens[:7]] + [""] * 7
+    opening = 2 if texts[1:3] == ["?.", "["] else 1
+    if texts[opening] == "[" and texts[opening + 2] == "]" and tokens[opening + 1].kind == "string":
+        name, end = _unquoted(texts[opening + 1]), opening + 3
+    elif texts[1] in _MEMBER and texts[2] and tokens[2].kind == "word":
+        name, end = texts[2], 3
+    else:
+        return
+    has_fallback = texts[end] in ("||", "??") and texts[end + 1] not in ("''", '""')
+    owner, last = tokens[0], tokens[end - 1]
+    yield VariableRead(f"{owner.text}.{name}", offset + owner.start, offset + last.end, has_fallback)
 
 
 def is_fixed(parts: Sequence[TextPart] | None) -> bool:

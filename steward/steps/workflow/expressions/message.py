@@ -107,6 +107,7 @@ def encode_context(
                 "previous": variables.previous,
                 "input_params": variables.input_params,
                 "input_context": variables.input_context,
+                "variables": variables.of_n8n,
             },
         }
     )

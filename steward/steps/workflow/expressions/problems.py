@@ -69,7 +69,7 @@ def _list(value: JsonValue, count: int | None = None) -> Sequence[JsonValue]:
 def _problem(encoded: JsonValue, before: int = 0) -> ExpressionProblem:
     if not isinstance(encoded, dict):
         raise crash_error()
-    column = encoded.get("column")
+    column, variable = encoded.get("column"), encoded.get("variable")
     return ExpressionProblem(
         str(encoded.get("code")),
         str(encoded.get("level")),
@@ -77,4 +77,5 @@ def _problem(encoded: JsonValue, before: int = 0) -> ExpressionProblem:
         str(encoded.get("what_to_do")),
         before + (column if isinstance(column, int) else 1),
         encoded.get("syntax") is True,
+        variable if isinstance(variable, str) else None,
     )

@@ -13,6 +13,9 @@ from steward.steps.workflow.expressions.template import ParameterTemplate
 # The position of an item of another step: (run, output, index).
 ItemPosition: TypeAlias = tuple[int, int, int]
 
+# The values of variables of n8n by name, such as `$env.SHOP`; others are undefined.
+VariableValues: TypeAlias = Mapping[str, str]
+
 # The static data that a script can reach: the objects `global` and `node`.
 StaticObjects: TypeAlias = Mapping[str, JsonObject]
 
@@ -67,6 +70,7 @@ class ExpressionVariables:
     previous: JsonObject = field(default_factory=dict)
     input_params: JsonObject = field(default_factory=dict)  # $input.params
     input_context: JsonObject = field(default_factory=dict)  # $input.context
+    of_n8n: VariableValues | None = None  # below $env and $vars; None if $env is closed
 
 
 def _never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
@@ -117,6 +121,7 @@ class ExpressionProblem:
     what_to_do: str
     column: int = 1
     syntax: bool = False  # invalid JavaScript or Liquid: evaluating it gives an ExpressionError
+    variable: str | None = None  # the variable of n8n that it reads; no problem if that gets a value
 
 
 class ScriptMode(StrEnum):

@@ -1,9 +1,9 @@
 /** What a person chooses before an import runs as an automation; kept while the import's page is open. */
 
 import { call, Refused } from "../../api/client";
-import type { AutomationRecord, CallableStepRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord } from "../../api/schema";
+import type { AutomationRecord, CallableStepRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, VariableRecord } from "../../api/schema";
 import { idempotencyKey } from "../../lib/action.svelte";
-import { type Bindings, type Calls, sent, sentAccounts, sentCalls, type ToBind } from "../../lib/bindings";
+import { type Bindings, type Calls, sent, sentAccounts, sentCalls, sentValues, type ToBind, type Values } from "../../lib/bindings";
 import { same } from "../../lib/fields";
 import type { TriggerBody } from "../../lib/topics";
 import { lackingOf } from "./report";
@@ -19,6 +19,7 @@ export function platforms(record: ImportRecord): string[] {
   return [...new Set(steps.map(({ operation }) => operation.split(".")[0]!))].sort();
 }
 
+const named = (rows: readonly VariableRecord[]) => rows.map(({ name, required }) => [name, required]);
 const steps = (rows: readonly { step: string }[]) => rows.map(({ step }) => step);
 
 export class SetUp {
@@ -26,6 +27,7 @@ export class SetUp {
   store = $state<number | null>(null);
   bindings = $state.raw<Bindings>({});
   calls = $state.raw<Calls>({});
+  values = $state.raw<Values>({});
   schedule = $state.raw<ScheduleRecord>(MANUAL);
   timezone = $state("");
   trigger = $state.raw<TriggerBody>({ kind: "schedule" });
@@ -34,6 +36,8 @@ export class SetUp {
   rows = $state.raw<readonly ToBind[]>();
   /** The steps that call a workflow, those of chosen ones among them. */
   callable = $state.raw<readonly CallableStepRecord[]>([]);
+  /** The variables of n8n that it reads, with chosen workflows. */
+  variables = $state.raw<readonly VariableRecord[]>([]);
   /** How it would run as it is set up now. */
   answer = $state.raw<ImportPreviewAnswer>();
   refused = $state.raw<Refused>();
@@ -74,7 +78,7 @@ export class SetUp {
   }
 
   #chosen() {
-    return { ...(this.onStore && this.store !== null ? { integration_id: this.store } : {}), bindings: sent(this.rows ?? [], this.bindings), accounts: sentAccounts(this.rows ?? [], this.bindings), calls: sentCalls(this.callable, this.calls) };
+    return { ...(this.onStore && this.store !== null ? { integration_id: this.store } : {}), bindings: sent(this.rows ?? [], this.bindings), accounts: sentAccounts(this.rows ?? [], this.bindings), calls: sentCalls(this.callable, this.calls), variables: sentValues(this.variables, this.values) };
   }
 
   /** Asks how it would run now. */
@@ -92,6 +96,8 @@ export class SetUp {
       if (!same(this.rows, rows)) this.rows = rows;
       const callable = answer.callable as readonly CallableStepRecord[];
       if (!same(steps(this.callable), steps(callable))) this.callable = callable;
+      const variables = answer.variables as readonly VariableRecord[];
+      if (!same(named(this.variables), named(variables))) this.variables = variables;
     } catch (fault) {
       if (signal.aborted) return;
       if (!(fault instanceof Refused)) throw fault;

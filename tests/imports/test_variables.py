@@ -1,0 +1,309 @@
+"""Tests variables of n8n: which a workflow asks for, their values at set-up, and runs that read them.
+
+See docs/design/imports-variables.md.
+"""
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.automations.updates import change
+from steward.automations.updates.update_command import UpdateCommand
+from steward.database.automations import history
+from steward.database.automations.history import HistoryAction
+from steward.imports.secrets.variables import holds_key, is_key
+from steward.model.automation import Automation
+from steward.model.refusals import NotReady, ValidationFailed
+from steward.model.run import Mode, RunStatus
+from tests.fakes.partner_api import API, KEY
+from tests.imports.answers.workflows import output_items
+from tests.imports.exports import automated, calling, chain, code, node, store_export, tell_step
+from tests.imports.test_called_imports import call_by_id, import_of, passed_to
+from tests.imports.test_http_accounts import PartnerShop, partner
+from tests.imports.test_imports_api import MANUAL, PATH, body
+from tests.imports.test_runs import bound, on_one_engine
+from tests.runs.shop import Shop
+from tests.service import Service
+
+__all__ = ["partner"]
+
+SHOWN = code("Show", "return [{json: {shop: $vars.shop, zone: $env['ZONE'] ?? 'Berlin'}}]")
+BOTH = [{"name": "$env.ZONE", "required": False}, {"name": "$vars.shop", "required": True}]
+
+
+async def given(shop: Shop, automation: Automation, **fields: Any) -> Automation:
+    """Changes the automation as its owner does."""
+    rules = shop.service.worker_context.automation_rules
+    command = UpdateCommand(automation.id, automation.version, **fields)
+    return await shop.write(partial(change.update, actor=shop.owner, command=command, rules=rules))
+
+
+def request(address: str, **parameters: Any) -> dict[str, Any]:
+    """Returns a step that makes a request."""
+    return node("Ask", "httpRequest", 4.2, {"url": address, "options": {}, **parameters})
+
+
+def with_headers(**headers: str) -> dict[str, Any]:
+    """Returns the parameters of a request with headers."""
+    rows = [{"name": name, "value": value} for name, value in headers.items()]
+    return {"sendHeaders": True, "headerParameters": {"parameters": rows}}
+
+
+async def test_the_values_of_variables_are_given_at_set_up_and_changed(service: Service) -> None:
+    """Lists the names, refuses runs that lack a required value, and shows the values that were given.
+
+    See docs/design/api/imports.md#requests and docs/design/api/automations.md#variables.
+    """
+    member = await service.token("member")
+    kept = (await member.post(PATH, body(chain(SHOWN)))).data["import"]
+    assert (kept["supported"], kept["variables"]) == (True, BOTH)
+    path = f"{PATH}/{kept['id']}"
+    shown = (await member.post(f"{path}/preview", {})).data
+    assert shown["variables"] == [{**variable, "value": None} for variable in BOTH]
+    assert (shown["readiness"]["ready"], shown["readiness"]["unset"]) == (False, ["$vars.shop"])
+    values = {"$vars.shop": "Tea & Co"}
+    shown = (await member.post(f"{path}/preview", {"variables": values})).data
+    assert (shown["readiness"]["ready"], shown["variables"][1]["value"]) == (True, "Tea & Co")
+
+    made = await member.post(f"{path}/automations", {"name": "A", "schedule": MANUAL})
+    automation = made.data["automation"]
+    assert (automation["variables"], automation["readiness"]["unset"]) == ({}, ["$vars.shop"])
+    runs = f"/v1/automations/{automation['id']}/runs"
+    refused = await member.post(runs, {"idempotency_key": "one"})
+    assert refused.status == 422
+    assert "“$vars.shop”" in refused.body["message"]
+
+    at = f"/v1/automations/{automation['id']}"
+    changed = await member.patch(at, {"version": 1, "variables": values})
+    assert changed.data["automation"]["variables"] == values
+    assert (changed.data["automation"]["version"], changed.data["automation"]["plan_version"]) == (2, 2)
+    assert changed.data["automation"]["readiness"]["ready"] is True
+    same = await member.patch(at, {"version": 2, "variables": values})
+    assert same.data["automation"]["version"] == 2
+    assert (await member.post(runs, {"idempotency_key": "two"})).status == 201
+    plan = (await (await service.web("member")).get(f"/app/automations/{automation['id']}/plan")).data
+    assert plan["variables"] == [{**BOTH[0], "value": None}, {**BOTH[1], "value": "Tea & Co"}]
+    again = await member.post(f"{path}/automations", {"name": "B", "schedule": MANUAL, "variables": values})
+    assert again.data["automation"]["readiness"]["ready"] is True
+
+
+@pytest.mark.parametrize(
+    ("variables", "field", "words"),
+    [
+        ({"$vars.other": "x"}, "variables.$vars.other", "reads no variable of that name"),
+        ({"$vars.shop": ""}, "variables.$vars.shop", "1 to 10,000 characters"),
+        ({"$vars.shop": "x" * 10_001}, "variables.$vars.shop", "1 to 10,000 characters"),
+        ({"$vars.shop": 7}, "variables.$vars.shop", "1 to 10,000 characters"),
+        ({"$vars.shop": "ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7b"}, "variables.$vars.shop", "holds a key"),
+        ({"$vars.shop": "a\x00b"}, "variables", ""),
+        (["x"], "variables", "Give an object."),
+    ],
+)
+async def test_a_value_that_cannot_be_is_refused_at_its_name(
+    service: Service, variables: Any, field: str, words: str
+) -> None:
+    """Refuses names that no step reads, values that are no texts, and keys, which it does not repeat."""
+    member = await service.token("member")
+    kept = (await member.post(PATH, body(chain(SHOWN)))).data["import"]
+    request_body = {"name": "A", "schedule": MANUAL, "variables": variables}
+    refused = await member.post(f"{PATH}/{kept['id']}/automations", request_body)
+    assert (refused.status, list(refused.body["errors"])) == (422, [field])
+    assert words in str(refused.body["errors"])
+    assert "ghp_" not in str(refused.body)
+
+
+async def test_a_run_reads_the_values_of_its_plan_version(shop: Shop) -> None:
+    """Reads the values in scripts and expressions; what has no value is undefined, so its fallback counts."""
+    address = node(
+        "Address", "set", 3.4, {"mode": "raw", "jsonOutput": '={{ {"a": `${$vars["shop"]}/${$env?.ZONE}`} }}'}
+    )
+    automation = await automated(shop, chain(SHOWN, address))
+    with pytest.raises(NotReady, match=r"“\$vars.shop”"):
+        await shop.run_now(automation)
+    automation = await given(shop, automation, variables={"$vars.shop": "{{ 7 * 6 }}", "$env.ZONE": "Oslo"})
+    for mode in (Mode.LIVE, Mode.TEST):
+        run = await shop.run_and_drain(automation, mode)
+        assert run.status is RunStatus.SUCCEEDED, run
+        assert await output_items(shop, run, "Show") == [{"shop": "{{ 7 * 6 }}", "zone": "Oslo"}]
+        assert await output_items(shop, run, "Address") == [{"a": "{{ 7 * 6 }}/Oslo"}]
+    automation = await given(shop, automation, variables={"$vars.shop": "Tea"})
+    with pytest.raises(NotReady, match=r"“\$env.ZONE”"):
+        await shop.run_now(automation)
+
+
+@on_one_engine
+async def test_an_optional_variable_may_stay_without_a_value(shop: Shop) -> None:
+    """Goes on with the fallback, also of a key that no account can replace."""
+    fallbacks = code("Show", "return [{json: {a: $env.SHOP || 'a', b: $vars.apiKey ?? 'b'}}]")
+    automation = await automated(shop, chain(fallbacks))
+    run = await shop.run_and_drain(automation)
+    assert await output_items(shop, run, "Show") == [{"a": "a", "b": "b"}]
+    automation = await given(shop, automation, variables={"$env.SHOP": "Tea"})
+    run = await shop.run_and_drain(automation)
+    assert await output_items(shop, run, "Show") == [{"a": "Tea", "b": "b"}]
+    with pytest.raises(ValidationFailed) as refused:
+        await given(shop, automation, variables={"$vars.apiKey": "x"})
+    assert list(refused.value.errors or ()) == ["variables.$vars.apiKey"]
+
+
+async def test_what_was_approved_is_sent_with_the_values_of_then(shop: Shop) -> None:
+    """Ends a run that waits when a value changes; an approved one sends the value that it was shown with."""
+    tell = tell_step()
+    tell["parameters"]["message"] = "=Now {{ $vars.shop }}"
+    one = code("One", "return [{json: {id: 7}}]")
+    values = {"variables": {"$vars.shop": "Tea & Co"}}
+    automation = await automated(shop, chain(one, tell), bindings={"Tell": bound(shop)}, **values)
+    waiting = await shop.waiting(automation)
+    automation = await given(shop, automation, variables={"$vars.shop": "Coffee & Co"})
+    assert (await shop.run(waiting)).status is RunStatus.REFUSED
+    approved = await shop.waiting(automation)
+    assert "Coffee & Co" in repr(await shop.changes(approved))
+    await shop.approve(approved)
+    await shop.drain()
+    [write] = shop.writes()
+    assert "Now Coffee" in repr(write)
+    rows = await shop.read(partial(history.find, org=shop.owner.org, automation=automation.id, limit=9))
+    edits = [row.fields for row in rows if row.action is HistoryAction.CHANGED]
+    assert "variables.$vars.shop" in repr(edits)
+
+
+async def test_a_called_workflow_asks_for_its_variables_too(shop: Shop) -> None:
+    """Asks for those of an embedded workflow and of a chosen one, when it is chosen; a name is one value."""
+    reads = code("Inside", "return [{json: {inner: $vars.shop + $env.PLACE}}]")
+    chosen = await import_of(shop, passed_to(reads))
+    export = chain(SHOWN, call_by_id())
+    automation = await automated(
+        shop, export, calls={"Call": {"import_id": chosen}}, variables={"$vars.shop": "Tea"}
+    )
+    with pytest.raises(NotReady, match=r"“\$env.PLACE”"):
+        await shop.run_now(automation)
+    values = {"$vars.shop": "Tea", "$env.PLACE": "Kiel", "$env.ZONE": "Oslo"}
+    automation = await given(shop, automation, variables=values)
+    assert await output_items(shop, await shop.run_and_drain(automation), "Call") == [{"inner": "TeaKiel"}]
+    other = await import_of(
+        shop, passed_to(code("Inside", "return [{json: {n: $vars.count}}]"), name="Other")
+    )
+    automation = await given(shop, automation, calls={"Call": {"import_id": other}})
+    with pytest.raises(NotReady, match=r"“\$vars.count”"):
+        await shop.run_now(automation)
+    automation = await given(shop, automation, calls={"Call": {"import_id": chosen}})
+    with pytest.raises(NotReady, match=r"“\$env.PLACE”"):
+        await shop.run_now(automation)  # the value ended with the workflow that read it
+    embedded = (await store_export(shop, chain(calling([reads]), name="Embedded"))).record
+    assert [variable["name"] for variable in embedded.report["variables"]] == ["$env.PLACE", "$vars.shop"]
+
+
+async def test_a_key_in_a_variable_is_the_key_of_an_account(partner: PartnerShop) -> None:
+    """Asks for an account in place of the key, and for the value of the address; the key is in no row."""
+    shop = partner.shop
+    headers = {"X-Api-Key": "={{ $env.PARTNER_API_KEY || '' }}", "X-Shop": "={{ $env.SHOP }}"}
+    export = chain(request("={{ $env.PARTNER_URL }}/orders", **with_headers(**headers)))
+    record = (await store_export(shop, export)).record
+    assert [variable["name"] for variable in record.report["variables"]] == ["$env.PARTNER_URL", "$env.SHOP"]
+    automation = await automated(shop, export)
+    with pytest.raises(NotReady, match="“Ask”"):
+        await shop.run_now(automation)
+    values = {"$env.PARTNER_URL": f"https://{API}", "$env.SHOP": "Tea"}
+    automation = await given(shop, automation, accounts={"Ask": partner.account}, variables=values)
+    run = await shop.run_and_drain(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    [sent] = partner.api.seen
+    assert (str(sent.url), sent.headers["x-api-key"]) == (f"https://{API}/orders", KEY)
+    assert sent.headers["x-shop"] == "Tea"
+    assert KEY not in repr(await shop.steps(run))
+    foreign = {**values, "$env.PARTNER_URL": f"https://{API}/__removed_secret_1__"}
+    automation = await given(shop, automation, variables=foreign)
+    run = await shop.run_and_drain(automation)
+    assert run.status is RunStatus.FAILED
+    assert len(partner.api.seen) == 1
+
+
+_EQUALS = {"type": "string", "operation": "equals"}
+_IS_KEY = {"leftValue": "={{ $env.API_KEY }}", "rightValue": "x", "operator": _EQUALS}
+_FEATURE = ("error", "expression_feature")
+FINDINGS = {
+    "reads names": (SHOWN, [("warning", "variable"), ("note", "variable")]),
+    "reads a computed name": (
+        code("A", "return [{json: {a: $env[$json.b]}}]"),
+        [_FEATURE],
+    ),
+    "reads all": (
+        code("A", "return [{json: {a: JSON.stringify($vars)}}]"),
+        [_FEATURE],
+    ),
+    "reads a vault": (
+        code("A", "return [{json: {a: $secrets.vault.key}}]"),
+        [_FEATURE],
+    ),
+    "reads a key": (code("A", "return [{json: {a: $env.API_KEY}}]"), [("error", "variable")]),
+    "compares a key": (
+        node("A", "if", 2, {"conditions": {"combinator": "and", "conditions": [_IS_KEY]}}),
+        [("error", "variable")],
+    ),
+    "changes a key": (
+        request("https://a.example/", **with_headers(a="={{ $vars.token.split('.')[0] }}")),
+        [("error", "credential"), ("error", "variable")],
+    ),
+}
+
+
+@on_one_engine
+@pytest.mark.parametrize("what", FINDINGS)
+async def test_what_reads_variables_is_told(shop: Shop, what: str) -> None:
+    """Warns of names that need a value, and refuses what no value can be given for."""
+    step, expected = FINDINGS[what]
+    issues = (await store_export(shop, chain(step))).record.report["issues"]
+    levels = [(issue["level"], issue["code"]) for issue in issues if issue["level"] == "error"]
+    variables = [(issue["level"], issue["code"]) for issue in issues if issue["code"] == "variable"]
+    assert list(dict.fromkeys(levels + variables)) == expected, issues
+
+
+@on_one_engine
+async def test_steps_that_no_run_reaches_ask_for_nothing(shop: Shop) -> None:
+    """Lists the variables of running steps alone."""
+    export = chain(code("A", "return []"), {**SHOWN, "disabled": True})
+    export["nodes"].append(code("Off", "return [{json: {a: $env[1], b: $env.B}}]"))
+    record = (await store_export(shop, export)).record
+    assert (record.supported, record.report["variables"]) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("code_text", "marked"),
+    [
+        ("=Bearer {{ $env.API_KEY }}", "=Bearer __removed_secret_1__"),
+        ("={{ 'Bearer ' + $vars['api-key'] }}", "={{ 'Bearer ' + \"__removed_secret_1__\" }}"),
+        ('={{ `Bearer ${$env?.API_KEY ?? ""}` }}', '={{ `Bearer ${"__removed_secret_1__" ?? ""}` }}'),
+        ("={{ '$env.API_KEY' + $json.$env.API_KEY }}", None),
+        ("={{ $env.API_URL + $env[$json.API_KEY] }}", None),
+        ("=Bearer {{ $env.API_KEY", None),
+        ("Bearer {{ $env.API_KEY }}", None),
+    ],
+)
+@on_one_engine
+async def test_only_reads_of_keys_are_marked(shop: Shop, code_text: str, marked: str | None) -> None:
+    """Marks a key where an expression reads it, and neither texts nor other members."""
+    export = chain(request("https://a.example/", **with_headers(Authorization=code_text)))
+    plan = (await store_export(shop, export)).record.plan
+    stored = json.dumps(plan, ensure_ascii=False)
+    assert json.dumps(marked or code_text, ensure_ascii=False) in stored
+    assert ("__removed_secret_" in stored) is (marked is not None)
+
+
+def test_the_name_of_a_variable_tells_keys_from_settings() -> None:
+    """Takes names of keys for keys, and values that look like keys."""
+    keys = ["API_KEY", "apiKey", "GITHUB_TOKEN", "FB_PAGE_ACCESS_TOKEN", "SUPABASE_ANON_KEY", "DB_PASSWORD"]
+    settings = ["BASE_URL", "CHAT_ID", "MAX_TOKENS", "SHEET_ID", "TOKEN_URL", "SLACK_WEBHOOK_URL", "shop"]
+    assert [name for name in keys if not is_key(f"$env.{name}")] == []
+    assert [name for name in settings if is_key(f"$vars.{name}")] == []
+    webhook = "https://hooks.slack.com/services/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"
+    assert holds_key("$env.SLACK_WEBHOOK_URL", webhook)
+    assert holds_key("$env.API_URL", "https://ann:s3cr3t-pass@api.example/")
+    values = {
+        "$env.API_URL": "https://api.example/v1?page=2",
+        "$env.SHEET_ID": "1BxiMVs0XRA5nFMdKvBdBZjgmUUqptlbs74OgvE2upms",
+        "$vars.prompt": "Write a friendly answer to the customer, in at most three sentences.",
+        "$vars.limits": '{"orders": 20, "days": [1, 2]}',
+    }
+    assert [name for name, value in values.items() if holds_key(name, value)] == []
