@@ -99,6 +99,8 @@ async def test_the_values_of_variables_are_given_at_set_up_and_changed(service: 
         ({"$vars.shop": "ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7b"}, "variables.$vars.shop", "holds a key"),
         ({"$vars.shop": "a\x00b"}, "variables", ""),
         (["x"], "variables", "Give an object."),
+        ({f"$vars.v{number}": "x" for number in range(501)}, "variables", "at most 500 values"),
+        ({f"$vars.v{number}": "x" * 10_000 for number in range(11)}, "variables", "100,000 characters"),
     ],
 )
 async def test_a_value_that_cannot_be_is_refused_at_its_name(
@@ -294,13 +296,23 @@ async def test_only_reads_of_keys_are_marked(shop: Shop, code_text: str, marked:
 def test_the_name_of_a_variable_tells_keys_from_settings() -> None:
     """Takes names of keys for keys, and values that look like keys."""
     keys = ["API_KEY", "apiKey", "GITHUB_TOKEN", "FB_PAGE_ACCESS_TOKEN", "SUPABASE_ANON_KEY", "DB_PASSWORD"]
-    settings = ["BASE_URL", "CHAT_ID", "MAX_TOKENS", "SHEET_ID", "TOKEN_URL", "SLACK_WEBHOOK_URL", "shop"]
+    settings = [
+        "BASE_URL",
+        "CHAT_ID",
+        "MAX_TOKENS",
+        "SHEET_ID",
+        "TOKEN_URL",
+        "SLACK_WEBHOOK_URL",
+        "COUNTRY_CODE",
+    ]
     assert [name for name in keys if not is_key(f"$env.{name}")] == []
     assert [name for name in settings if is_key(f"$vars.{name}")] == []
     webhook = "https://hooks.slack.com/services/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"
     assert holds_key("$env.SLACK_WEBHOOK_URL", webhook)
     assert holds_key("$env.API_URL", "https://ann:s3cr3t-pass@api.example/")
+    assert holds_key("$vars.couponCode", "q8Zr3vT6yWp1")
     values = {
+        "$vars.countryCode": "DE",
         "$env.API_URL": "https://api.example/v1?page=2",
         "$env.SHEET_ID": "1BxiMVs0XRA5nFMdKvBdBZjgmUUqptlbs74OgvE2upms",
         "$vars.prompt": "Write a friendly answer to the customer, in at most three sentences.",

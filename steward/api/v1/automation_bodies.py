@@ -35,6 +35,8 @@ from steward.scheduling.shape import read_schedule
 from steward.scheduling.zones import FIRST
 
 _MAX_VALUE = 10_000  # characters of a variable's value
+_MAX_VALUES = 500
+_MAX_ALL_VALUES = 100_000  # characters; each message to the sandbox has all values
 
 
 class SentSchedule(NamedTuple):
@@ -76,11 +78,14 @@ Calls = Annotated[
 
 def _variables(value: Any) -> Any:
     """Checks the values of variables; all of their faults are reported together."""
+    texts = [text for text in check_open_json(value).values() if isinstance(text, str)]
+    if len(value) > _MAX_VALUES or sum(map(len, texts)) > _MAX_ALL_VALUES:
+        raise wrong(f"Give at most {_MAX_VALUES} values, of {_MAX_ALL_VALUES:,} characters together.")
     faults = [
         InitErrorDetails(
             type=PydanticCustomError("plain", "{words}", {"words": words}), loc=(name,), input=text
         )
-        for name, text in check_open_json(value).items()
+        for name, text in value.items()
         if (words := _why_no_value(name, text)) is not None
     ]
     if faults:
@@ -105,7 +110,7 @@ Variables = Annotated[
     WithJsonSchema(
         {
             "type": "object",
-            "maxProperties": 500,
+            "maxProperties": _MAX_VALUES,
             "additionalProperties": {"type": "string", "minLength": 1, "maxLength": _MAX_VALUE},
         }
     ),

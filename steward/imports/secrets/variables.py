@@ -6,7 +6,7 @@ See docs/design/imports-secrets.md#variables-of-n8n.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from steward.imports.secrets.names import NameWeight, weight_of, words_of
+from steward.imports.secrets.names import NameWeight, weight_of, word_set, words_of
 from steward.imports.secrets.tree import SecretRemoval
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.marked_texts import variable_reads
@@ -15,20 +15,23 @@ from steward.steps.workflow.expressions.template import Chunk
 _OWNERS: Final = ("$env.", "$vars.")
 _REQUESTS: Final = ("httpRequest", "graphql")
 _SEVERAL: Final = "tokens"  # of a language model, as in MAX_TOKENS
+# The weak words that make a variable a key; others, as in COUNTRY_CODE, leave that to its value.
+_WEAK_KEYS: Final = word_set("key keys auth authkey hmac sig signature salt dsn")
 
 
 def is_key(variable: str) -> bool:
     """Returns whether a variable such as `$env.API_KEY` has the name of a key."""
     name = variable.partition(".")[2]
-    words = words_of(name)
-    if weight_of(name) is not NameWeight.NONE:
-        return True
+    words, weight = words_of(name), weight_of(name)
+    if weight is not NameWeight.NONE:
+        return weight is NameWeight.STRONG or not _WEAK_KEYS.isdisjoint(words)
     return bool(words) and words[-1] != _SEVERAL and weight_of(words[-1]) is NameWeight.STRONG
 
 
 def holds_key(variable: str, value: str) -> bool:
     """Returns whether a value that a person gives for a variable is or contains a key."""
-    return SecretRemoval().text(value, "", variable.partition(".")[2]) != value
+    name = variable.partition(".")[2]
+    return SecretRemoval().named(value, "", weight_of(name), name) != value
 
 
 def with_marked_keys(workflow: Any, removal: SecretRemoval) -> tuple[Any, dict[str, list[str]]]:
