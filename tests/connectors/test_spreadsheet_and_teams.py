@@ -279,7 +279,9 @@ async def test_a_message_is_handed_over_once_with_its_mark(
             UNKNOWN,
         ),
         ({"kind": "status", "status": 200}, APPLIED),
-        ({"kind": "status", "status": 302}, WriteState.REFUSED),
+        ({"kind": "status", "status": 302}, UNKNOWN),
+        ({"kind": "status", "status": 408}, UNKNOWN),
+        ({"kind": "status", "status": 425}, UNKNOWN),
     ],
 )
 async def test_a_teams_message_is_sent_once_whatever_teams_answers(

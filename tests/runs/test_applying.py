@@ -292,17 +292,24 @@ async def test_an_unknown_write_with_a_foreign_value_is_a_conflict(shop: Shop) -
     assert product_of(shop, changes[0])["regular_price"] == "66.60"
 
 
-@pytest.mark.parametrize("kind", ["drop_before", "drop_after", "status"])
-async def test_a_message_whose_answer_was_lost_stays_unknown_and_is_not_repeated(
-    shop: Shop, kind: str
+@pytest.mark.parametrize("fault", ["drop_before", "drop_after", 302, 408, 425, 502])
+async def test_a_message_that_may_have_arrived_stays_unknown_and_is_not_repeated(
+    shop: Shop, fault: str | int
 ) -> None:
-    """A message without an answer stays unknown and is not repeated; the run fails.
+    """A message stays unknown without an answer, or with one (a status) that neither accepts nor refuses it.
+
+    It is not repeated, and the run fails and says that a message may have been sent.
 
     See docs/design/writes.md#idempotency-classes and docs/design/api/runs.md#states.
     """
-    shop.fault(kind, "POST", "/teams/**", **({"status": 502} if kind == "status" else {}))
+    if isinstance(fault, int):
+        shop.fault("status", "POST", "/teams/**", status=fault)
+    else:
+        shop.fault(fault, "POST", "/teams/**")
     run = await shop.run_and_drain(await shop.alerting())
     ended = await shop.until_settled(run)
+    assert ended.summary is not None
+    assert "A message may have been sent to Teams" in str(ended.summary["text"])
     assert (ended.status, ended.code) == (RunStatus.FAILED, "outcome_unknown")
     assert [change.outcome for change in await shop.changes(run)] == [Outcome.UNKNOWN]
     assert counts_of(ended)["unknown"] == 1

@@ -27,7 +27,8 @@ from steward.connectors.base.settings import (
     ConnectionSettings,
     unknown_settings,
 )
-from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.connectors.base.statuses import failure_of_status
+from steward.connectors.base.writing import WriteOutcome
 from steward.model.change import Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
@@ -35,7 +36,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.outbound.address import UrlOrigin, origin_of
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, SecretUrl, Timeouts
-from steward.outbound.errors import CallRefused, Invalid, PlatformUnavailable, Unauthorized, WriteFailed
+from steward.outbound.errors import CallRefused, Unauthorized, WriteFailed
 from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 
@@ -224,18 +225,11 @@ class MessageConnector:
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
         """Returns the outcome that a response reports for the message."""
-        if response.ok:
-            return WriteOutcome(WriteState.APPLIED)
+        platform = self.operation.platform
+        failure = failure_of_status(platform, response)
         if response.status in (401, 403, 404):
-            unknown_address = f"{self.operation.platform} does not know this address any more. Reconnect it."
-            return WriteOutcome.of_error(WriteState.REFUSED, Unauthorized(unknown_address))
-        if response.status < 500:
-            refusal = Invalid(
-                [], f"{self.operation.platform} refused the message (status {response.status})."
-            )
-            return WriteOutcome.of_error(WriteState.REFUSED, refusal)
-        failure = PlatformUnavailable(f"{self.operation.platform} had a server error.")
-        return WriteOutcome.of_error(WriteState.UNKNOWN, failure)
+            failure = Unauthorized(f"{platform} does not know this address any more. Reconnect it.")
+        return WriteOutcome.of_response(failure)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Checks only the form of the address; sends nothing."""

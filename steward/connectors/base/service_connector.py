@@ -33,6 +33,7 @@ from steward.connectors.base.settings import (
     ConnectionSettings,
     unknown_settings,
 )
+from steward.connectors.base.statuses import failure_of_status
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import WriteAnswer
 from steward.model.change import Batch
@@ -45,9 +46,7 @@ from steward.outbound.errors import (
     CallRefused,
     Invalid,
     MissingRight,
-    PlatformUnavailable,
     RemoteNotFound,
-    Throttled,
     Unauthorized,
     UnusableResponse,
     WriteFailed,
@@ -244,17 +243,8 @@ class ServiceConnector(ABC):
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
         """Returns the outcome that a response reports for the call."""
-        failure = self.failure(response)
         answer = WriteAnswer.of_body(response.status, {}, response.body)
-        match failure:
-            case None:
-                return WriteOutcome(WriteState.APPLIED, answer=answer)
-            case Throttled():
-                return WriteOutcome.of_error(WriteState.NOT_SENT, failure)
-            case PlatformUnavailable() | UnusableResponse():
-                return WriteOutcome.of_error(WriteState.UNKNOWN, failure, answer)
-            case _:
-                return WriteOutcome.of_error(WriteState.REFUSED, failure, answer)
+        return WriteOutcome.of_response(self.failure(response), answer)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Asks the service which account the key belongs to."""
@@ -384,32 +374,6 @@ def _encoded(body: JsonValue, *, is_form: bool) -> tuple[bytes, Mapping[str, str
     if is_form:
         return urlencode({name: str(value) for name, value in body.items()}).encode(), _FORM
     return msgspec.json.encode(body), _JSON
-
-
-def failure_of_status(title: str, response: PlatformResponse, words: str = "") -> CallError | None:
-    """Returns the error that a status stands for; `words` are the service's own reason, to be quoted."""
-    status, quoted = response.status, response.quote(words)
-    reason = f" It said: {quoted}" if quoted else ""
-    if response.ok:
-        return None
-    if status == 401:
-        return Unauthorized(f"{title} did not accept the key. Reconnect it.", platform_text=quoted)
-    if status == 403:
-        return MissingRight(
-            "do this", f"{title} does not let this key do that.{reason}", platform_text=quoted
-        )
-    if status == 404:
-        return RemoteNotFound(f"{title} knows nothing of that name.{reason}", platform_text=quoted)
-    if status == 429:
-        return Throttled(_wait_of(response), platform_text=quoted)
-    if status in (408, 425) or status >= 500 or status < 400:
-        return PlatformUnavailable(f"{title} failed to answer (status {status}).", platform_text=quoted)
-    return Invalid([], f"{title} refused it (status {status}).{reason}", platform_text=quoted)
-
-
-def _wait_of(response: PlatformResponse) -> float:
-    named = response.headers.get("retry-after", "")
-    return float(named) if named.isdigit() else 2.0
 
 
 def answer_of(response: PlatformResponse) -> dict[str, Decoded]:

@@ -9,7 +9,16 @@ from typing import Protocol, Self
 from steward.model.answer import WriteAnswer
 from steward.model.change import Batch
 from steward.model.json import JsonValue
-from steward.outbound.errors import CallError, ErrorKind, Invalid, NotSent, WriteFailed
+from steward.outbound.errors import (
+    CallError,
+    ErrorKind,
+    Invalid,
+    NotSent,
+    PlatformUnavailable,
+    Throttled,
+    UnusableResponse,
+    WriteFailed,
+)
 
 
 class WriteState(StrEnum):
@@ -53,6 +62,22 @@ class WriteOutcome:
             error=error.kind,
             answer=answer,
         )
+
+    @classmethod
+    def of_response(cls, failure: CallError | None, answer: WriteAnswer | None = None) -> Self:
+        """Returns the outcome of a part from the failure that its response reports; null for none.
+
+        A response that neither accepts nor refuses the call leaves it unknown whether the call took effect.
+        """
+        match failure:
+            case None:
+                return cls(WriteState.APPLIED, answer=answer)
+            case Throttled():
+                return cls.of_error(WriteState.NOT_SENT, failure)
+            case PlatformUnavailable() | UnusableResponse():
+                return cls.of_error(WriteState.UNKNOWN, failure, answer)
+            case _:
+                return cls.of_error(WriteState.REFUSED, failure, answer)
 
     @classmethod
     def of_failure(cls, failure: WriteFailed) -> Self:

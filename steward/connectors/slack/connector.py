@@ -21,10 +21,10 @@ from steward.connectors.base.service_connector import (
     ServiceWriter,
     SettingField,
     answer_of,
-    failure_of_status,
     text_of,
 )
 from steward.connectors.base.settings import TAKES_CALLS, BadSettings, ConnectionSecrets, ConnectionSettings
+from steward.connectors.base.statuses import failure_of_status
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
 from steward.connectors.slack.notice import notice_message
 from steward.connectors.slack.text import message
