@@ -8,6 +8,7 @@ from itertools import chain
 
 from steward.automations.readiness import why_unusable
 from steward.automations.rules import AutomationRules
+from steward.connectors import title_of
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection, Connection, ConnectionState
 from steward.model.ids import IntegrationId
@@ -200,7 +201,7 @@ def _why_unreadable(
     if connection.kind != reference.kind:
         return f"Connection {reference.integration_id} is a {connection.kind}, not a {reference.kind}."
     if not any(reference.kind in accepted_kinds(need.kind) for need in needs):
-        return f"This template does not read a {reference.kind}."
+        return f"This template does not read connections to {title_of(reference.kind)}."
     return None
 
 

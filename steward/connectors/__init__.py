@@ -38,6 +38,11 @@ def kinds_receiving(content: Receivable) -> tuple[str, ...]:
     return tuple(kind for kind, connector in ALL.items() if content in connector.capabilities.receives)
 
 
+def title_of(kind: str) -> str:
+    """Returns the platform's name of a kind of connection; the kind itself when no connector has it."""
+    return ALL[kind].title if kind in ALL else kind
+
+
 def build(options: Options) -> Mapping[str, Connector]:
     """Returns every connector by its id.
 

@@ -21,7 +21,7 @@ from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import JsonRecord, StepFunction, plain_json
 from steward.templates.parts.inputs import SHEET_OR_TEAMS, CheckedInputs, check, named_accounts
-from steward.templates.parts.messages import STORES, accepted_kinds, names_channel
+from steward.templates.parts.messages import STORES, accepted_kinds, names_channel, wrong_kind
 from steward.templates.parts.results import RESULT_ENTRIES
 
 _SUMMARY_LENGTH = 500
@@ -405,10 +405,8 @@ class Template:
             connection = setup.connections.get(named.integration_id)
             if connection is None:
                 errors[named.path] = ["This organization has no such connection."]
-            elif named.kind == "store" and not connection.is_store:
-                errors[named.path] = [f"This connection is a {connection.kind}; a store is needed."]
-            elif named.kind != "store" and connection.kind not in accepted_kinds(named.kind):
-                errors[named.path] = [f"This connection is a {connection.kind}; a {named.kind} is needed."]
+            elif connection.kind not in accepted_kinds(named.kind):
+                errors[named.path] = [wrong_kind(connection, named.kind)]
             elif named.kind == "teams" and not names_channel(connection):
                 errors[named.path] = ["This connection names no channel: choose one made with a webhook."]
             else:

@@ -1,4 +1,4 @@
-"""Daily sales summary: posts yesterday's figures and top products to Teams."""
+"""Daily sales summary: posts yesterday's figures and top products to a channel for messages."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta

@@ -106,7 +106,7 @@ async def _find_duplicates(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the list to the sheet and to Teams, even if it is empty."""
+    """Sends the list to the sheet and to the channel, even if it is empty."""
     groups, store = context.output(FIND, _Duplicates).groups, context.home.connection.name
     rows = [
         (_FIELDS[group.field], group.value, Decimal(group.count), "; ".join(group.names), group.note)

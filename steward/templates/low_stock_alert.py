@@ -1,4 +1,4 @@
-"""Low stock alert: reports variants at or below a level to a Teams channel."""
+"""Low stock alert: reports variants at or below a level to a channel for messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,7 +16,8 @@ from steward.templates.parts.messages import no_message, post_card
 from steward.templates.parts.stock import StockUnit
 
 READ, PICK, SEND = "read-stock", "pick-low", "send-alert"
-# Memory space: the stock numbers of the last message, each with `low` or `untracked`.
+# Memory space: the stock numbers of the last message, each with `low` or `untracked`. The name is stored with
+# automations, so it stays.
 _REPORTED = "told"
 
 

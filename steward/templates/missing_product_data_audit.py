@@ -98,7 +98,7 @@ async def _find_gaps(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the list to the sheet and the counts to Teams, even when nothing is missing."""
+    """Sends the list to the sheet and the counts to the channel, even when nothing is missing."""
     output = context.output(FIND, _Gaps)
     rows = [(product.label, product.missing, product.url) for product in output.products]
     report = SheetReport(("Product", "Missing", "Link"), rows, "Nothing is missing.")

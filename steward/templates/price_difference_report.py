@@ -101,7 +101,7 @@ async def compare_prices(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the list to the sheet and to Teams; without a difference, sends no message."""
+    """Sends the list to the sheet and to the channel; without a difference, sends no message."""
     compared = context.output(COMPARE, _ComparedPrices)
     name = key_name(context.inputs["match"])
     labels = [f"Price: {label}" for label in compared.labels]

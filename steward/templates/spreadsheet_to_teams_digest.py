@@ -1,4 +1,4 @@
-"""Sheet to Teams: posts the matching rows of a sheet to Teams."""
+"""Sheet to Teams: posts the matching rows of a sheet to a channel for messages."""
 
 import hashlib
 from collections import Counter

@@ -95,7 +95,7 @@ async def _join_stock(context: StepContext) -> StepResult:
 
 
 async def send(context: StepContext) -> StepResult:
-    """Sends the table to the sheet, and low numbers, if any, to Teams."""
+    """Sends the table to the sheet, and low numbers, if any, to the channel."""
     options = _StockReportInputs.from_json(context.inputs)
     joined = context.output(JOIN, _JoinedStock)
     name, threshold = key_name(options.match), options.threshold

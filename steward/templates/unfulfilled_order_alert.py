@@ -1,4 +1,4 @@
-"""Unfulfilled orders: reports paid orders that have not been sent after some days to Teams."""
+"""Unfulfilled orders: reports paid orders that have not been sent after some days."""
 
 from collections.abc import Sequence
 from datetime import datetime

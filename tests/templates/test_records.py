@@ -15,6 +15,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import steward.templates
+from steward.connectors import kinds_receiving, title_of
+from steward.connectors.base.connector import Receivable
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.plan import StepKind
@@ -331,6 +333,31 @@ def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(
     """
     inputs = {**_PRICES, "sheet": {"integration_id": number}}
     assert list(_faults(PRICES, inputs, _world())) == ["inputs.sheet.integration_id"]
+
+
+@pytest.mark.parametrize(
+    ("template", "inputs", "words"),
+    [
+        (
+            ALERT,
+            {**_ALERT, "teams": {"integration_id": int(SHEET)}},
+            "This is a connection to Google Sheets. Needed here is a channel for messages",
+        ),
+        (
+            PRICES,
+            {**_PRICES, "sheet": {"integration_id": int(TEAMS)}},
+            "This is a connection to Microsoft Teams. Needed here is a connection to Google Sheets.",
+        ),
+    ],
+)
+def test_a_connection_of_another_kind_is_answered_with_the_platforms_that_fit(
+    template: Template, inputs: dict[str, Any], words: str
+) -> None:
+    """Names the connected platform and those to choose from; a channel may be of any that takes messages."""
+    [[message]] = _faults(template, inputs, _world()).values()
+    assert message.startswith(words)
+    if template is ALERT:
+        assert all(title_of(kind) in message for kind in kinds_receiving(Receivable.MESSAGE))
 
 
 @pytest.mark.parametrize(

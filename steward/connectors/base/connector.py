@@ -323,6 +323,7 @@ class IssuesKeys(Protocol):
 class Connector(Protocol):
     """The interface to a platform."""
 
+    title: ClassVar[str]
     capabilities: ClassVar[Capabilities]
 
     @classmethod

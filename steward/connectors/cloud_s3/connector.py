@@ -172,6 +172,7 @@ class CloudS3Connector:
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
     writes: Mapping[str, AnyWriteOperation] = {}
+    title: ClassVar[str] = "Cloud storage (S3)"
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True)
 
     def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:
@@ -179,7 +180,7 @@ class CloudS3Connector:
         self._times = Timeouts.of_kind(read_s, bounded=bounded)
         self.facts = ConnectorFacts(
             "cloud_s3",
-            "Cloud storage (S3)",
+            self.title,
             ConnectionKind.ACCOUNT,
             (Auth.KEY,),
             _PACE,

@@ -75,6 +75,7 @@ class HttpApiConnector:
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
+    title: ClassVar[str] = "HTTP API"
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True, sign_in=True)
     reads: Mapping[str, ReadOp[Any, Any]] = {HTTP.name: HTTP}
     writes: Mapping[str, AnyWriteOperation] = {SEND.name: SEND}
@@ -84,7 +85,7 @@ class HttpApiConnector:
         self._timeouts = Timeouts.of_kind(options.read_s, bounded=options.bounded)
         self.facts = ConnectorFacts(
             "http_api",
-            "HTTP API",
+            self.title,
             ConnectionKind.ACCOUNT,
             (Auth.KEY, Auth.USER_SIGN_IN),
             _RATE_LIMIT,

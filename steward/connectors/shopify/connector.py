@@ -67,6 +67,7 @@ class Shopify:
     """
 
     topics: Mapping[str, TopicSpec] = TOPICS
+    title: ClassVar[str] = "Shopify"
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True, sends_events=True)
 
     def __init__(self, *, version: str, url: str | None, read_s: float, bounded: bool = False) -> None:
@@ -82,7 +83,7 @@ class Shopify:
         self.events: EventSource | None = ShopifyDeliveries()
         self.facts = ConnectorFacts(
             "shopify",
-            "Shopify",
+            self.title,
             ConnectionKind.STORE,
             (Auth.KEY,),
             _RATE_LIMIT,

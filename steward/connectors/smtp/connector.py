@@ -64,13 +64,14 @@ class SmtpConnector:
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
     reads: Mapping[str, ReadOp[Any, Any]] = {}
+    title: ClassVar[str] = "Mail server (SMTP)"
     capabilities: ClassVar[Capabilities] = Capabilities(writes=True)
 
     def __init__(self, options: Options) -> None:
         self._private_hosts = options.private_hosts
         timeouts = Timeouts.of_kind(options.read_s, write_s=MESSAGE_S, bounded=options.bounded)
         self.facts = ConnectorFacts(
-            "smtp", "Mail server (SMTP)", ConnectionKind.ACCOUNT, (Auth.KEY,), _RATE_LIMIT, timeouts,
+            "smtp", self.title, ConnectionKind.ACCOUNT, (Auth.KEY,), _RATE_LIMIT, timeouts,
             _SCHEMA, self.capabilities,
         )  # fmt: skip
         self.writes: Mapping[str, AnyWriteOperation] = {SEND_MAIL.name: SEND_MAIL}

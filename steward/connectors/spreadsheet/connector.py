@@ -54,6 +54,7 @@ class SpreadsheetConnector:
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
+    title: ClassVar[str] = "Google Sheets"
     capabilities: ClassVar[Capabilities] = Capabilities(
         reads=True, writes=True, receives=frozenset((Receivable.TABLE,)), sign_in=True
     )
@@ -73,7 +74,7 @@ class SpreadsheetConnector:
         self._client_secret = None if secret is None else Secret(secret)
         self._times = Timeouts.of_kind(read_s, bounded=bounded)
         self.facts = ConnectorFacts(
-            "spreadsheet", "Google Sheets", ConnectionKind.ACCOUNT,
+            "spreadsheet", self.title, ConnectionKind.ACCOUNT,
             (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
             self._times, _SCHEMA, self.capabilities, ("v4",), sign_in_scopes=" ".join(_SCOPES),
             sign_in_provider="google",

@@ -97,6 +97,7 @@ class WooCommerceConnector:
 
     topics: Mapping[str, TopicSpec] = TOPICS
     events: EventSource | None = WooCommerceWebhooks()
+    title: ClassVar[str] = "WooCommerce"
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True, sends_events=True)
 
     def __init__(
@@ -112,7 +113,7 @@ class WooCommerceConnector:
         self._times = Timeouts.of_kind(read_s, write_s=WRITE_S, bounded=bounded)
         self.facts = ConnectorFacts(
             "woocommerce",
-            "WooCommerce",
+            self.title,
             ConnectionKind.STORE,
             (Auth.KEY,),
             _PACE,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from steward.connectors import kinds_receiving
+from steward.connectors import kinds_receiving, title_of
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.connector import Receivable
 from steward.connectors.base.messages import message_operation
@@ -25,6 +25,14 @@ def accepted_kinds(need: str) -> tuple[str, ...]:
     if need == "teams":
         return kinds_receiving(Receivable.MESSAGE)
     return (need,)
+
+
+def wrong_kind(connection: Connection, need: str) -> str:
+    """Returns the sentence for a connection whose kind does not meet a need; it names those that do."""
+    titles = ", ".join(title_of(kind) for kind in accepted_kinds(need))
+    words = {"store": f"a store ({titles})", "teams": f"a channel for messages ({titles})"}
+    needed = words.get(need, f"a connection to {titles}")
+    return f"This is a connection to {title_of(connection.kind)}. Needed here is {needed}."
 
 
 def names_channel(connection: Connection) -> bool:
