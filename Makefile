@@ -163,7 +163,7 @@ generators: $(GENERATORS) ## three generators of clients read the OpenAPI docume
 	@GENERATORS=1 $(PYTEST) -q -p no:randomly tests/api/test_generators.py
 
 # The page of settings is part of the site, too.
-docs/settings.md: steward/config.py steward/cli/settings_page.py | $(RUN)
+docs/settings.md: steward/config.py steward/setting_forms.py steward/cli/settings_page.py | $(RUN)
 	@$(PY) -c "from steward.cli.settings_page import settings_page; print(settings_page(), end='')" >$@
 
 docs: $(DEV) $(WEB) docs/settings.md browser ## make the generated pages of docs/ and the pictures of docs/guides/merchants.md

@@ -13,7 +13,7 @@ from steward.api.http import static_files
 from steward.api.http.context import AppContext
 from steward.api.http.handler import RequestHandler
 from steward.clock import Clock
-from steward.config import Environment, Settings
+from steward.config import Settings
 from steward.connections.opening import RunAccess, keep_refresh_tokens
 from steward.connections.vault import Vault
 from steward.database.engine.base import Engine
@@ -179,7 +179,7 @@ def _notifications(
 
 def _sandbox_pool(settings: Settings) -> SandboxPool:
     """Returns the pool of sandboxed processes; production refuses to run them unconfined by default."""
-    must_confine = settings.env is Environment.PRODUCTION and not settings.unconfined_scripts
+    must_confine = settings.is_production and not settings.unconfined_scripts
     return SandboxPool(settings.confined_processes, must_confine=must_confine)
 
 

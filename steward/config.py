@@ -1,19 +1,43 @@
 """All settings: name, range, default and meaning; they are read once and used elsewhere."""
 
-import base64
-import binascii
 import difflib
 import ipaddress
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from steward.setting_forms import (
+    BARE_URL,
+    DATABASE,
+    ENVIRONMENT,
+    HEADERS,
+    HOSTS,
+    LISTEN,
+    LOG_LEVEL,
+    MAIL_SENDER,
+    MAIL_SERVER,
+    MASTER_KEYS,
+    METRICS_LISTEN,
+    MONTH,
+    NETWORKS,
+    PATH,
+    SHARE,
+    SLACK_HOSTS,
+    SWITCH,
+    TEAMS_HOSTS,
+    TEXT,
+    URL,
+    Environment,
+    Form,
+    HostPort,
+    MailAddress,
+    choice,
+    whole,
+)
 
 PREFIX = "STEWARD_"
-T = TypeVar("T")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -23,33 +47,6 @@ class SettingsError(Exception):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-
-
-class Environment(StrEnum):
-    """What the service is run for."""
-
-    PRODUCTION = "production"
-    DEMO = "demo"
-    TEST = "test"
-
-
-class HostPort(NamedTuple):
-    """A host and its port; the host is in lower case and without brackets."""
-
-    host: str
-    port: int
-
-
-class Form(NamedTuple):
-    """The accepted values of a setting: their description, and a parser that raises ValueError for others."""
-
-    words: str
-    read: Callable[[str], object]
-    in_test: "Form | None" = None
-
-    def for_environment(self, environment: Environment) -> "Form":
-        """Returns the form in this environment; some lower bounds are lower in tests."""
-        return self.in_test if self.in_test and environment is Environment.TEST else self
 
 
 class SettingSpec(NamedTuple):
@@ -65,388 +62,190 @@ def _setting(form: Form, default: str | None, meaning: str, *, secret: bool = Fa
     return field(repr=not secret, metadata={"spec": SettingSpec(form, default, meaning, secret)})
 
 
-def _whole(lowest: int, highest: int, *, test_floor: int | None = None) -> Form:
-    message = f"a whole number from {lowest} to {highest}"
-    if test_floor is not None:
-        in_test = _whole(test_floor, highest)
-        return Form(
-            f"{message} (with STEWARD_ENV=test from {test_floor})", _whole(lowest, highest).read, in_test
-        )
-
-    def read(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,12}", text) or not lowest <= int(text) <= highest:
-            raise ValueError
-        return int(text)
-
-    return Form(message, read)
-
-
-def _choice(*words: str) -> Form:
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError
-        return text
-
-    return Form(" or ".join(filter(None, [", ".join(words[:-1]), words[-1]])), read)
-
-
-def _environment(text: str) -> Environment:
-    return Environment(text)
-
-
-def _switch(text: str) -> bool:
-    if text not in ("on", "off"):
-        raise ValueError
-    return text == "on"
-
-
-def _text(text: str) -> str:
-    if text != text.strip() or not text or not text.isprintable():
-        raise ValueError
-    return text
-
-
-def _address(text: str) -> str:
-    """Returns an http or https URL without user, query, fragment and trailing slash."""
-    parts = urlsplit(_text(text))
-    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.port == 0:
-        raise ValueError
-    if " " in text or "?" in text or "#" in text:
-        raise ValueError
-    return text.rstrip("/")
-
-
-def _pathless(text: str) -> str:
-    address = _address(text)
-    if urlsplit(address).path:
-        raise ValueError
-    return address
-
-
-def _host_port(text: str) -> HostPort:
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", text)
-    if match is None or not 1 <= int(match[3]) <= 65535:
-        raise ValueError
-    if match[1]:
-        ipaddress.IPv6Address(match[1])
-    return HostPort((match[1] or match[2]).lower(), int(match[3]))
-
-
-def _metrics_listen(text: str) -> HostPort | None:
-    return None if text == "off" else _host_port(text)
-
-
-def _entry(text: str) -> str:
-    _host_port(text)
-    return text.lower()
-
-
-def _teams_host(text: str) -> str:
-    if re.fullmatch(r"(\.[A-Za-z0-9-]+)+", text):
-        return text.lower()
-    return _entry(text)
-
-
-def _slack_host(text: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", text):
-        return text.lower()
-    return _teams_host(text)
-
-
-class MailAddress(NamedTuple):
-    """A mail server's address without the sign-in, and the sign-in."""
-
-    url: str
-    user: str | None
-    password: str | None
-
-
-def _smtp(text: str) -> MailAddress:
-    parts = urlsplit(_text(text))
-    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or not parts.port:
-        raise ValueError
-    if parts.path or parts.query or parts.fragment or (parts.username is None) != (parts.password is None):
-        raise ValueError
-    user = None if parts.username is None else unquote(parts.username)
-    password = None if parts.password is None else unquote(parts.password)
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return MailAddress(f"{parts.scheme}://{host}:{parts.port}", user, password)
-
-
-def _sender(text: str) -> str:
-    if not re.fullmatch(
-        r"(?:[^<>@,;\"\\]{1,100} <[^<>@\s,;\"]+@[^<>@\s,;\"]+>|[^<>@\s,;\"]+@[^<>@\s,;\"]+)", _text(text)
-    ):
-        raise ValueError
-    return text
-
-
-def _database(text: str) -> str:
-    if text.startswith("sqlite:///"):
-        if text == "sqlite:///" or "?" in text or "\0" in text:
-            raise ValueError
-    elif not re.fullmatch(r"postgresql://\S+", text):
-        raise ValueError
-    elif "," in (hosts := urlsplit(text).netloc.rpartition("@")[2]):
-        for host in hosts.split(","):
-            _host_port(host if re.search(r":[0-9]+$", host) else f"{host}:5432")
-    return text
-
-
-def _master_key(text: str) -> tuple[str, bytes]:
-    name, _, encoded = text.partition(":")
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,40}", name):
-        raise ValueError
-    try:
-        key = base64.b64decode(encoded, validate=True)
-    except binascii.Error as error:
-        raise ValueError from error
-    if len(key) != 32:
-        raise ValueError
-    return name, key
-
-
-def _items(text: str, item: Callable[[str], T]) -> tuple[T, ...]:
-    """Returns the items of a comma-separated list; an empty text gives none.
-
-    Raises ValueError for a repeated item.
-    """
-    items = tuple(item(part.strip()) for part in text.split(",")) if text.strip() else ()
-    if len(set(items)) != len(items):
-        raise ValueError
-    return items
-
-
-def _list_of(words: str, item: Callable[[str], T]) -> Form:
-    return Form(f"a comma separated list of {words}, each once", lambda text: _items(text, item))
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not re.fullmatch(r"[A-Za-z0-9-]+", name) or not value.isprintable():
-        raise ValueError
-    return name, value
-
-
-def _share(text: str) -> float:
-    if not re.fullmatch(r"0(\.[0-9]{1,6})?|1(\.0{1,6})?", text):
-        raise ValueError
-    return float(text)
-
-
-def _master_keys(text: str) -> tuple[tuple[str, bytes], ...]:
-    keys = _items(text, _master_key)
-    if not keys or len({name for name, _ in keys}) != len(keys):
-        raise ValueError
-    return keys
-
-
-_ENVIRONMENT = Form("production, demo or test", _environment)
-_SWITCH = Form("on or off", _switch)
-_TEXT = Form("a text without blanks around it", _text)
-_PATH = Form("a path", lambda text: Path(_text(text)))
-_URL = Form("an http or https URL without user, query and fragment", _address)
-_BARE_URL = Form("an http or https URL without user, path, query and fragment", _pathless)
-_LISTEN = Form("host:port, the port from 1 to 65535", _host_port)
-_METRICS = Form("host:port, the port from 1 to 65535, or off", _metrics_listen)
-_DATABASE = Form("sqlite:///PATH or postgresql://HOST[,HOST…]/NAME", _database)
-_KEYS = Form("a comma separated list of id:base64 of 32 bytes, each id once", _master_keys)
-_HOSTS = _list_of("host:port", _entry)
-_TEAMS = _list_of("host suffixes that begin with a dot, or host:port", _teams_host)
-_SLACK = _list_of("hosts, host suffixes that begin with a dot, or host:port", _slack_host)
-_SMTP = Form(
-    "smtp://USER:PASSWORD@HOST:PORT (STARTTLS) or smtps://…, user and password both or neither", _smtp
-)
-_SENDER = Form("an e-mail address, or a name and an address in angle brackets", _sender)
-_NETWORKS = _list_of("networks such as 10.0.0.0/8", ipaddress.ip_network)
-_LEVEL = _choice("debug", "info", "warning", "error")
-_HEADERS = _list_of("name=value", _header)
-_SHARE = Form("a number from 0 to 1", _share)
-_MONTH = r"20[0-9]{2}-(0[1-9]|1[0-2])"
-
-
-def _month(text: str) -> str:
-    if not re.fullmatch(_MONTH, text):
-        raise ValueError
-    return text
-
-
 # A field is named like its variable, in lower case and without the prefix.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings with their values for this process."""
 
-    env: Environment = _setting(_ENVIRONMENT, "production", "What the service is run for")
+    env: Environment = _setting(ENVIRONMENT, "production", "What the service is run for")
     database_url: str = _setting(
-        _DATABASE,
+        DATABASE,
         "sqlite:///./steward-data/steward.db",
         "The database. Of several PostgreSQL servers, separated by commas, the one that accepts writes is"
         " used. On PostgreSQL only `migrate` needs a role that may create roles and tables; the service"
         " itself runs as the role `steward_app`",
         secret=True,
     )
-    database_pool: int = _setting(_whole(1, 100), "8", "PostgreSQL connections per process")
+    database_pool: int = _setting(whole(1, 100), "8", "PostgreSQL connections per process")
     database_deadline_seconds: int = _setting(
-        _whole(2, 30), "8", "Seconds until a PostgreSQL statement is given up"
+        whole(2, 30), "8", "Seconds until a PostgreSQL statement is given up"
     )
-    data_dir: Path = _setting(_PATH, "./steward-data", "Folder for files besides the database")
+    data_dir: Path = _setting(PATH, "./steward-data", "Folder for files besides the database")
     master_keys: tuple[tuple[str, bytes], ...] = _setting(
-        _KEYS,
+        MASTER_KEYS,
         None,
         "Key-encryption keys: the first wraps new keys, all unwrap. Required in production; elsewhere one is"
         " generated in the data folder. `steward keys new` prints one",
         secret=True,
     )
     base_url: str = _setting(
-        _BARE_URL, "http://127.0.0.1:8400", "Address of the API; https in production unless loopback"
+        BARE_URL, "http://127.0.0.1:8400", "Address of the API; https in production unless loopback"
     )
-    auth_url: str = _setting(_BARE_URL, None, "Address of the login; the base URL if unset")
-    web_origin: str = _setting(_BARE_URL, None, "Origin of the web app; the base URL if unset")
-    listen: HostPort = _setting(_LISTEN, "127.0.0.1:8400", "Where `serve` listens")
-    metrics_listen: HostPort | None = _setting(_METRICS, "127.0.0.1:9464", "Where metrics are served")
+    auth_url: str = _setting(BARE_URL, None, "Address of the login; the base URL if unset")
+    web_origin: str = _setting(BARE_URL, None, "Origin of the web app; the base URL if unset")
+    listen: HostPort = _setting(LISTEN, "127.0.0.1:8400", "Where `serve` listens")
+    metrics_listen: HostPort | None = _setting(METRICS_LISTEN, "127.0.0.1:9464", "Where metrics are served")
     trusted_proxies: tuple[Network, ...] = _setting(
-        _NETWORKS, "", "Proxies whose `X-Forwarded-For` is trusted"
+        NETWORKS, "", "Proxies whose `X-Forwarded-For` is trusted"
     )
-    processes: int = _setting(_whole(1, 64), "1", "API processes of `serve`; more than 1 needs PostgreSQL")
-    api_access: bool = _setting(_SWITCH, "on", "off: login and tokens answer 503 `not_configured`")
-    log_level: str = _setting(_LEVEL, "info", "The lowest level that is logged")
-    log_format: str = _setting(_choice("json", "text"), "json", "Format of log lines")
-    limit_person: int = _setting(_whole(1, 1_000_000), "600", "Calls per minute for one person")
-    limit_organization: int = _setting(_whole(1, 1_000_000), "3000", "Calls per minute for one organization")
-    limit_web: int = _setting(_whole(1, 1_000_000), "1200", "Calls per minute from one person's web app")
-    limit_login: int = _setting(_whole(1, 10_000), "10", "Login attempts, and sign-in attempts, per 60 s")
+    processes: int = _setting(whole(1, 64), "1", "API processes of `serve`; more than 1 needs PostgreSQL")
+    api_access: bool = _setting(SWITCH, "on", "off: login and tokens answer 503 `not_configured`")
+    log_level: str = _setting(LOG_LEVEL, "info", "The lowest level that is logged")
+    log_format: str = _setting(choice("json", "text"), "json", "Format of log lines")
+    limit_person: int = _setting(whole(1, 1_000_000), "600", "Calls per minute for one person")
+    limit_organization: int = _setting(whole(1, 1_000_000), "3000", "Calls per minute for one organization")
+    limit_web: int = _setting(whole(1, 1_000_000), "1200", "Calls per minute from one person's web app")
+    limit_login: int = _setting(whole(1, 10_000), "10", "Login attempts, and sign-in attempts, per 60 s")
     spread_max: int = _setting(
-        _whole(0, 9), "9", "Maximum minutes added to a new automation's slots; others keep their offset"
+        whole(0, 9), "9", "Maximum minutes added to a new automation's slots; others keep their offset"
     )
     audit_anchor_hours: int = _setting(
-        _whole(1, 168), "24", "Hours between log lines with each audit log's head"
+        whole(1, 168), "24", "Hours between log lines with each audit log's head"
     )
     late_limit_minutes: int = _setting(
-        _whole(10, 1440), "10", "A slot that could not start within this many minutes is skipped as too late"
+        whole(10, 1440), "10", "A slot that could not start within this many minutes is skipped as too late"
     )
-    approval_hours: int = _setting(_whole(1, 720), "72", "Hours until a pending approval expires")
+    approval_hours: int = _setting(whole(1, 720), "72", "Hours until a pending approval expires")
     approval_seconds: int | None = _setting(
-        _whole(1, 3600), None, "Replaces the hours; only with STEWARD_ENV=test"
+        whole(1, 3600), None, "Replaces the hours; only with STEWARD_ENV=test"
     )
-    approver_not_starter: bool = _setting(_SWITCH, "off", "on: nobody may decide on runs that they started")
+    approver_not_starter: bool = _setting(SWITCH, "off", "on: nobody may decide on runs that they started")
     run_time_limit_seconds: int = _setting(
-        _whole(60, 86_400, test_floor=1), "3600", "How long a run may execute, not counting waits"
+        whole(60, 86_400, test_floor=1), "3600", "How long a run may execute, not counting waits"
     )
-    queue_limit_hours: int = _setting(_whole(1, 168), "24", "Hours after which an unstarted run expires")
+    queue_limit_hours: int = _setting(whole(1, 168), "24", "Hours after which an unstarted run expires")
     lease_seconds: int = _setting(
-        _whole(5, 300, test_floor=1), "30", "Seconds until a silent worker's runs are recovered"
+        whole(5, 300, test_floor=1), "30", "Seconds until a silent worker's runs are recovered"
     )
-    worker_concurrency: int = _setting(_whole(1, 1000), "20", "Maximum concurrent runs per worker")
-    organization_concurrency: int = _setting(
-        _whole(1, 1000), "50", "Maximum concurrent runs per organization"
-    )
-    tick_seconds: int = _setting(_whole(1, 15), "1", "Seconds between checks for due slots")
+    worker_concurrency: int = _setting(whole(1, 1000), "20", "Maximum concurrent runs per worker")
+    organization_concurrency: int = _setting(whole(1, 1000), "50", "Maximum concurrent runs per organization")
+    tick_seconds: int = _setting(whole(1, 15), "1", "Seconds between checks for due slots")
     confined_processes: int = _setting(
-        _whole(1, 64), "2", "Child processes for expressions and scripts of imported workflows"
+        whole(1, 64), "2", "Child processes for expressions and scripts of imported workflows"
     )
     unconfined_scripts: bool = _setting(
-        _SWITCH,
+        SWITCH,
         "off",
         "on: in production, expressions and scripts of imported workflows also run on a machine that has"
         " neither a system-call filter nor namespaces; a flaw in their engine then exposes everything that"
         " the service's user can access",
     )
     max_waiting_events: int = _setting(
-        _whole(1, 200), "200", "Maximum waiting event-started runs per automation"
+        whole(1, 200), "200", "Maximum waiting event-started runs per automation"
     )
-    max_waiting_hand: int = _setting(_whole(1, 1000), "1000", "Maximum waiting manual runs per automation")
-    imports_kept: int = _setting(_whole(1, 100), "100", "Imports that one organization may store")
+    max_waiting_hand: int = _setting(whole(1, 1000), "1000", "Maximum waiting manual runs per automation")
+    imports_kept: int = _setting(whole(1, 100), "100", "Imports that one organization may store")
     catch_up_minutes: int = _setting(
-        _whole(5, 1440, test_floor=1),
+        whole(5, 1440, test_floor=1),
         "15",
         "Minutes between reads of subscribed stores for events that were not delivered",
     )
     run_history_days: int = _setting(
-        _whole(90, 3650), "400", "Days after which ended runs are deleted, with their steps and changes"
+        whole(90, 3650), "400", "Days after which ended runs are deleted, with their steps and changes"
     )
-    session_idle_minutes: int = _setting(_whole(5, 1440), "30", "Minutes until an unused web session ends")
-    session_hours: int = _setting(_whole(1, 168), "12", "Hours until any web session ends")
+    session_idle_minutes: int = _setting(whole(5, 1440), "30", "Minutes until an unused web session ends")
+    session_hours: int = _setting(whole(1, 168), "12", "Hours until any web session ends")
     allow_private_hosts: tuple[str, ...] = _setting(
-        _HOSTS,
+        HOSTS,
         "",
         "The only non-public addresses that connections may call, and the only ones over plain http",
     )
     outbound_timeout_seconds: int = _setting(
-        _whole(1, 120),
+        whole(1, 120),
         "20",
         "Seconds that a read waits for the first byte, if longer than the platform's own limit (such as"
         " 60 s); with STEWARD_ENV=test the limit of every call",
     )
-    undo_days: int = _setting(_whole(1, 3615), "365", "Days after its end during which a run can be undone")
+    undo_days: int = _setting(whole(1, 3615), "365", "Days after its end during which a run can be undone")
     settle_quiet_seconds: int = _setting(
-        _whole(30, 3600, test_floor=0),
+        whole(30, 3600, test_floor=0),
         "120",
         "Seconds after its deadline before a write without an answer is first read back",
     )
-    google_client_id: str | None = _setting(_TEXT, None, "OAuth client id at Google")
-    google_client_secret: str | None = _setting(_TEXT, None, "OAuth client secret at Google", secret=True)
+    google_client_id: str | None = _setting(TEXT, None, "OAuth client id at Google")
+    google_client_secret: str | None = _setting(TEXT, None, "OAuth client secret at Google", secret=True)
     google_sheets_url: str = _setting(
-        _URL, "https://sheets.googleapis.com", "Sheets API; `/v4/spreadsheets/…` is appended"
+        URL, "https://sheets.googleapis.com", "Sheets API; `/v4/spreadsheets/…` is appended"
     )
-    google_gmail_url: str = _setting(_URL, "https://gmail.googleapis.com", "Gmail API")
-    google_drive_url: str = _setting(_URL, "https://www.googleapis.com", "Google Drive API")
-    google_token_url: str = _setting(_URL, "https://oauth2.googleapis.com/token", "OAuth tokens at Google")
+    google_gmail_url: str = _setting(URL, "https://gmail.googleapis.com", "Gmail API")
+    google_drive_url: str = _setting(URL, "https://www.googleapis.com", "Google Drive API")
+    google_token_url: str = _setting(URL, "https://oauth2.googleapis.com/token", "OAuth tokens at Google")
     google_authorize_url: str = _setting(
-        _URL, "https://accounts.google.com/o/oauth2/v2/auth", "OAuth authorization at Google"
+        URL, "https://accounts.google.com/o/oauth2/v2/auth", "OAuth authorization at Google"
     )
-    microsoft_client_id: str | None = _setting(_TEXT, None, "OAuth client id at Microsoft")
+    microsoft_client_id: str | None = _setting(TEXT, None, "OAuth client id at Microsoft")
     microsoft_client_secret: str | None = _setting(
-        _TEXT, None, "OAuth client secret at Microsoft", secret=True
+        TEXT, None, "OAuth client secret at Microsoft", secret=True
     )
     microsoft_graph_url: str = _setting(
-        _URL, "https://graph.microsoft.com", "Microsoft Graph API; `/v1.0/…` is appended"
+        URL, "https://graph.microsoft.com", "Microsoft Graph API; `/v1.0/…` is appended"
     )
     microsoft_token_url: str = _setting(
-        _URL, "https://login.microsoftonline.com/common/oauth2/v2.0/token", "OAuth tokens at Microsoft"
+        URL, "https://login.microsoftonline.com/common/oauth2/v2.0/token", "OAuth tokens at Microsoft"
     )
     microsoft_authorize_url: str = _setting(
-        _URL,
+        URL,
         "https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
         "OAuth authorization at Microsoft",
     )
     teams_hosts: tuple[str, ...] = _setting(
-        _TEAMS,
+        TEAMS_HOSTS,
         ".logic.azure.com, .environment.api.powerplatform.com",
         "Hosts that Teams webhook addresses may have",
     )
     slack_hosts: tuple[str, ...] = _setting(
-        _SLACK,
+        SLACK_HOSTS,
         "hooks.slack.com, slack.com",
         "Hosts that Slack addresses may have; the Slack API is at the first one that is not for webhooks",
     )
     smtp_url: MailAddress | None = _setting(
-        _SMTP, None, "Mail server for notifications; without it no mail is sent", secret=True
+        MAIL_SERVER, None, "Mail server for notifications; without it no mail is sent", secret=True
     )
-    mail_from: str | None = _setting(_SENDER, None, "Sender of mail; required with STEWARD_SMTP_URL")
+    mail_from: str | None = _setting(MAIL_SENDER, None, "Sender of mail; required with STEWARD_SMTP_URL")
     mail_per_day: int = _setting(
-        _whole(1, 1_000_000),
+        whole(1, 1_000_000),
         "5000",
         "Mails per day for one organization; further ones wait until the next day",
     )
     notify_window_minutes: int = _setting(
-        _whole(1, 60, test_floor=0), "15", "Minutes in which a person or chat gets at most one message"
+        whole(1, 60, test_floor=0), "15", "Minutes in which a person or chat gets at most one message"
     )
     quiet_periods: int = _setting(
-        _whole(1, 50),
+        whole(1, 50),
         "3",
         "Periods without a successful run after which people are notified about an automation",
     )
     traces_url: str | None = _setting(
-        _URL,
+        URL,
         None,
         "OTLP/HTTP endpoint for traces, such as `http://127.0.0.1:4318/v1/traces`; needs the extra `traces`",
     )
     traces_headers: tuple[tuple[str, str], ...] = _setting(
-        _HEADERS, "", "Headers sent to the traces endpoint, such as an API key", secret=True
+        HEADERS, "", "Headers sent to the traces endpoint, such as an API key", secret=True
     )
-    traces_ratio: float = _setting(_SHARE, "1", "Share of requests and of successful runs that is traced")
-    shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "Version of the Shopify API")
-    shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")
+    traces_ratio: float = _setting(SHARE, "1", "Share of requests and of successful runs that is traced")
+    shopify_api_version: str = _setting(MONTH, "2026-10", "Version of the Shopify API")
+    shopify_url: str | None = _setting(URL, None, "Replaces `https://{shop_domain}`; refused in production")
+
+    @property
+    def is_production(self) -> bool:
+        """Whether the service is run for merchants."""
+        return self.env is Environment.PRODUCTION
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the service is run by tests."""
+        return self.env is Environment.TEST
 
 
 def spec_of(setting: "Field[Any]") -> SettingSpec:
@@ -476,7 +275,7 @@ def read(environ: Mapping[str, str]) -> Settings:
     values["auth_url"] = values["auth_url"] or values["base_url"]
     values["web_origin"] = values["web_origin"] or values["base_url"]
     settings = Settings(**values)
-    if problems := [*_rules(settings), *(_production_rules(settings) if _is_production(settings) else [])]:
+    if problems := [*_rules(settings), *(_production_rules(settings) if settings.is_production else [])]:
         raise SettingsError(problems)
     return settings
 
@@ -540,7 +339,7 @@ def _text_of(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
 def _rules(settings: Settings) -> list[str]:
     """Returns problems with settings that depend on each other."""
     problems = []
-    if settings.approval_seconds is not None and settings.env is not Environment.TEST:
+    if settings.approval_seconds is not None and not settings.is_test:
         problems.append("STEWARD_APPROVAL_SECONDS may be set only with STEWARD_ENV=test.")
     if settings.smtp_url is not None and settings.mail_from is None:
         problems.append("STEWARD_MAIL_FROM is required with STEWARD_SMTP_URL.")
@@ -560,10 +359,6 @@ def _is_private_or_https(url: str, settings: Settings) -> bool:
         or _is_loopback(address.hostname or "")
         or host in settings.allow_private_hosts
     )
-
-
-def _is_production(settings: Settings) -> bool:
-    return settings.env is Environment.PRODUCTION
 
 
 def _production_rules(settings: Settings) -> list[str]:

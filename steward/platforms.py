@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from steward import connectors
-from steward.config import Environment, Settings
+from steward.config import Settings
 from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.options import Options, SignInClient
 
@@ -32,7 +32,7 @@ def connector_options(settings: Settings) -> Options:
         ),
         teams_hosts=settings.teams_hosts,
         slack_hosts=settings.slack_hosts,
-        bounded=settings.env is Environment.TEST,
+        bounded=settings.is_test,
         shopify_version=settings.shopify_api_version,
         shopify_url=settings.shopify_url,
         own_address=settings.base_url,

@@ -6,7 +6,7 @@ from datetime import timedelta
 from steward import templates
 from steward.api.http.context import EndpointRules
 from steward.automations.rules import AutomationRules
-from steward.config import Environment, Settings
+from steward.config import Settings
 from steward.connections.sign_in import SignInApps, SignInRules
 from steward.connectors.base.connector import Connector
 from steward.database.engine.migrate import is_sqlite, names_several_servers, sqlite_path
@@ -84,7 +84,7 @@ def automation_rules(settings: Settings, connectors_by_kind: Mapping[str, Connec
 def run_rules(settings: Settings) -> RunRules:
     """Returns the time limits of runs."""
     longest_write = 60.0
-    if settings.env is Environment.TEST:
+    if settings.is_test:
         longest_write = min(longest_write, float(settings.outbound_timeout_seconds))
     approval = timedelta(hours=settings.approval_hours)
     if settings.approval_seconds is not None:
@@ -140,4 +140,4 @@ def notification_rules(settings: Settings) -> NotificationRules:
 
 def password_cost(settings: Settings) -> Cost:
     """Returns the cost of password hashing, which is lower for tests and demos."""
-    return PRODUCTION if settings.env is Environment.PRODUCTION else SMALL
+    return PRODUCTION if settings.is_production else SMALL

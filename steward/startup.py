@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from steward.clock import Clock
-from steward.config import Environment, Settings, SettingsError
+from steward.config import Settings, SettingsError
 from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.observer import UNOBSERVED, EngineObserver
@@ -60,7 +60,7 @@ async def open_engine(
             deadline=settings.database_deadline_seconds if deadline is None else deadline,
             heartbeat_deadline=min(HEARTBEAT_DEADLINE, max(1.0, settings.lease_seconds / 3)),
             clock=clock,
-            test=settings.env is Environment.TEST,
+            test=settings.is_test,
             observer=observer,
         )
     if not traces.is_on:

@@ -10,13 +10,8 @@ import pytest
 from steward.cli.command import read_settings
 from steward.cli.env_file import read_env_file
 from steward.cli.settings_page import settings_page
-from steward.config import (
-    Environment,
-    HostPort,
-    Settings,
-    SettingsError,
-    read,
-)
+from steward.config import Settings, SettingsError, read
+from steward.setting_forms import Environment, HostPort
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(32)).decode()

@@ -16,7 +16,6 @@ from steward.cli.command import (
     option,
     password,
 )
-from steward.config import Environment
 from steward.database.engine.base import Tx
 from steward.model.account import Credential, Organization, Person, Role
 from steward.model.ids import OrgId
@@ -197,7 +196,7 @@ async def _name_of(context: CommandContext, id_or_name: str | None) -> str | Non
 
 
 async def _hashed(args: CliArgs, plain: str) -> str:
-    hashing = PasswordHasher(PRODUCTION if args.settings.env is Environment.PRODUCTION else SMALL)
+    hashing = PasswordHasher(PRODUCTION if args.settings.is_production else SMALL)
     try:
         return await hashing.hash(plain)
     finally:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from steward.config import Environment, Settings
+from steward.config import Settings
 from steward.sandbox.pool import SandboxPool
 from steward.sandbox.protocol import SandboxStopped
 from steward.telemetry.log import Log
@@ -16,14 +16,14 @@ ISOLATION_REMEDY: Final = (
 def missing_isolation(settings: Settings) -> str:
     """Returns a description of how foreign code runs without system call filters and namespaces."""
     missing = "The machine has neither a filter of system calls nor namespaces for foreign code"
-    if settings.env is Environment.PRODUCTION and not settings.unconfined_scripts:
+    if settings.is_production and not settings.unconfined_scripts:
         return f"{missing}: expressions and scripts of imported workflows are refused."
     return f"{missing}: expressions and scripts of imported workflows run within limits alone."
 
 
 async def log_missing_isolation(settings: Settings, sandbox_pool: SandboxPool, log: Log) -> None:
     """Logs a warning for a production service whose machine cannot confine foreign code."""
-    if settings.env is not Environment.PRODUCTION:
+    if not settings.is_production:
         return
     try:
         isolation = await sandbox_pool.probe_isolation()
