@@ -170,10 +170,11 @@ docs: $(DEV) $(WEB) docs/settings.md browser ## make the generated pages of docs
 	@$(PY) -m tests.interface_coverage
 	@$(PY) -m tests.api_examples
 	@$(PY) -m tests.templates_page
+	@$(PY) -m tests.nodes_page
 	@mkdir -p docs/pictures
 	@SCREENSHOTS=docs/pictures $(PYTEST) -q tests/web/test_looks.py tests/web/test_setup_looks.py >.cache/pictures.txt \
 		|| { cat .cache/pictures.txt; exit 1; }
-	@echo "docs/settings.md docs/interface-coverage.md docs/templates.md docs/pictures steward/api/examples.json"
+	@echo "docs/settings.md docs/interface-coverage.md docs/templates.md docs/nodes.md docs/pictures steward/api/examples.json"
 
 pins: ## lock the newest allowed dependencies again, with hashes
 	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \

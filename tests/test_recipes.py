@@ -8,7 +8,7 @@ from tests.recipes import Recipe, carry_out, copy_repository, recipes
 
 RECIPES = {recipe.title: recipe for recipe in recipes()}
 # How many files a recipe may touch, its test included.
-MAX_FILES = {"Add a template": 2}
+MAX_FILES = {"Add a template": 2, "Add an n8n node of a service": 2}
 
 
 def test_there_is_a_recipe_for_each_kind_of_addition() -> None:
@@ -17,6 +17,7 @@ def test_there_is_a_recipe_for_each_kind_of_addition() -> None:
         "Add a template",
         "Add a message connector",
         "Add a service that workflows call",
+        "Add an n8n node of a service",
         "Add an n8n node type",
         "Add a Shopify Flow action",
         "Add an endpoint",

@@ -11,7 +11,6 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
 from steward.outbound.hosts import listing_of
 from steward.steps.n8n.http_sign_in import NO_SIGN_IN
-from steward.steps.n8n.node_versions import VERSIONS, has_major
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.store_event import EVENT_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config
@@ -50,8 +49,8 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
     kind = BY_TYPE.get(node.type)
     if kind is None or node.type == EVENT_TYPE:
         return _unsupported(node, _why(node))
-    if not has_major(kind.versions, node.version):
-        message = _versions_differ(node) or _unknown_major(kind, node.version)
+    if not _has_major(kind.versions, node.version):
+        message = _versions_differ(node, kind) or _unknown_major(kind, node.version)
         return _unsupported(node, ("node_version", message))
     try:
         return _supported(node, kind, targets)
@@ -69,9 +68,14 @@ def unfilled_output(node: Node, port: str) -> str | None:
     return kind.unfilled_outputs(definition).get(port)
 
 
-def _versions_differ(node: Node) -> str | None:
+def _has_major(versions: Iterable[float], version: float) -> bool:
+    """Returns whether a version has the same major number as one of these."""
+    return any(int(version) == int(listed) for listed in versions)
+
+
+def _versions_differ(node: Node, kind: StepType) -> str | None:
     """Returns the error of a version that is not known in a type whose versions differ, or None."""
-    majors = {int(version) for version in VERSIONS.get(node.type, ())}
+    majors = {int(version) for version in (*kind.versions, *kind.refused_versions)}
     if node.version_problem is None or (len(majors) < 2 and node.type not in _DIFFERENT_MINORS):
         return None
     return f"{node.version_problem} The versions of this step differ. {SAVE_AGAIN}"
@@ -265,7 +269,7 @@ class _StepFindings:
         """
         if self.node.disabled:
             return
-        if error := _versions_differ(self.node):
+        if error := _versions_differ(self.node, kind):
             self.add(FindingLevel.ERROR, "node_version", error)
         elif self.node.version_problem is not None and len(kind.versions) > 1:
             self.add(FindingLevel.WARNING, "node_version", f"{self.node.version_problem} {READ_AS_FIRST}")

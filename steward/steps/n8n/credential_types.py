@@ -2,7 +2,8 @@
 
 Each line holds the credential type, the sign-in, the name of the header or query parameter (`-` for none) and
 the hosts. `oauth2` is an OAuth 2 sign-in of a person or an app. Services on the merchant's own host have `-`
-as the host: the host of the step's address is used.
+as the host: the host of the step's address is used. The node of a service declares the sign-ins that are not
+listed here (`HttpServiceNode.credential_types`).
 """
 
 from dataclasses import dataclass
@@ -161,8 +162,8 @@ class CredentialType:
 
     name: str
     sign_in: str
-    parameter: str | None
-    hosts: tuple[str, ...]
+    parameter: str | None = None
+    hosts: tuple[str, ...] = ()
 
 
 def _read(line: str) -> CredentialType:
@@ -172,3 +173,9 @@ def _read(line: str) -> CredentialType:
 
 
 CREDENTIAL_TYPES = {entry.name: entry for entry in map(_read, _TABLE.strip().splitlines())}
+
+
+def declare(credential_type: CredentialType) -> None:
+    """Adds the sign-in that a node declares. Raises ValueError if it is declared or listed differently."""
+    if CREDENTIAL_TYPES.setdefault(credential_type.name, credential_type) != credential_type:
+        raise ValueError(f"{credential_type.name} has another sign-in already")

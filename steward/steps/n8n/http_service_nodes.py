@@ -15,7 +15,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
-from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
+from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType, declare
 from steward.steps.n8n.service_nodes import ServiceNode, ServicePort
 from steward.steps.workflow.external_calls import account_of, as_item_failure, web_of
 from steward.steps.workflow.run_marks import check_marks
@@ -92,13 +92,20 @@ class HttpServiceNode(ServiceNode):
 
     `address` is the base URL. For services on a host of their own (`*.example.com` in the credential type),
     `{host}` in `address` stands for the first host of the account, which may be a private one with its scheme
-    and port. `headers` are sent with every call.
+    and port. `headers` are sent with every call. `credential_types` are n8n's, the first of them for a file that names none: a `CredentialType` declares
+    how it signs in, a name stands for one of credential_types.py.
     """
 
     connector = KIND
     address: ClassVar[str]
-    credential_types: ClassVar[tuple[str, ...]]
+    credential_types: ClassVar[tuple[CredentialType | str, ...]]
     headers: ClassVar[Mapping[str, str]] = {"accept": _JSON}
+
+    def __init_subclass__(cls) -> None:
+        """Declares the credential types of the node, so that HTTP Request steps know them too."""
+        for credential_type in getattr(cls, "credential_types", ()):
+            if isinstance(credential_type, CredentialType):
+                declare(credential_type)
 
     def api(self, settings: Mapping[str, str]) -> str:
         """Returns the base URL for an account. Raises ItemFailed if the account names no host."""
@@ -119,8 +126,10 @@ class HttpServiceNode(ServiceNode):
 
     def account(self, node: NodeDefinition) -> JsonObject | None:
         """Returns the account to bind: its credential type, sign-in, and hosts."""
-        name = next((name for name in node.credentials if name in CREDENTIAL_TYPES), self.credential_types[0])
-        credential_type = CREDENTIAL_TYPES.get(name, CredentialType(name, "", None, ()))
+        first = self.credential_types[0]
+        proposed = first.name if isinstance(first, CredentialType) else first
+        name = next((name for name in node.credentials if name in CREDENTIAL_TYPES), proposed)
+        credential_type = CREDENTIAL_TYPES.get(name, CredentialType(name, ""))
         return {
             "credential": name,
             "sign_in": credential_type.sign_in or None,

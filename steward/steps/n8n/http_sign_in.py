@@ -106,9 +106,9 @@ def proposed_account(
     keys = key_places(parameters, reads) or []
     if credential is None:
         sign_in, parameter = sign_in_of(keys)
-        credential_type = CredentialType("", sign_in if keys else NO_SIGN_IN, parameter, ())
+        credential_type = CredentialType("", sign_in if keys else NO_SIGN_IN, parameter)
     else:
-        credential_type = CREDENTIAL_TYPES.get(credential, CredentialType(credential, "", None, ()))
+        credential_type = CREDENTIAL_TYPES.get(credential, CredentialType(credential, ""))
         if credential_type.sign_in in _IN_CUSTOM and _beside(
             keys, credential_type.sign_in, credential_type.parameter
         ):

@@ -320,6 +320,7 @@ class StepType(ABC):
 
     types: tuple[str, ...] = ()
     versions: tuple[float, ...] = (1,)
+    refused_versions: tuple[float, ...] = ()  # n8n has them, and they do not run here
     kind: StepKind = StepKind.DECIDE
     parameters: frozenset[str] = frozenset()
     # the parameters that not every version reads, with the first that does and the first that no longer does

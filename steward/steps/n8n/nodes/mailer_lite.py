@@ -38,6 +38,7 @@ class MailerLiteNode(HttpServiceNode):
 
     types = ("mailerLite",)
     versions = (2,)
+    refused_versions = (1,)
     service = "MailerLite"
     address = "https://connect.mailerlite.com/api"
     credential_types = ("mailerLiteApi",)

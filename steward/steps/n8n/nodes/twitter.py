@@ -115,5 +115,5 @@ class TwitterNode(HttpServiceNode):
     def account(self, node: NodeDefinition) -> JsonObject | None:
         """Returns the account of the current API, for every version."""
         return super().account(
-            NodeDefinition(node.name, node.version, node.parameters, self.credential_types)
+            NodeDefinition(node.name, node.version, node.parameters, ("twitterOAuth2Api",))
         )

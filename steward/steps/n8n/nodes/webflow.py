@@ -49,6 +49,7 @@ class WebflowNode(HttpServiceNode):
 
     types = ("webflow",)
     versions = (2,)
+    refused_versions = (1,)
     service = "Webflow"
     address = "https://api.webflow.com/v2"
     credential_types = ("webflowOAuth2Api",)
