@@ -22,7 +22,6 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_disk_free_ratio": "Free share of the disk that holds the SQLite file.",
     "steward_disk_full": "1 while the disk is full and no new work starts, else 0.",
     "steward_dispatch_delay_seconds": "Seconds from a slot's time until it was dispatched.",
-    "steward_effects_open": "Writes to stores in progress (intent) or with an unknown outcome (unknown).",
     "steward_events_failed_total": "Store events that could not be matched.",
     "steward_events_not_run_total": "Store events that started no run.",
     "steward_events_received_total": "Store events received.",
@@ -63,4 +62,5 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_undo_changes_total": "Changes of undo runs, by outcome.",
     "steward_undo_runs_total": "Ended undo runs, by status.",
     "steward_workers": "Workers whose lease is valid, and workers whose lease has expired.",
+    "steward_writes_open": "Writes to stores in progress (intent) or with an unknown outcome (unknown).",
 }

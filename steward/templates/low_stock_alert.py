@@ -142,7 +142,7 @@ def _card(context: StepContext, picked: _LowStock) -> PostCard:
     if low and untracked:
         words.append(f"Listed last: {counted(untracked, 'variant')} whose stock is not tracked.")
     if before := picked.reported_before:
-        words.append(f"{before} more {verb(before, 'was', 'were')} told before.")
+        words.append(f"{before} more {verb(before, 'was', 'were')} reported before.")
     url = picked.report[0].url if len(picked.report) == 1 else None
     return PostCard(
         title=title,

@@ -33,13 +33,13 @@ LONGEST_S = 60.0  # limit of one case; the recorded ones take milliseconds
 
 @dataclass(slots=True)
 class Recording(InMemoryJournal):
-    """Keeps what each step gave, to be compared with the recording."""
+    """Keeps the outputs of each step, to be compared with the recording."""
 
-    given: dict[str, list[ExecutionResult]] = field(default_factory=dict)
+    outputs: dict[str, list[ExecutionResult]] = field(default_factory=dict)
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
         """Notes the result and hands it on."""
-        self.given.setdefault(execution.step.name, []).append(done)
+        self.outputs.setdefault(execution.step.name, []).append(done)
         return SettledExecution(done.outputs, done.error, done.code)
 
 
@@ -69,7 +69,7 @@ class Verdict:
 
 
 async def run_case(case: Mapping[str, Any], children: SandboxPool) -> Verdict:
-    """Reads and runs one case, and compares what its steps gave with the recording."""
+    """Reads and runs one case, and compares the outputs of its steps with the recording."""
     read = read_value(case["workflow"])
     plan = read.plan
     unsupported = [step.name for step in plan.steps if step.operation == "unsupported"]
@@ -103,8 +103,8 @@ def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) 
     differences: list[str] = []
     unstable = {tuple(path.split(".")) for path in case["unstable"]}
     expected = {name: runs for name, runs in case["expected"].items() if name != START}
-    for name in sorted(set(expected) | set(journal.given)):
-        there, ours = expected.get(name), journal.given.get(name)
+    for name in sorted(set(expected) | set(journal.outputs)):
+        there, ours = expected.get(name), journal.outputs.get(name)
         if there is None or ours is None:
             differences.append(f"{name}: {'did not run there' if there is None else 'did not run here'}")
         elif len(there) != len(ours):
@@ -123,7 +123,7 @@ def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) 
 
 def _error_differences(case: Mapping[str, Any], journal: Recording) -> Sequence[str]:
     differences = []
-    for name, runs in journal.given.items():
+    for name, runs in journal.outputs.items():
         there = case["errors"].get(name) or [None] * len(runs)
         for number, done in enumerate(runs):
             expected = there[number] if number < len(there) else None

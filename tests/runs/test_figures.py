@@ -194,7 +194,7 @@ async def test_metrics_report_depth_and_age_of_the_queue(shop: Shop) -> None:
     }
     ages = gauge_by_label(ctx, "steward_queue_oldest_seconds", "state")
     assert (ages["ready"], ages["leased"], 30 <= ages["blocked"] < 60) == (0, 0, True)
-    assert gauge_by_label(ctx, "steward_effects_open", "state") == {"intent": 0, "unknown": 0}
+    assert gauge_by_label(ctx, "steward_writes_open", "state") == {"intent": 0, "unknown": 0}
     assert ctx.metrics.value("steward_schedule_behind_seconds") == 0
     assert gauge_by_label(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
     await shop.clock.advance(86_400)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.fake_clock import FakeClock
 from tests.templates.both import ConnectedService, open_both
-from tests.templates.goods import PLATFORMS, Twin
 from tests.templates.sales import Market
+from tests.templates.sample_products import PLATFORMS, PlatformStore
 
 
 @pytest.fixture
@@ -20,13 +20,13 @@ async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture(params=PLATFORMS)
-def twin(request: pytest.FixtureRequest, both: ConnectedService) -> Twin:
+def twin(request: pytest.FixtureRequest, both: ConnectedService) -> PlatformStore:
     """Provides one of the stores, once for each platform."""
-    return Twin(request.param, both)
+    return PlatformStore(request.param, both)
 
 
 @pytest.fixture
-def market(twin: Twin) -> Market:
+def market(twin: PlatformStore) -> Market:
     """Provides one of the stores without orders and customers, once for each platform."""
     new_market = Market(twin)
     new_market.clear()

@@ -11,7 +11,7 @@ from steward.model.change import Change
 from steward.model.run import Mode, Run
 from tests.fakes.shopify.goods import number as number_of
 from tests.fakes.shopify.goods import stamp
-from tests.templates.goods import Twin
+from tests.templates.sample_products import PlatformStore
 
 HOUR = timedelta(hours=1)
 _STATES = {"pending": "pending", "on_hold": "on-hold", "failed": "failed", "refunded": "refunded"}
@@ -104,7 +104,7 @@ class SaleChanges:
 class Market:
     """Holds a store of either platform with the orders and customers that tests put there."""
 
-    twin: Twin
+    twin: PlatformStore
     ids: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -23,8 +23,8 @@ from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess
 from steward.templates import ALL
 from tests.fake_clock import START
-from tests.templates.goods import Item, ProductSpec
-from tests.templates.grounds import PLATFORMS, StoreAccess, ground
+from tests.templates.either_store import PLATFORMS, StoreAccess, ground
+from tests.templates.sample_products import Item, ProductSpec
 from tests.templates.stage import (
     SHEET,
     File,

@@ -15,9 +15,9 @@ from steward.model.run import Mode, RunStatus
 from steward.templates.archive_fulfilled_orders import TEMPLATE
 from tests.fake_clock import FakeClock
 from tests.templates.both import open_both
-from tests.templates.goods import Twin
 from tests.templates.order_stage import ago, ids, line, order, stage
 from tests.templates.sales import Market, Sale
+from tests.templates.sample_products import PlatformStore
 
 _DAY = 24
 _DONE: dict[str, Any] = {"payment": "paid", "sent": "fulfilled", "hours": 90 * _DAY}
@@ -40,7 +40,7 @@ ARCHIVED = [sale.number for sale, archived in SALES if archived]
 async def store(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Market]:
     """Provides the Shopify store beside a service, on each database."""
     both = await open_both(database_url, clock, tmp_path)
-    yield Market(Twin("shopify", both))
+    yield Market(PlatformStore("shopify", both))
     await both.shop.service.close()
 
 

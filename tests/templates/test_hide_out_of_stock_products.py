@@ -12,7 +12,7 @@ from steward.model.ids import IntegrationId
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.hide_out_of_stock_products import TEMPLATE
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import Shop, Stage, connection, product, variant
 
 
@@ -293,7 +293,9 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_alone(twin: Twin) -> None:
+async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_alone(
+    twin: PlatformStore,
+) -> None:
     """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
@@ -326,7 +328,7 @@ async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_
     )
 
 
-async def test_a_product_stays_on_the_channels_that_are_not_named(twin: Twin) -> None:
+async def test_a_product_stays_on_the_channels_that_are_not_named(twin: PlatformStore) -> None:
     """Hides the product on the named channels alone; an unknown channel of Shopify is refused.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.

@@ -14,9 +14,9 @@ from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges
 from steward.templates.high_risk_order_hold import TEMPLATE
 from tests.templates.both import ConnectedService
-from tests.templates.goods import Twin
 from tests.templates.order_stage import Orders, OrderStage, ago, ids, order, stage
 from tests.templates.sales import LineSpec, Market, Sale
+from tests.templates.sample_products import PlatformStore
 from tests.templates.stage import TEAMS, card_lines
 
 
@@ -43,7 +43,7 @@ async def test_risky_orders_are_held_and_tagged_once(both: ConnectedService) -> 
 
     See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e13-currencies.
     """
-    market = Market(Twin("shopify", both))
+    market = Market(PlatformStore("shopify", both))
     market.place(*(sale for sale, _ in SALES))
     inputs = {"min_total": "100", "billing_shipping_differ": True, "teams": both.teams()}
     automation = await market.set_up("high-risk-order-hold", **inputs)

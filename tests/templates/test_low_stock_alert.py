@@ -12,7 +12,7 @@ from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.low_stock_alert import TEMPLATE
 from tests.templates.both import lines_of
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import TEAMS, Shop, Stage, card_lines, product, variant
 
 
@@ -37,7 +37,7 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_low_stock_is_reported_once(twin: Twin) -> None:
+async def test_on_each_platform_low_stock_is_reported_once(twin: PlatformStore) -> None:
     """Reports the same variants on both platforms, once until their stock rises and falls again.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e3-duplicate-skus.
@@ -147,7 +147,7 @@ async def test_only_the_new_one_is_reported() -> None:
     _stock(stage, n1=1, n2=2)
     run = await stage.run()
     assert (run.result["low"], run.result["new"]) == (2, 1)
-    assert card_lines(run.proposals[0])[1] == "At or under 5. 1 more was told before."
+    assert card_lines(run.proposals[0])[1] == "At or under 5. 1 more was reported before."
     assert [variant["label"] for variant in run.result["variants"]] == ["Tea 2 (TEA-1)"]
 
 

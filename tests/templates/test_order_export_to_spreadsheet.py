@@ -19,9 +19,9 @@ from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepContext
 from steward.templates.order_export_to_spreadsheet import TEMPLATE
 from tests.templates.both import ConnectedService
-from tests.templates.goods import Twin
 from tests.templates.order_stage import CHANGES, Orders, OrderStage, ago, line, order
 from tests.templates.sales import LineSpec, Market, Sale
+from tests.templates.sample_products import PlatformStore
 from tests.templates.stage import NOW, SHEET, SHOP, connection
 
 # (order, whether it is exported by the default statuses paid and fulfilled)
@@ -79,7 +79,7 @@ async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Connected
     After a lost answer it reads the ids and appends the row only once.
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
-    market = Market(Twin("woocommerce", both))
+    market = Market(PlatformStore("woocommerce", both))
     market.clear()
     market.place(Sale("B1", payment="paid"))
     _add_tab(market, "Orders")

@@ -11,7 +11,7 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.templates.price_update_from_spreadsheet import TEMPLATE
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import SHEET, SHOP, Sheet, Shop, Stage, connection, product, variant
 
 _HEAD = ["SKU", "Price", "Was"]
@@ -57,7 +57,7 @@ _ROWS: list[list[Any]] = [
 ]
 
 
-async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin) -> None:
+async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: PlatformStore) -> None:
     """Sets the same prices on both platforms and refuses the same rows; a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.

@@ -13,7 +13,7 @@ from steward.fake_platforms.sheets import FakeTab
 from steward.model.run import Mode, RunStatus
 from steward.templates.parts.gaps import gap_words, has_text
 from tests.templates.both import ConnectedService, lines_of
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 
 TAB = "Report"
 
@@ -28,14 +28,16 @@ def _tab(both: ConnectedService, rows: list[list[Any]] | None = None) -> FakeTab
     return fake_tab
 
 
-def _row(twin: Twin, title: str) -> dict[str, Any]:
+def _row(twin: PlatformStore, title: str) -> dict[str, Any]:
     if twin.platform == "shopify":
         return next(row for row in twin.fake.of("Product") if row["title"] == title)
     rows = twin.shop.world.state.shop.products.values()
     return next(row for row in rows if row["name"] == title)
 
 
-def _describe(twin: Twin, title: str, *, text: str, image: str | None, data: list[Mapping[str, Any]]) -> None:
+def _describe(
+    twin: PlatformStore, title: str, *, text: str, image: str | None, data: list[Mapping[str, Any]]
+) -> None:
     """Sets a product's description, its image with this text (None: no image), and fields of its variants."""
     row = _row(twin, title)
     if twin.platform == "shopify":
@@ -65,7 +67,7 @@ def _describe(twin: Twin, title: str, *, text: str, image: str | None, data: lis
 CHECKS = ["image", "image_alt", "description", "sku", "barcode", "weight", "type"]
 
 
-def _furnish(twin: Twin) -> None:
+def _furnish(twin: PlatformStore) -> None:
     twin.stock(
         ProductSpec("Bare"),
         ProductSpec("Book", Item("BOOK")),
@@ -89,7 +91,7 @@ GAPS = [
 ]
 
 
-async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
+async def test_gaps_are_listed_alike_on_both_platforms(twin: PlatformStore) -> None:
     """Lists the same gaps on both platforms, one row for each product; what is not shipped needs no weight.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
@@ -126,7 +128,7 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
     ]
 
 
-async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
+async def test_a_list_takes_the_place_of_the_one_before(twin: PlatformStore) -> None:
     """Replaces the list of the last run, and writes nothing when it is the same.
 
     Without gaps the list and the message say so.
@@ -188,7 +190,7 @@ async def test_a_list_longer_than_the_tab_is_written_whole(both: ConnectedServic
     assert len(both.cells(TAB)) == 6
 
 
-async def test_a_check_the_platform_has_no_field_for_is_refused(twin: Twin) -> None:
+async def test_a_check_the_platform_has_no_field_for_is_refused(twin: PlatformStore) -> None:
     """Refuses `hs_code` and `vendor` on WooCommerce with errors on `inputs.checks.<n>`.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
@@ -231,7 +233,7 @@ def test_one_variant_is_not_counted() -> None:
 # --- duplicates
 
 
-def _doubles(twin: Twin) -> None:
+def _doubles(twin: PlatformStore) -> None:
     twin.stock(
         ProductSpec("Cup", Item(" A-1\u00a0")),
         ProductSpec("Draft", Item("A-1"), status="draft"),
@@ -241,7 +243,7 @@ def _doubles(twin: Twin) -> None:
     )
 
 
-async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twin: Twin) -> None:
+async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twin: PlatformStore) -> None:
     """Lists the same duplicates on both platforms, whatever their blanks and case.
 
     Empty values are no duplicates, and drafts count with `across_drafts`.

@@ -10,8 +10,8 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.templates.sale_end import TEMPLATE
-from tests.templates.goods import Item, ProductSpec, Twin
 from tests.templates.order_stage import CHANGES
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import SHOP, Shop, Stage, StoredMemory, connection, product, variant
 
 SALE_ID = "01KAGQ3W8ZJ4T6V9X2B5C7D8EF"
@@ -51,7 +51,7 @@ def _on_sale(number: str = "1", **changed: Any) -> Any:
     return variant(number, **{**price, **changed})
 
 
-async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: Twin) -> None:
+async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: PlatformStore) -> None:
     """Restores prices and tags on both platforms; what people changed or deleted is left alone.
 
     See docs/design/templates-catalogue.md#sale-end.
@@ -96,7 +96,7 @@ async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: T
     assert (again.changes, again.result["changed_since"], again.result["restored"]) == ([], 1, 0)
 
 
-async def test_only_a_sale_of_the_same_store_can_be_ended(twin: Twin) -> None:
+async def test_only_a_sale_of_the_same_store_can_be_ended(twin: PlatformStore) -> None:
     """Refuses a sale of another store, another template and an unknown id.
 
     See docs/design/templates-catalogue.md#sale-end.

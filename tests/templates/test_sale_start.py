@@ -13,7 +13,7 @@ from steward.model.run import Mode
 from steward.steps.skus import RowRefused
 from steward.templates.parts.markdowns import MarkdownInputs, marked_down
 from steward.templates.sale_start import SALE, TEMPLATE
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import Shop, Stage, product, variant
 
 _ALL: dict[str, Any] = {"products": {"all": True}, "percent": 20}
@@ -35,7 +35,7 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
+async def test_on_each_platform_a_sale_begins_once(twin: PlatformStore) -> None:
     """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#sale-start and docs/design/templates.md#e2-missing-skus.
@@ -75,7 +75,7 @@ async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
     assert (again.changes, again.result["already_on_sale"]) == ([], 5)
 
 
-async def test_without_a_compare_at_price_only_the_price_changes(twin: Twin) -> None:
+async def test_without_a_compare_at_price_only_the_price_changes(twin: PlatformStore) -> None:
     """Changes only the price when `set_compare_at` is false.
 
     See docs/design/templates-catalogue.md#sale-start.
@@ -201,7 +201,7 @@ async def test_prices_and_tags_count_towards_the_limit() -> None:
     assert (run.failed.code, run.proposals) == ("too_many_changes", [])
 
 
-async def test_a_vendor_is_refused_where_products_have_none(twin: Twin) -> None:
+async def test_a_vendor_is_refused_where_products_have_none(twin: PlatformStore) -> None:
     """Refuses a filter by vendor on WooCommerce, and an empty filter on both platforms.
 
     See docs/design/templates.md#data-file.

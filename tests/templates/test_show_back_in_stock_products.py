@@ -13,7 +13,7 @@ from steward.steps.base import StoreEvent
 from steward.templates.show_back_in_stock_products import HIDING, TEMPLATE
 from tests.fake_clock import FakeClock
 from tests.templates.both import open_both
-from tests.templates.goods import PLATFORMS, Item, ProductSpec, Twin
+from tests.templates.sample_products import PLATFORMS, Item, PlatformStore, ProductSpec
 from tests.templates.stage import Shop, Stage, StoredMemory, product, variant
 
 _MARKED = ("auto-hidden", "tea")
@@ -28,7 +28,7 @@ def _hidden(number: str = "7", stock: int | None = 3, **changed: Any) -> Any:
     return product(variant(number, stock=stock, tracked=stock is not None), **about)
 
 
-async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(twin: Twin) -> None:
+async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(twin: PlatformStore) -> None:
     """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#show-back-in-stock-products.
@@ -71,7 +71,7 @@ async def test_hidden_products_regain_their_earlier_visibility(
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
     both = await open_both(database_url, clock, tmp_path)
-    for twin in (Twin(platform, both) for platform in PLATFORMS):
+    for twin in (PlatformStore(platform, both) for platform in PLATFORMS):
         twin.stock(ProductSpec("Teapot", Item("POT-1", stock=0), tags=("tea",)))
         rows = list(both.shop.world.state.shop.products.values())
         if twin.platform == "woocommerce":
@@ -139,7 +139,7 @@ async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     assert (run.failed.code, run.proposals) == ("too_many_changes", [])
 
 
-async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(twin: Twin) -> None:
+async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(twin: PlatformStore) -> None:
     """Refuses a channel that a Shopify store does not have; ignores it on WooCommerce.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.

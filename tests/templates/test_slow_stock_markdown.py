@@ -17,7 +17,7 @@ from steward.model.ids import IntegrationId
 from steward.model.run import Mode
 from steward.templates.base import SetupContext
 from steward.templates.slow_stock_markdown import MARKDOWNS, TEMPLATE, check_setup
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
 
 NAME = "slow-stock-markdown"
@@ -31,7 +31,7 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_slow_sellers_are_marked_down_once_and_reported(twin: Twin) -> None:
+async def test_on_each_platform_slow_sellers_are_marked_down_once_and_reported(twin: PlatformStore) -> None:
     """Marks down the same variants on both platforms and posts one message; a second run has nothing.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
@@ -67,7 +67,7 @@ async def test_on_each_platform_slow_sellers_are_marked_down_once_and_reported(t
     assert len(twin.both.posted()) == 1
 
 
-async def test_the_cost_is_the_floor_where_the_store_has_it(twin: Twin) -> None:
+async def test_the_cost_is_the_floor_where_the_store_has_it(twin: PlatformStore) -> None:
     """Marks down no further than the cost, and not at all without a known cost.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.

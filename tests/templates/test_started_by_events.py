@@ -25,7 +25,7 @@ from steward.model.trigger import EventTrigger, Listening, TriggerKind
 from tests.fakes.shopify.goods import number
 from tests.service import Service
 from tests.templates.both import lines_of
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 
 TOPIC = "inventory_levels/update"
 
@@ -33,7 +33,7 @@ TOPIC = "inventory_levels/update"
 class ApiResponse:
     """Holds a store whose webhooks lead to the service, and its automations."""
 
-    def __init__(self, twin: Twin) -> None:
+    def __init__(self, twin: PlatformStore) -> None:
         self.twin, self.shop = twin, twin.shop
         service = Service(self.shop.service.context, self.shop.clock, lines=[], wake_hints=[])
         door = httpx.ASGITransport(app=service.app)
@@ -101,7 +101,7 @@ class ApiResponse:
 
 
 @pytest.fixture
-def response(twin: Twin) -> ApiResponse:
+def response(twin: PlatformStore) -> ApiResponse:
     """Provides one of the two stores, once for each platform."""
     return ApiResponse(twin)
 

@@ -15,7 +15,7 @@ from steward.templates.base import Template
 from steward.templates.price_difference_report import TEMPLATE as PRICES
 from steward.templates.stock_report_across_stores import TEMPLATE as STOCK
 from tests.templates.both import ConnectedService, lines_of
-from tests.templates.goods import Item, ProductSpec, fill_shopify, fill_woocommerce
+from tests.templates.sample_products import Item, ProductSpec, fill_shopify, fill_woocommerce
 from tests.templates.stage import (
     SHOP,
     TEAMS,

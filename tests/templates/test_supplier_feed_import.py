@@ -16,7 +16,7 @@ from steward.steps.skus import Skus
 from steward.templates.parts.sku_rows import JoinedRows, join_rows
 from steward.templates.parts.supplier_file import table_of
 from steward.templates.parts.supplier_rows import FeedRow, FeedRules, VariantUpdate
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import variant
 
 NAME, PATH = "supplier-feed-import", "feeds/tea.csv"
@@ -25,7 +25,7 @@ NAME, PATH = "supplier-feed-import", "feeds/tea.csv"
 class Feed:
     """Holds the supplier's file beside a store."""
 
-    def __init__(self, twin: Twin) -> None:
+    def __init__(self, twin: PlatformStore) -> None:
         self.twin = twin
 
     def put(self, text: str | bytes, *, hours: float = 0) -> None:
@@ -56,7 +56,7 @@ class Feed:
 
 
 @pytest.fixture
-async def feed(twin: Twin) -> Feed:
+async def feed(twin: PlatformStore) -> Feed:
     """Provides a store with the bucket connected."""
     await twin.shop.connect("cloud_s3", twin.shop.world.described()["cloud_s3"])
     return Feed(twin)

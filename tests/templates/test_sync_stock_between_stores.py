@@ -13,20 +13,20 @@ from steward.model.ids import IntegrationId
 from steward.model.run import Mode, RunStatus
 from steward.templates.parts.stock_pairs import PairedStock, PairRules, SourceRow, pair
 from steward.templates.sync_stock_between_stores import TEMPLATE
-from tests.templates.goods import Item, ProductSpec, Twin, fill_shopify, fill_woocommerce
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec, fill_shopify, fill_woocommerce
 from tests.templates.stage import variant
 
 NAME = "sync-stock-between-stores"
 
 
-def _fill_source(twin: Twin, *goods: ProductSpec) -> None:
+def _fill_source(twin: PlatformStore, *goods: ProductSpec) -> None:
     if twin.platform == "woocommerce":
         fill_shopify(twin.fake, goods)
     else:
         fill_woocommerce(twin.shop, goods)
 
 
-def _inputs(twin: Twin, **more: Any) -> dict[str, Any]:
+def _inputs(twin: PlatformStore, **more: Any) -> dict[str, Any]:
     other = "shopify" if twin.platform == "woocommerce" else "woocommerce"
     return {"source_integration_id": twin.both.number(other), **more}
 
@@ -50,7 +50,7 @@ _TARGET = (
 )
 
 
-async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin: Twin) -> None:
+async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin: PlatformStore) -> None:
     """Sets the same stock on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
@@ -87,7 +87,7 @@ async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin:
     assert (again.changes, again.result["unchanged"]) == ([], 3)
 
 
-async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(twin: Twin) -> None:
+async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(twin: PlatformStore) -> None:
     """Fails with `source_too_small` when less than half of the source's variants are left.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
@@ -104,7 +104,7 @@ async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(
         assert codes[:1] == (["source_too_small"] if fails else [None])
 
 
-async def test_the_store_itself_and_what_is_no_store_are_refused(twin: Twin) -> None:
+async def test_the_store_itself_and_what_is_no_store_are_refused(twin: PlatformStore) -> None:
     """Refuses the store itself, other kinds of connections and unknown ones as the source.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores and docs/design/templates.md#rules.
@@ -114,7 +114,7 @@ async def test_the_store_itself_and_what_is_no_store_are_refused(twin: Twin) -> 
         assert list(faults) == ["inputs.source_integration_id"]
 
 
-async def test_with_several_locations_one_has_to_be_named(twin: Twin) -> None:
+async def test_with_several_locations_one_has_to_be_named(twin: PlatformStore) -> None:
     """Requires the name of a location when a Shopify store has several, and sets the stock there.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
@@ -222,7 +222,7 @@ def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
     assert ([problem.code for problem in planned.problems], planned.proposals) == (["stock_shared"] * 2, ())
 
 
-async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
+async def test_an_event_sets_only_the_variant_it_names(twin: PlatformStore) -> None:
     """Sets only the variant of the event, and still notices a second variant with its SKU.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.

@@ -12,7 +12,7 @@ from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.base import SetupContext
 from steward.templates.tag_products_by_rule import TEMPLATE, check_setup
-from tests.templates.goods import Item, ProductSpec, Twin
+from tests.templates.sample_products import Item, PlatformStore, ProductSpec
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
 
 
@@ -44,7 +44,7 @@ _RULES: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
 ]
 
 
-async def test_on_each_platform_a_rule_tags_and_untags(twin: Twin) -> None:
+async def test_on_each_platform_a_rule_tags_and_untags(twin: PlatformStore) -> None:
     """Gives the same tags on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
@@ -65,7 +65,9 @@ async def test_on_each_platform_a_rule_tags_and_untags(twin: Twin) -> None:
 
 
 @pytest.mark.parametrize("when", [{"when": "vendor", "vendors": ["LAB"]}, {"when": "missing_cost"}])
-async def test_fields_that_woocommerce_does_not_have_are_refused(twin: Twin, when: dict[str, Any]) -> None:
+async def test_fields_that_woocommerce_does_not_have_are_refused(
+    twin: PlatformStore, when: dict[str, Any]
+) -> None:
     """Refuses `vendor` and `missing_cost` on WooCommerce, and matches them on Shopify.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.

@@ -50,12 +50,12 @@ _WEBHOOK = "webhook_url"
 _BOT = "bot_token"
 _MAX_CHANNELS = 2000
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,30}")
-_KEYS = frozenset(("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"))
-_MISSING = frozenset(("missing_scope", "no_permission", "not_allowed_token_type", "ekm_access_denied"))
-_AWAY = frozenset(
+_BAD_KEYS = frozenset(("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"))
+_MISSING_RIGHTS = frozenset(("missing_scope", "no_permission", "not_allowed_token_type", "ekm_access_denied"))
+_SERVER_ERRORS = frozenset(
     ("internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org")
 )
-_NOT_THERE = frozenset(("channel_not_found", "user_not_found", "message_not_found", "users_not_found"))
+_NOT_FOUND = frozenset(("channel_not_found", "user_not_found", "message_not_found", "users_not_found"))
 _NO_CHANNEL = "This Slack connection has a bot token and names no channel. Connect the webhook of one."
 
 _NO_CALLS = "This Slack connection is a webhook. Steps of workflows need one with a bot token."
@@ -250,17 +250,17 @@ def next_cursor(answer: Mapping[str, Decoded]) -> str:
 def _error(code: str, response: PlatformResponse) -> CallError | None:
     """Returns the error that one of Slack's codes stands for; null without a code."""
     named = response.quote(code)
-    if code in _KEYS:
+    if code in _BAD_KEYS:
         return Unauthorized(f"Slack did not accept the token ({named}). Reconnect it.", platform_text=named)
-    if code in _MISSING:
+    if code in _MISSING_RIGHTS:
         return MissingRight(
             "do this", f"The app of the token may not do this ({named}).", platform_text=named
         )
     if code in ("ratelimited", "rate_limited"):
         return Throttled(30.0, platform_text=named)
-    if code in _AWAY:
+    if code in _SERVER_ERRORS:
         return PlatformUnavailable(f"Slack failed to answer ({named}).", platform_text=named)
-    if code in _NOT_THERE:
+    if code in _NOT_FOUND:
         return RemoteNotFound(
             f"Slack knows no such channel, person or message ({named}). Invite the app to the channel.",
             platform_text=named,

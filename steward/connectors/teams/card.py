@@ -13,7 +13,7 @@ _LONGEST_LINE = 2_000
 _SIGNS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
 # A number and a dot at the start of a line would begin a numbered list.
 _LIST = re.compile(r"^(\s*[0-9]{1,9})\.(?=\s|$)", re.MULTILINE)
-_LIVE = re.compile(r"(https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
+_MARKUP = re.compile(r"(https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
 
 
 def message(command: PostCard) -> JsonObject:
@@ -32,7 +32,7 @@ def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
         plain = plain[: longest - 1] + "…"
     plain = _LIST.sub(r"\1\\.", _SIGNS.sub(r"\\\1", plain))
     # A zero-width space keeps an address from becoming a link.
-    return _LIVE.sub("\\1\u200b", plain)
+    return _MARKUP.sub("\\1\u200b", plain)
 
 
 def _cut(command: PostCard, line_count: int) -> JsonObject:

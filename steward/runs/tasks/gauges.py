@@ -54,7 +54,7 @@ async def export_gauges(
         metrics.set("steward_queue_runs", waiting.count, state=waiting.queue)
         metrics.set("steward_queue_oldest_seconds", _age(work.now, waiting.oldest_at), state=waiting.queue)
     for state, count in work.open_writes.items():
-        metrics.set("steward_effects_open", count, state=state)
+        metrics.set("steward_writes_open", count, state=state)
     metrics.set("steward_runs_held", work.runs_held)
     metrics.set("steward_frozen_organizations", work.frozen_organizations)
     metrics.set("steward_schedule_behind_seconds", _age(work.now, work.next_due_at))

@@ -96,7 +96,7 @@ async def _run_in(
     walked = await walk(read.plan, "Start", items, context=means, journal=journal)
     if walked.failure is not None:
         return walked.failure.error or "failed"
-    return journal.given[STEP][run].outputs or []
+    return journal.outputs[STEP][run].outputs or []
 
 
 async def _no_sleep(seconds: float) -> None:

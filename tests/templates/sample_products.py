@@ -69,7 +69,7 @@ class ProductChanges:
 
 
 @dataclass
-class Twin:
+class PlatformStore:
     """Holds one of the two stores beside the service, with short ways to change and read it."""
 
     platform: str

@@ -16,8 +16,8 @@ from tests.connectors.outside import outside
 from tests.connectors.shopify.bench import NUMBER, StoreConnection
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.store import ShopifyFake
-from tests.templates.goods import ProductSpec, fill_shopify, fill_woocommerce
 from tests.templates.orders_of import OrderSpec, in_shopify, in_woocommerce
+from tests.templates.sample_products import ProductSpec, fill_shopify, fill_woocommerce
 from tests.templates.stage import SHOP, connection
 
 PLATFORMS = ("woocommerce", "shopify")
