@@ -1,4 +1,4 @@
-"""Recorded calls of each operation under /v1, for the OpenAPI document; `make docs` records them."""
+"""Loads the recorded calls of each /v1 operation for the OpenAPI document; `make docs` records them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The table of operations as OpenAPI 3.1.
+"""Builds the OpenAPI 3.1 document from the table of operations.
 
 `python -m steward.api.openapi FILE` writes the document the web app's types are made from; with `--public`
 the public one, which clients and the reference are made from.
@@ -131,8 +131,8 @@ def document(
 ) -> Json:
     """Returns the OpenAPI document of the operations under these prefixes.
 
-    `auth_url` is the address of the login where it is another. With `codes` the code of a refusal is a
-    closed list, for a program that is built with the service.
+    `auth_url` is the address of the login if it differs. With `codes`, the code of a refusal is a closed
+    enumeration, for programs that are built with the service.
     """
     rows = [operation for operation in operations if operation.path.startswith(under)]
     schemas = _schemas(rows, codes=codes)
@@ -276,13 +276,13 @@ def _body_schema(row: Operation, schemas: Json) -> Json:
     schema = row.body.model_json_schema(ref_template=_MODELS)
     _adopt(schema, schemas)
     schema = tidied(schema, defaults=row.method != "PATCH")
-    # Two bodies of one name would be one type to those who read the document.
+    # Two bodies with the same name would be one type for readers of the document.
     assert schemas.setdefault(row.body.__name__, schema) == schema, row.body.__name__
     return ref(row.body.__name__)
 
 
 def _adopt(schema: Json, schemas: Json) -> None:
-    """Moves the definitions inside a schema to the document's own."""
+    """Moves the definitions inside a schema to the components of the document."""
     for name, definition in schema.pop("$defs", {}).items():
         schemas.setdefault(name, tidied(definition))
 
@@ -384,7 +384,7 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]], *, stale: str = "")
             }
         }
         for code, words in codes.items()
-        # The current record is no fixed example: get and move show the records that it holds.
+        # The current record has no fixed example: the examples of get and move show its records.
         if code != StaleVersion.code
     }
     schema = ref("ValidationRefusal" if status == 422 else "Refusal")
@@ -400,17 +400,17 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]], *, stale: str = "")
 
 
 def write_for_web(file: Path) -> None:
-    """Writes what the web app may call: /v1 and its own /app."""
+    """Writes the document of the operations that the web app may call: /v1 and /app."""
     _write(file, under=("/v1/", "/app/"), codes=True)
 
 
 def write_public(file: Path) -> None:
-    """Writes the public API, as a release serves it."""
+    """Writes the document of the public API, as a release serves it."""
     _write(file, under=("/v1/", "/v2/"), codes=False)
 
 
 def _write(file: Path, *, under: tuple[str, ...], codes: bool) -> None:
-    # Taken when asked for: the service itself hands the table over, and needs no second way to it.
+    # Imported only here: the service itself passes the table as an argument.
     from steward.api.operations import OPERATIONS
     from steward.version import __version__
 

@@ -16,7 +16,7 @@ from steward.api.schema.fields import (
     QueryPositive,
     Text,
     Timestamp,
-    wrong,
+    field_error,
 )
 from steward.database.accounts import audit as rows
 from steward.database.accounts import audit_heads
@@ -33,7 +33,7 @@ _EXPORT_SECONDS = 25.0
 
 def _entries(limit: int) -> int:
     if limit > MAX_ENTRIES:
-        raise wrong(f"Give at most {MAX_ENTRIES:,} entries.")
+        raise field_error(f"Give at most {MAX_ENTRIES:,} entries.")
     return limit
 
 
@@ -135,16 +135,16 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         query.since, query.until, query.actor, query.action, query.object_kind, query.object_id
     )
     before = None if key is None else (int(str(key[0])), int(str(key[1])))
-    found = await rows.find(tx, org, chosen, before=before, limit=query.limit + 1)
-    page = found[: query.limit]
-    more = call.next_cursor([page[-1].at, page[-1].seq]) if len(found) > len(page) else None
+    chained = await rows.find(tx, org, chosen, before=before, limit=query.limit + 1)
+    page = chained[: query.limit]
+    more = call.next_cursor([page[-1].at, page[-1].seq]) if len(chained) > len(page) else None
     head = await audit_heads.get(tx, org)
     entries = [_record(line) for line in await audit.with_names(tx, org, page)]
     return AuditAnswer(entries, more, _head(head), _check(head))
 
 
 async def record_export(call: ApiCall) -> int:
-    """Writes the export into the log before anything is read of it."""
+    """Writes the export into the audit log before the export is read."""
     context, org = call.context, call.actor.org
 
     async def act(tx: Tx) -> int:

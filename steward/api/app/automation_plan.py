@@ -1,4 +1,4 @@
-"""The steps of a workflow automation in the web app, and which of them want a connection."""
+"""The steps of a workflow automation in the web app, and which of them need a connection."""
 
 from typing import Literal
 

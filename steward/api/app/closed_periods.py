@@ -1,4 +1,4 @@
-"""Closed periods over HTTP: list, preview, make, change and end them, and stop all changes at once."""
+"""Closed periods over HTTP: list, preview, create, change and end them, and stop all changes at once."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ from steward.scheduling.zones import local_time, zone
 
 _MAX_CLOSINGS = 2_000
 _LONGEST_RANGE = timedelta(days=92)
-_FAR = timedelta(days=366)
+_MAX_AHEAD = timedelta(days=366)
 
 _PeriodName = Annotated[NameText, Field(max_length=80)]
 
@@ -222,7 +222,7 @@ def _scope_record(scope: ClosedScope) -> ClosedScopeRecord:
 
 
 async def records_of(tx: Tx, org: OrgId, stored_periods: Iterable[StoredPeriod]) -> list[ClosedPeriodRecord]:
-    """Returns the periods as answered, with the names of the people."""
+    """Returns the API records of the periods, with the names of the people."""
     people: dict[PersonId, PersonNameRecord] = {}
     answered = []
     for stored in stored_periods:
@@ -397,8 +397,8 @@ def _check_range(since: datetime, until: datetime, now: datetime) -> None:
         errors["to"] = ["Give a time after from."]
     elif until - since > _LONGEST_RANGE:
         errors["to"] = [f"Give a time at most {_LONGEST_RANGE.days} days after from."]
-    elif until > now + _FAR:
-        errors["to"] = [f"Give a time at most {_FAR.days} days from now."]
+    elif until > now + _MAX_AHEAD:
+        errors["to"] = [f"Give a time at most {_MAX_AHEAD.days} days from now."]
     if errors:
         raise ValidationFailed(errors=errors)
 
@@ -417,7 +417,7 @@ async def freeze(tx: Tx, call: ApiCall) -> Answer:
     return answer if frozen.is_new else replayed(answer)
 
 
-# What every change of one stored period has in common.
+# The row fields that all changes of one period share.
 period_change = partial(
     Operation,
     access=Access.APP,

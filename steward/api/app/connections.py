@@ -1,4 +1,4 @@
-"""Connecting stores and accounts, in the web app alone."""
+"""Connecting stores and accounts; only the web app can."""
 
 import asyncio
 from collections.abc import Mapping
@@ -236,7 +236,7 @@ async def disconnect(tx: Tx, call: ApiCall) -> Answer:
     integration = _integration(call)
     before = await _get(tx, org=call.actor.org, integration=integration)
     rules, reason = call.context.automation_rules, f"{before.name} was disconnected."
-    # Before the connection is written: the lock order is schedules, listeners, connections.
+    # The lock order is schedules, listeners, connections.
     await pauses.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
     ended = await connecting.disconnect(tx, call.actor, integration)
     return ConnectionAnswer(connection_record(ended))
@@ -254,7 +254,7 @@ def _integration(call: ApiCall) -> IntegrationId:
 
 
 def vault_of(call: ApiCall) -> Vault:
-    """Returns what opening a connection needs."""
+    """Returns the vault that opens a connection's credentials."""
     vault: Vault = call.context.vault
     return vault
 

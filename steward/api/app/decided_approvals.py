@@ -15,7 +15,7 @@ from steward.model.account import Role
 from steward.model.ids import ApprovalId, AutomationId, IntegrationId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
 
-# A run asks once a round; of a loop that asks more often, the first rounds are listed.
+# A run asks once per iteration of a loop; only the first approvals are listed.
 _ROUNDS_SHOWN = 20
 
 
@@ -60,7 +60,7 @@ class PastApprovalsQuery(PageQuery):
 
 
 def record(decided: PastApproval) -> PastApprovalRecord:
-    """Builds the answer."""
+    """Returns the API record of the approval."""
     approval = decided.approval
     total = approval.counts["total"]
     assert isinstance(total, int)
@@ -85,7 +85,7 @@ def record(decided: PastApproval) -> PastApprovalRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """Answers `GET /app/approvals/decided`: the latest to end first."""
+    """Answers `GET /app/approvals/decided` with the approvals, those decided last first."""
     query: PastApprovalsQuery = call.query
     rows = await approvals.decided(
         tx,

@@ -124,7 +124,7 @@ class AcceptedHolidaysAnswer(msgspec.Struct):
 
 
 async def load(call: ApiCall) -> None:
-    """Imports the library outside the event loop: the first time it takes a tenth of a second."""
+    """Imports the library outside the event loop, because the first import takes a tenth of a second."""
     await asyncio.to_thread(holiday_library.load)
 
 
@@ -162,7 +162,7 @@ async def countries(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def accept(tx: Tx, call: ApiCall) -> Answer:
-    """Answers `POST /app/holidays/accept`. Creates a closed period for each day: for all days or for none."""
+    """Answers `POST /app/holidays/accept`. Creates a closed period for every day or for none."""
     body: AcceptHolidaysBody = call.body
     region = HolidayRegion(body.country, body.subdivision)
     command = AcceptHolidays(region, body.days, scope_of(body.scope), body.stops, body.timezone)

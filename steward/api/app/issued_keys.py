@@ -1,4 +1,4 @@
-"""Connecting a shop by the keys that its own page issues; only in the web app."""
+"""Connecting a shop with keys that its own page issues; only the web app can."""
 
 from typing import Annotated, Any
 
@@ -6,7 +6,7 @@ import msgspec
 from pydantic import Field
 
 from steward.api.app.connections import vault_of
-from steward.api.app.session import seen
+from steward.api.app.session import require_session
 from steward.api.http import envelope
 from steward.api.http.body import read_bytes
 from steward.api.http.context import AppContext
@@ -53,7 +53,7 @@ async def begin(tx: Tx, call: ApiCall) -> Answer:
         tx,
         call.actor,
         ShopChoice(body.url, body.name, number),
-        session_hash=seen(call).session.session_hash,
+        session_hash=require_session(call).session.session_hash,
         web_origin=call.context.rules.web_origin,
         vault=vault_of(call),
     )
@@ -64,7 +64,7 @@ async def deliver(raw_request: RawRequest, context: AppContext) -> Reply:
     """Answers `POST /app/connections/woocommerce/callback/{key_state}`, which carries the shop's keys.
 
     Raises NotFound for a state that is not open, Malformed, TooLarge, and ValidationFailed or NotConnected
-    when the keys do not open the shop.
+    if the shop does not accept the keys.
     """
     content = await read_bytes(raw_request.receive, _MAX_BYTES)
     try:

@@ -22,7 +22,16 @@ from steward.api.http.operation import (
     RawRequest,
     Reply,
 )
-from steward.api.schema.fields import Flag, FromJson, IdText, Positive, RequestBody, Unique, ZoneText, wrong
+from steward.api.schema.fields import (
+    Flag,
+    FromJson,
+    IdText,
+    Positive,
+    RequestBody,
+    Unique,
+    ZoneText,
+    field_error,
+)
 from steward.database.accounts import members
 from steward.database.engine.base import Tx
 from steward.database.notifications import own_preferences
@@ -48,7 +57,7 @@ _TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
 
 def _time_of_day(value: Any) -> Any:
     if type(value) is not str or not re.fullmatch(_TIME_OF_DAY, value):
-        raise wrong("Give a time of day such as 08:00.")
+        raise field_error("Give a time of day such as 08:00.")
     return time.fromisoformat(value)
 
 
@@ -197,7 +206,7 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def send_test(tx: Tx, call: ApiCall) -> Answer:
-    """Answers `POST /app/notification-preferences/test`; what became of it is read with the preferences."""
+    """Answers `POST /app/notification-preferences/test`; the preferences then contain its result."""
     if not call.context.rules.mail:
         raise NotConfigured("This service has no mail server, so no mail is sent.")
     await own_mail.send_test(tx, call.actor)
@@ -265,7 +274,7 @@ async def end_digests(raw_request: RawRequest, context: ServiceContext) -> Reply
 
 
 async def _switch_digests_off(tx: Tx, *, subscriber: Subscriber) -> None:
-    """Switches off every group that comes as a digest."""
+    """Switches off every group of notices that is sent in the digest."""
     org, person = subscriber.org, subscriber.person
     if await members.get(tx, org, person) is None:
         return

@@ -1,4 +1,4 @@
-"""Routes of notices over HTTP: where they go beside people, tests, secrets and deliveries."""
+"""Notification routes over HTTP: channels and webhooks, with their tests, secrets and deliveries."""
 
 from typing import Annotated, Any, Literal
 

@@ -35,7 +35,7 @@ _MAX_NEXT = 10
 _MAX_STRIPS = 50
 _CHANGES_DAYS = 30
 _FAILED_WITHIN = timedelta(days=30)
-_AHEAD = timedelta(hours=24)
+_NEXT_RUNS_WITHIN = timedelta(hours=24)
 _MAX_COMING = 300
 
 
@@ -181,9 +181,9 @@ async def _days(tx: Tx, org: OrgId, tz: ZoneInfo) -> list[DayRecord]:
 
 
 async def _next(tx: Tx, org: OrgId, tz: ZoneInfo) -> tuple[list[NextRunRecord], bool]:
-    """Returns each automation's next run within a day, soonest first, and whether there are more."""
+    """Returns each automation's next run within 24 hours, soonest first, and whether there are more."""
     query = CalendarPageQuery(
-        limit=_MAX_COMING, since=tx.now, until=tx.now + _AHEAD, states=[OccurrenceState.PENDING]
+        limit=_MAX_COMING, since=tx.now, until=tx.now + _NEXT_RUNS_WITHIN, states=[OccurrenceState.PENDING]
     )
     page = await calendar.page(tx, org, query)
     by_automation: dict[AutomationId, list[Occurrence]] = {}

@@ -9,10 +9,18 @@ from steward.accounts import attempts, invitations, members, own_password
 from steward.accounts.invitations import AcceptInvitation, InvitePerson, IssuedInvitation, PreparedAcceptance
 from steward.accounts.own_password import PasswordRenewal
 from steward.accounts.people import is_email
-from steward.api.app.session import SessionAnswer, answer_opened, seen
+from steward.api.app.session import SessionAnswer, answer_opened, require_session
 from steward.api.http.context import ServiceContext
 from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, Client, Operation
-from steward.api.schema.fields import FromJson, NameText, PageQuery, PasswordText, RequestBody, Text, wrong
+from steward.api.schema.fields import (
+    FromJson,
+    NameText,
+    PageQuery,
+    PasswordText,
+    RequestBody,
+    Text,
+    field_error,
+)
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx, from_ms, ms
@@ -24,12 +32,12 @@ from steward.model.refusals import NotFound, WrongState
 from steward.notifications import account_mails
 
 _LONGEST_EMAIL = 320
-# The page of the web app that accepts; the token is in the fragment, which browsers never send.
+# The page that accepts invitations; the token is in the fragment, which browsers never send.
 
 
 def _email(value: str) -> str:
     if not is_email(value.strip()):
-        raise wrong("Give an e-mail address.")
+        raise field_error("Give an e-mail address.")
     return value.strip()
 
 
@@ -194,7 +202,7 @@ async def prepare_password(call: ApiCall) -> PasswordRenewal:
         context.engine,
         context.clock.now(),
         context.hashing,
-        session=seen(call).session,
+        session=require_session(call).session,
         current=body.current_password,
         new=body.new_password,
         max_attempts=context.rules.limit_login,
@@ -204,7 +212,7 @@ async def prepare_password(call: ApiCall) -> PasswordRenewal:
 async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """Answers `POST /app/password`. Ends the person's other sessions; this one gets a new cookie."""
     renewed: PasswordRenewal = call.prepared
-    return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
+    return answer_opened(call, await own_password.change(tx, require_session(call).session, renewed))
 
 
 async def count_acceptance(value: Any, client: Client, context: ServiceContext) -> None:

@@ -1,6 +1,6 @@
-"""Runs of all automations by more filters than programs have, and what of a run was made in part.
+"""Searches runs by store and by words of their changes, and lists the changes a run made in part.
 
-The filters are their store, and words of what they changed.
+Only the web app has these filters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ from steward.model.ids import IntegrationId, OrgId, RunId, first_id
 from steward.model.refusals import ValidationFailed
 from steward.search.words import id_beginning, query_words
 
-# Reads of one call until its page is full; a page that is not full then is followed by another.
+# The number of reads per call to fill a page; after that, the page is returned with a cursor.
 _MAX_READS = 5
-# A run's id and its `queued_at` come from two clocks.
+# A run's id and its `queued_at` may differ by this much, because they come from two clocks.
 _CLOCKS = timedelta(hours=1)
 
 
@@ -51,7 +51,7 @@ class PartlyMadeAnswer(msgspec.Struct):
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """Answers `GET /app/runs`: newest first. An automation and a store at once are refused."""
+    """Answers `GET /app/runs`, newest first. Refuses a filter by automation and store at once."""
     query: SearchedRunsQuery = call.query
     store = query.integration_id
     if store is not None and query.automation_id is not None:
@@ -73,7 +73,7 @@ async def _with_stores(tx: Tx, call: ApiCall, page: list[RunRecord], cursor: str
 
 
 async def partly_made(tx: Tx, call: ApiCall) -> Answer:
-    """Answers `GET /app/runs/{runId}/partly-made`, which an undo can put back beside what was made whole."""
+    """Answers `GET /app/runs/{runId}/partly-made` with failed changes that an undo can put back."""
     org, run = call.actor.org, RunId(call.ids["run_id"])
     await runs.automation_of(tx, org, run)
     return PartlyMadeAnswer([str(change) for change in await undos.partly_made(tx, org, run)])
@@ -82,7 +82,7 @@ async def partly_made(tx: Tx, call: ApiCall) -> Answer:
 async def _searched(
     tx: Tx, call: ApiCall, query: SearchedRunsQuery, filters: RunFilter
 ) -> tuple[list[Row], RunId | None]:
-    """Returns up to one row more than the page takes, and where the next page begins when it is not full."""
+    """Returns up to one row more than the page, and where the next page begins if this one is not full."""
     key = call.page_start()
     before = RunId(str(key[0])) if key else _first_run(query.until, _CLOCKS)
     oldest = _first_run(query.since, -_CLOCKS)
@@ -102,15 +102,15 @@ async def _searched(
 async def _first_of(
     tx: Tx, org: OrgId, filters: RunFilter, runs: Sequence[RunId], *, limit: int
 ) -> list[Row]:
-    """Returns the newest `limit` rows of `runs` that pass the filter, newest first.
+    """Returns the newest `limit` rows of `runs` that match the filter, newest first.
 
-    Reads no more rows than the page takes while each run passes the filter.
+    Reads only as many rows as the page needs if every run matches.
     """
     rows: list[Row] = []
     start, count = 0, limit
     while start < len(runs) and len(rows) < limit:
-        some = runs[start : start + count]
-        rows += await run_lists.among(tx, org, filters, some, limit=limit - len(rows))
+        batch = runs[start : start + count]
+        rows += await run_lists.among(tx, org, filters, batch, limit=limit - len(rows))
         start, count = start + count, count * 2
     return rows
 
@@ -118,7 +118,7 @@ async def _first_of(
 async def _candidates(
     tx: Tx, org: OrgId, text: str, before: RunId | None, limit: int
 ) -> tuple[Sequence[RunId], RunId | None]:
-    """Returns runs before `before` that the text means, and how far back they were read; None: to the end."""
+    """Returns runs before `before` that match the text, and the last run read (None: all were read)."""
     beginning, words = id_beginning(text), query_words(text)
     if beginning is not None:
         runs = await search_hits.by_id(tx, org, beginning, before=before, limit=limit)

@@ -3,7 +3,7 @@
 import msgspec
 
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
-from steward.api.v1.automation_bodies import CreateBody, create_ask
+from steward.api.v1.automation_bodies import CreateBody, create_command
 from steward.automations import setup
 from steward.automations.sample import Sample, Sampler
 from steward.connections.opening import RunAccess
@@ -37,11 +37,11 @@ class SampleAnswer(msgspec.Struct):
 
 
 async def prepare(call: ApiCall) -> Sample:
-    """Reads from the accounts, with no transaction open."""
+    """Reads from the accounts, outside of a transaction."""
     context = call.context
 
     async def load(tx: Tx) -> Automation:
-        return await setup.draw_up(tx, call.actor, create_ask(call.body), rules=context.automation_rules)
+        return await setup.draw_up(tx, call.actor, create_command(call.body), rules=context.automation_rules)
 
     automation = await context.engine.read(context.clock.now(), load, org=call.actor.org)
     access = RunAccess(context.engine, context.clock, context.vault)

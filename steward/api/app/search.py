@@ -31,9 +31,9 @@ from steward.model.instants import wire_time, wire_time_of
 from steward.search.words import begins_words_of, id_beginning, query_words
 
 _MAX_HITS = 20
-# Runs whose approvals are looked for.
+# The number of runs whose approvals are looked up.
 _MAX_APPROVAL_RUNS = 200
-# Names that hold the words anywhere; of them, those in which they begin a word are answered.
+# The number of names read that contain the text anywhere; only those where it begins a word are hits.
 _MAX_NAMED = 200
 
 
@@ -141,7 +141,7 @@ async def _runs_by_id(tx: Tx, org: OrgId, text: str) -> list[Row]:
 async def _changes(
     tx: Tx, org: OrgId, places_by_run: dict[RunId, Sequence[WordPlace]], words: Sequence[str]
 ) -> list[RunHit]:
-    """Returns a hit for each run, with the object that has the most of the words."""
+    """Returns a hit for each run, with the object that matches the most words."""
     objects = await search_terms.objects(
         tx, org, {word_place for places in places_by_run.values() for word_place in places}
     )

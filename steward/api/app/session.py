@@ -89,7 +89,7 @@ class SessionAnswer(msgspec.Struct):
 
 
 async def count_sign_in(value: Any, client: Client, context: ServiceContext) -> None:
-    """Counts a sign-in, apart from logins, before its fields are checked."""
+    """Counts a sign-in, separately from logins, before its fields are checked."""
     keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
     email = value.get("email") if isinstance(value, dict) else None
     if isinstance(email, str) and email:
@@ -119,7 +119,7 @@ async def post(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 async def get(tx: Tx, call: ApiCall) -> SessionAnswer:
     """Answers `GET /app/session`: the session of the request's cookie."""
-    current = seen(call)
+    current = require_session(call)
     memberships = await accounts_sessions.memberships(tx, current.session.person.id)
     return SessionAnswer(_wire(call, current.session, memberships, cookie=current.cookie))
 
@@ -132,8 +132,10 @@ async def delete(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 
 async def choose_organization(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """Works in another organization, under a new cookie. Raises NotFound."""
-    opened = await accounts_sessions.choose(tx, seen(call).session, OrgId(call.body.organization_id))
+    """Switches the session to another organization, with a new cookie. Raises NotFound."""
+    opened = await accounts_sessions.choose(
+        tx, require_session(call).session, OrgId(call.body.organization_id)
+    )
     return answer_opened(call, opened)
 
 
@@ -145,7 +147,7 @@ class CurrentSession:
     cookie: str
 
 
-def seen(call: ApiCall) -> CurrentSession:
+def require_session(call: ApiCall) -> CurrentSession:
     """Returns the session and the cookie of the call. Raises Unauthenticated without them."""
     if call.session is None or call.client.cookie is None:
         raise Unauthenticated
@@ -153,7 +155,7 @@ def seen(call: ApiCall) -> CurrentSession:
 
 
 def answer_opened(call: ApiCall, opened: OpenedSession) -> AnswerWithHeaders:
-    """Builds the answer of a new session, with its cookie."""
+    """Returns the answer with a new session and its cookie."""
     answer = SessionAnswer(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
     return AnswerWithHeaders(answer, headers=(_set_cookie(call, opened.cookie),))
 

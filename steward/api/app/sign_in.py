@@ -1,4 +1,4 @@
-"""Signing in to accounts in the browser, in the web app alone; shops that issue keys among them."""
+"""Connecting accounts by signing in (OAuth) in the browser; only the web app can."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from steward.api.app import issued_keys
 from steward.api.app.connections import vault_of
-from steward.api.app.session import seen
+from steward.api.app.session import require_session
 from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, EmptyAnswer, Operation
 from steward.api.schema.fields import NameText, OpenObject, PlatformText, QueryParameters, RequestBody, Text
 from steward.connections import connect as connecting
@@ -76,7 +76,7 @@ async def start(tx: Tx, call: ApiCall) -> Answer:
     address = await sign_in.start_sign_in(
         tx,
         call.actor,
-        session_hash=seen(call).session.session_hash,
+        session_hash=require_session(call).session.session_hash,
         kind=body.kind,
         name=body.name,
         integration=number,
@@ -95,7 +95,7 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
         return "state"
     exchange = SignInExchange(context.engine, context.clock, vault_of(call), context.rules.sign_in)
     code = None if query.error is not None else query.code
-    session = seen(call).session.session_hash
+    session = require_session(call).session.session_hash
     try:
         return await exchange.finish(call.actor, session, state=query.state, code=code)
     except SignInFailed as failure:
@@ -106,7 +106,7 @@ async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """Answers `GET /app/connections/sign-in/callback` with a redirect to the page of connections."""
     outcome: Any = call.prepared
     if isinstance(outcome, str):
-        return _back(call, failed=outcome)
+        return _redirect(call, failed=outcome)
     signed: SignedIn = outcome
     try:
         if signed.integration is None:
@@ -118,11 +118,11 @@ async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
                 tx, call.actor, signed.integration, tried=signed.tried, vault=vault_of(call)
             )
     except Refusal:
-        return _back(call, failed="exchange")
-    return _back(call, connected=str(connected.connection.integration_id))
+        return _redirect(call, failed="exchange")
+    return _redirect(call, connected=str(connected.connection.integration_id))
 
 
-def _back(call: ApiCall, **query: str) -> AnswerWithHeaders:
+def _redirect(call: ApiCall, **query: str) -> AnswerWithHeaders:
     target = f"{call.context.rules.web_origin}{PAGE}?{urlencode(query)}"
     return AnswerWithHeaders(EmptyAnswer(), status=303, headers=((b"location", target.encode("ascii")),))
 

@@ -9,7 +9,7 @@ _WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
 def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4Network | IPv6Network]) -> str:
-    """Returns the peer, or, behind trusted proxies, the rightmost forwarded address that is not such a proxy.
+    """Returns the client's address: the peer or, behind trusted proxies, the last one forwarded to them.
 
     `forwarded` holds the values of X-Forwarded-For; some proxies write the client's port behind its address.
     """
@@ -49,7 +49,7 @@ def _without_port(text: str) -> str:
 
 
 def _counted(text: str) -> str:
-    """Returns the form limits count: the /64 of an IPv6 address."""
+    """Returns an address as rate limits count it: an IPv6 address by its /64."""
     address = _address(text)
     if isinstance(address, IPv6Address):
         return str(ip_network((int(address) >> 64 << 64, 64)))

@@ -40,7 +40,7 @@ class RouteMatch:
     """The operation that a request's path and method lead to, before its caller is known.
 
     `methods` are the operations of the path (empty for an unknown path), `values` its path values. `refusal`
-    is what routing refuses with, `csrf_refusal` what the CSRF check does: each is raised in its turn.
+    and `csrf_refusal` are the refusals of routing and of the CSRF check, raised later in their order.
     """
 
     operation: Operation | None
@@ -53,11 +53,11 @@ class RouteMatch:
 
 @dataclass(slots=True)
 class AuthenticatedCaller:
-    """A caller let in, with the session for one of the web app."""
+    """An authenticated caller, with the session if it is one of the web app."""
 
     actor: Actor | None
     session: Session | None
-    now: datetime | None = None  # by the database's clock, where there is a session
+    now: datetime | None = None  # by the database's clock, if there is a session
 
 
 def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
@@ -107,7 +107,7 @@ def csrf_fault(
 
 
 async def verify(context: ServiceContext, token: str) -> TokenClaims:
-    """Returns the claims of a genuine token; leaves its times to the caller to check.
+    """Checks a token's signature and returns its claims; the caller checks its times.
 
     Raises NotConfigured and Unauthenticated.
     """
@@ -130,10 +130,10 @@ async def verify(context: ServiceContext, token: str) -> TokenClaims:
 async def admit_token(
     tx: Tx, context: ServiceContext, windows: CallCounters | None, *, claims: TokenClaims, match: RouteMatch
 ) -> AuthenticatedCaller:
-    """Authenticates the caller of a token by its credential and membership as they are now.
+    """Authenticates the caller of a token by the current credential and membership.
 
-    Counts the call against the rate limits. Raises Unauthenticated, Forbidden, RateLimited and what routing
-    refuses with.
+    Counts the call against the rate limits. Raises Unauthenticated, Forbidden, RateLimited and the refusal
+    of routing.
     """
     rules = context.rules
     operation = match.operation
@@ -176,7 +176,7 @@ def _authorize_token(match: RouteMatch) -> None:
 def _count_token_call(
     tx: Tx, windows: CallCounters | None, rules: EndpointRules, claims: TokenClaims, *, over: bool
 ) -> None:
-    """Counts the call in memory, or, without `windows`, refuses what the database counted over its limit."""
+    """Counts the call in memory or, without `windows`, refuses it if the database found it over the limit."""
     if windows is not None:
         limits: tuple[tuple[Window, int], ...] = (
             (("person", claims.org, claims.person), rules.limit_person),
@@ -197,7 +197,7 @@ async def admit_session(
 ) -> AuthenticatedCaller:
     """Authenticates the caller of a session cookie and counts the call against the web app's rate limit.
 
-    Raises Unauthenticated, Forbidden, CsrfFailed, RateLimited and what routing refuses with.
+    Raises Unauthenticated, Forbidden, CsrfFailed, RateLimited and the refusal of routing.
     """
     rules, operation = context.rules, match.operation
     is_counted = operation is not None and match.refusal is None and match.csrf_refusal is None
@@ -243,7 +243,7 @@ def lifetimes_of(context: ServiceContext) -> Lifetimes:
 
 
 def touched(caller: AuthenticatedCaller, headers: Mapping[bytes, bytes]) -> Session | None:
-    """Returns the session whose idle time the call has to extend; None when it does not.
+    """Returns the session if this call has to extend its idle time, else None.
 
     Polls never extend it, and other calls at most once a minute.
     """

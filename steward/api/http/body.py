@@ -37,7 +37,7 @@ async def read_bytes(receive: Receive, limit: int, *, patience: float = PATIENCE
     """
     parts: list[bytes] = []
     size = 0
-    began = asyncio.get_running_loop().time()
+    began_at = asyncio.get_running_loop().time()
     async with asyncio.timeout(patience) as bound:
         while True:
             message = await receive()
@@ -54,17 +54,17 @@ async def read_bytes(receive: Receive, limit: int, *, patience: float = PATIENCE
                     raise TooLarge
             if not message.get("more_body", False):
                 break
-            bound.reschedule(began + patience + size / SLOWEST)
+            bound.reschedule(began_at + patience + size / SLOWEST)
     if size > limit:
         raise TooLarge
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class LargeBody:
-    """The receiving end of a body that may not fit into the buffers between the client and the service.
+    """Receives a body that may not fit into the buffers between the client and the service.
 
-    When the service answers and closes before such a body is read, the client's connection is reset: the
-    client, or a proxy in front of the service, then may not see the answer.
+    If the service responds and closes before such a body is read, the client's connection is reset, and the
+    client, or a proxy in front of the service, may not see the response.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -128,7 +128,7 @@ def parse(body: bytes, max_values: int) -> Any:
 
 
 def _check_bounds(body: bytes, max_values: int) -> None:
-    """Checks depth, number of values and length of numbers; most bodies pass by their count of brackets."""
+    """Checks depth, number of values and length of numbers; counting brackets suffices for most bodies."""
     opened = body.count(b"[") + body.count(b"{")
     if (
         opened <= _DEEPEST
@@ -151,7 +151,7 @@ def _check_bounds(body: bytes, max_values: int) -> None:
         raise Malformed(f"The body holds more than {max_values} values.")
 
 
-# What a token adds to the depth and to the number of values; the text before a colon was a key.
+# How much a token changes the depth and the number of values; the text before a colon was a key.
 _DEPTH = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 _VALUES = {b"[": 1, b"{": 1, b"]": 0, b"}": 0, b":": -1}
 

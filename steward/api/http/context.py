@@ -1,4 +1,4 @@
-"""What endpoints are given of the service: its parts and the settings that they follow."""
+"""The dependencies of endpoints: parts of the service, and settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class ServiceContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppContext(ServiceContext):
-    """The dependencies of operations; each passes on to the domain what its function uses."""
+    """The dependencies of operations; an endpoint passes those that a domain function uses on to it."""
 
     automation_rules: AutomationRules
     hashing: PasswordHasher

@@ -16,7 +16,7 @@ from steward.model.refusals import (
 
 CONTRACT_VERSION = 1
 _REALM = 'Bearer realm="steward"'
-# What every JSON answer carries.
+# The headers of every JSON answer.
 FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -26,22 +26,22 @@ FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 _FIXED_HEAD = b"".join(name + b": " + value + b"\r\n" for name, value in FIXED_HEADERS)
 
 _OPENED = b'{"success":true,"contract_version":1,"data":'
-NOTHING = _OPENED + b"{}}"
+EMPTY_ANSWER = _OPENED + b"{}}"
 _LONGEST_MESSAGE = 500
 _WAIT_CONFIGURED = 60
 
 
-def _plain(value: object) -> object:
+def _encoded(value: object) -> object:
     if isinstance(value, frozenset):
         return sorted(value)
     raise TypeError(f"an answer holds {type(value).__name__}")
 
 
-ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+ENCODER = msgspec.json.Encoder(enc_hook=_encoded)
 
 
 def head(length: int, request_id: str) -> bytes:
-    """Returns the headers of an answer that has no special ones, encoded; `length` is its body's."""
+    """Returns the encoded headers of an answer without special ones; `length` is the size of its body."""
     return b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (_FIXED_HEAD, length, request_id.encode("ascii"))
 
 

@@ -82,9 +82,9 @@ class RequestHandler:
         if scope["type"] != "http":
             raise LookupError(f"cannot serve {scope['type']}")
         request = ApiRequest(scope, receive, self._context)
-        own = new_span() if self._context.traces.is_on else None
-        current_trace.set(None if own is None else own.trace)
-        began = self._context.clock.now() if own is not None else None
+        span_id = new_span() if self._context.traces.is_on else None
+        current_trace.set(None if span_id is None else span_id.trace)
+        began_at = self._context.clock.now() if span_id is not None else None
         try:
             reply = await self._answer(request)
         except Refusal as refusal:
@@ -103,13 +103,13 @@ class RequestHandler:
             self._context.log.error("request_failed", error, request=request.id, operation=request.operation)
             reply = envelope.defect(request.id)
         await self._send(request, reply, send)
-        if began is not None and own is not None and request.operation:
-            self._trace(request, reply, began, own)
+        if began_at is not None and span_id is not None and request.operation:
+            self._trace(request, reply, began_at, span_id)
 
-    def _trace(self, request: ApiRequest, reply: Reply, began: datetime, own: SpanId) -> None:
+    def _trace(self, request: ApiRequest, reply: Reply, began_at: datetime, span_id: SpanId) -> None:
         """Adds the request's span. The caller's `traceparent` is only linked, so it cannot choose our ids."""
         traces = self._context.traces
-        if not traces.is_sampled(own.trace):
+        if not traces.is_sampled(span_id.trace):
             return
         caller = None if request.call is None else request.call.caller
         attributes: dict[str, str | int] = {
@@ -118,9 +118,19 @@ class RequestHandler:
             "steward.caller": "none" if caller is None else str(caller.via),
         }
         link = link_of(request.headers.get(b"traceparent", b""))
-        ended, is_error = self._context.clock.now(), reply.status >= 500
+        ended_at, is_error = self._context.clock.now(), reply.status >= 500
         traces.add(
-            Span("request", own, began, ended, attributes, None, link, SpanKind.SERVER, is_error=is_error)
+            Span(
+                "request",
+                span_id,
+                began_at,
+                ended_at,
+                attributes,
+                None,
+                link,
+                SpanKind.SERVER,
+                is_error=is_error,
+            )
         )
 
     async def _send(self, request: ApiRequest, reply: Reply, send: Send) -> None:
@@ -158,7 +168,7 @@ class RequestHandler:
             return envelope.too_large(request.is_overlong)
         if request.method == "OPTIONS" and b"access-control-request-method" in request.headers:
             return self._preflight(request)
-        # Nearly all calls go to the API's paths, where there are no raw operations.
+        # No raw operation has a path of the API, where nearly all calls go.
         raw = None if request.path.startswith(PREFIX) else self._raw_routes.find(request.path)
         if raw is not None:
             return await self._answer_raw(request, raw)
@@ -246,7 +256,7 @@ class RequestHandler:
             allowed_headers = request.headers.get(b"access-control-request-headers")
             if allowed_headers is not None:
                 headers.append((b"access-control-allow-headers", allowed_headers))
-        return Reply(200, envelope.NOTHING, tuple(headers))
+        return Reply(200, envelope.EMPTY_ANSWER, tuple(headers))
 
     async def _authenticate_and_run(
         self,
@@ -274,7 +284,7 @@ class RequestHandler:
     async def _read_caller(
         self, request: ApiRequest, match: RouteMatch, *, claims: TokenClaims | None, cookie: str | None
     ) -> tuple[AuthenticatedCaller, Reply | None]:
-        """Authenticates the caller in a read; a small read is answered in the same transaction."""
+        """Authenticates the caller in a read transaction, which also answers a small read."""
         context, operation = self._context, match.operation
 
         async def act(tx: Tx) -> tuple[AuthenticatedCaller, Reply | None]:
@@ -297,7 +307,7 @@ class RequestHandler:
         claims: TokenClaims | None,
         cookie: str | None,
     ) -> AuthenticatedCaller:
-        """Authenticates by token or session; notes a session whose idle time this call extends."""
+        """Authenticates by token or session; stores the session whose idle time this call has to extend."""
         if claims is not None:
             return await authentication.admit_token(
                 tx, self._context, self._windows, claims=claims, match=match
@@ -334,7 +344,7 @@ class RequestHandler:
 
         org = () if session.org is None else session.org
         writing = self._context.engine.write(self._context.clock.now(), act, org=org)
-        with suppress(Unavailable, TimeoutError):  # reads go on while nothing can be written, or writes wait
+        with suppress(Unavailable, TimeoutError):  # reads continue while writes fail or wait
             await self._within(_TOUCH_SECONDS, writing)
 
     def _validate(
@@ -430,7 +440,7 @@ class RequestHandler:
         return reply
 
     async def _within(self, seconds: float, work: Awaitable[T]) -> T:
-        """Awaits `work`. Raises TimeoutError after `seconds`: what it did is then unknown."""
+        """Awaits `work`. Raises TimeoutError after `seconds`; whether it had an effect is then unknown."""
         async with asyncio.timeout(seconds):
             return await work
 
@@ -438,7 +448,7 @@ class RequestHandler:
 async def _require_records(
     tx: Tx, context: AppContext, operation: Operation, *, match: RouteMatch, caller: AuthenticatedCaller
 ) -> None:
-    """Raises NotFound for a missing record of the path; this comes before errors of fields."""
+    """Raises NotFound if a record of the path is missing; called before the fields are checked."""
     if caller.actor is None:
         return
     for name, value in (named(operation.path, match.values) or {}).items():

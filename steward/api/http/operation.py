@@ -22,9 +22,8 @@ MIB = 1024 * 1024
 class ApiCall:
     """An accepted call: its caller, path values, and validated query and body.
 
-    `session` is there for callers of the web app; `client` tells where the request comes from. `actor`
-    is the caller, except in operations of Access.SESSION and Access.PUBLIC, which may have none (then
-    reading it is a defect).
+    `session` is None for callers with a token; `client` is the origin of the request. `actor` is the caller;
+    operations of Access.SESSION and Access.PUBLIC may have none and must not read it then.
     """
 
     operation: "Operation"
@@ -69,7 +68,7 @@ class ApiCall:
         return sealed_cursor(self.context.keys.cursor, self._listed(), key)
 
     def _listed(self) -> JsonValue:
-        """Returns what a cursor belongs to: organization, path and filters."""
+        """Returns the list that a cursor belongs to: its organization, path and filters."""
         return [self.actor.org, self.path, self.query.model_dump(mode="json", exclude={"limit", "cursor"})]
 
 
@@ -104,13 +103,13 @@ Answer: TypeAlias = msgspec.Struct | AnswerWithHeaders
 
 
 class Endpoint(Protocol):
-    """An endpoint: reads or writes through its transaction and gives the answer's `data`."""
+    """An endpoint: reads or writes in its transaction and returns the answer's `data`."""
 
     def __call__(self, tx: Tx, call: ApiCall, /) -> Awaitable[Answer]: ...
 
 
 class CommittingEndpoint(Protocol):
-    """An endpoint that makes its write itself: together with those of other calls, or to log its outcome."""
+    """An endpoint that commits itself: in a batch with other calls, or to log the outcome."""
 
     def __call__(self, call: ApiCall, /) -> Awaitable[Answer]: ...
 
@@ -122,7 +121,7 @@ class Prepare(Protocol):
 
 
 class Attempt(Protocol):
-    """Counts an attempt once its body could be read, before any field is looked at."""
+    """Counts an attempt after its body was parsed and before its fields are checked."""
 
     def __call__(self, value: Any, client: Client, context: AppContext, /) -> Awaitable[None]: ...
 
@@ -203,14 +202,14 @@ class RawRequest:
         return b", ".join(values).decode("latin-1") if values else None
 
 
-@dataclass(slots=True)  # a frozen one takes twice as long to make
+@dataclass(slots=True)  # creating a frozen one takes twice as long
 class Reply:
     """A response as it is sent."""
 
     status: int
     body: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    has_own_headers: bool = False  # else those of a JSON answer are added
+    has_own_headers: bool = False  # otherwise the headers of a JSON answer are added
 
 
 class RawEndpoint(Protocol):
@@ -221,7 +220,7 @@ class RawEndpoint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RawOperation:
-    """A row without caller, scope or limits: the function does everything; refusals get their envelope."""
+    """A row without caller, scope or limits: its function does everything, refusals still get an envelope."""
 
     method: str
     path: str

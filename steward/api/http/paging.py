@@ -14,8 +14,8 @@ _TAG = 16
 
 def sealed_cursor(secret: bytes, filters: JsonValue, key: Sequence[JsonValue]) -> str:
     """Returns the cursor that continues after the row with this sort key, for a list with these filters."""
-    plain = json.dumps(list(key), separators=(",", ":"), ensure_ascii=False).encode("utf-8")
-    return base64.b64encode(_tag(secret, filters, plain) + plain, altchars=b"-_").decode("ascii")
+    payload = json.dumps(list(key), separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    return base64.b64encode(_tag(secret, filters, payload) + payload, altchars=b"-_").decode("ascii")
 
 
 def opened_cursor(secret: bytes, filters: JsonValue, cursor: str) -> list[JsonValue] | None:

@@ -14,9 +14,9 @@ from steward.model.ids import new_id
 
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-# Writes a whole answer from its status, its raw headers and its body; False if it cannot.
+# Sends a complete response from its status, raw headers and body; returns False if it cannot.
 _WriteWhole = Callable[[int, bytes, bytes], bool]
-WRITE_WHOLE = "steward.write_whole"  # the key among a server's extensions, if it has one
+WRITE_WHOLE = "steward.write_whole"  # the key of this function in a server's extensions, if it offers one
 
 _LONGEST_TARGET = 8 * 1024
 _MAX_HEADERS = 32 * 1024
@@ -25,7 +25,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 def _length(received: list[tuple[bytes, bytes]]) -> int:
-    """Returns the bytes of the headers as they were sent."""
+    """Returns the size of the headers in bytes, as they were sent."""
     length = 4 * len(received)
     for name, value in received:
         length += len(name) + len(value)
@@ -61,7 +61,7 @@ class ApiRequest:
         extensions = scope.get("extensions")
         self.write_whole: _WriteWhole | None = extensions.get(WRITE_WHOLE) if extensions else None
         self.call: ApiCall | None = None
-        self.operation = ""  # the name of the operation that the path and method lead to
+        self.operation = ""  # the name of the matched operation
         self.touched: Session | None = None
         received: list[tuple[bytes, bytes]] = scope["headers"]
         self._received = received
@@ -79,7 +79,7 @@ class ApiRequest:
         else:
             self.id = new_id(context.clock.now())
         self.large_body: LargeBody | None = None
-        # A client that waits for "100 Continue" has not sent the body when it is refused.
+        # A client that waits for "100 Continue" sends no body if it is refused.
         is_sent = self.method != "GET" and b"expect" not in self.headers
         if is_sent and self.size(_SMALL_BODY + 1) > _SMALL_BODY:
             self.receive = self.large_body = LargeBody(receive)

@@ -21,13 +21,13 @@ R = TypeVar("R", bound=_Routed)
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
-# Below this prefix a word is a static name, never an id: an unknown word is an unknown path, not a record
-# that does not exist.
+# Below this prefix, single words are static names, never ids: an unknown word is an unknown path, not a
+# record that does not exist.
 _NAMED = ["v1", "automations"]
 _WORD = re.compile(r"[a-z][a-z-]*")
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
 _KEY_STATE = re.compile(r"[1-9][0-9]{0,15}-[A-Za-z0-9_-]{43}")
-# What a value of the path must look like, by the parameter's name; every other one is an Id.
+# The pattern of a path value by the parameter's name; any other parameter is an Id.
 _SHAPES = {
     "template_id": _TEMPLATE,
     "integration_id": _NUMBER,
@@ -45,7 +45,7 @@ class _Node(Generic[R]):
     methods: dict[str, R] = field(default_factory=dict)
 
     def parameter_for(self, value: str) -> "_Node[R] | None":
-        """Returns the child node for a parameter with this value; None where only a static name fits."""
+        """Returns the child node for a parameter with this value; None if only static names match here."""
         return None if self.has_named and _WORD.fullmatch(value) else self.parameter
 
 
@@ -91,25 +91,25 @@ class Routes(Generic[R]):
         exact = self._exact.get(path)
         if exact is not None:
             return exact
-        # Most paths are a folder without parameters and one value.
-        above, _, last = path.rpartition("/")
-        folder = self._folders.get(above)
+        # Most paths are a prefix without parameters, followed by one value.
+        parent, _, last = path.rpartition("/")
+        folder = self._folders.get(parent)
         if folder is not None and last and last not in folder.static:
-            below = folder.parameter_for(last)
-            return PathMatch(below.methods, (last,)) if below is not None and below.methods else None
+            child = folder.parameter_for(last)
+            return PathMatch(child.methods, (last,)) if child is not None and child.methods else None
         return self._walk(path)
 
     def _walk(self, path: str) -> PathMatch[R] | None:
         node = self._root
         values: list[str] = []
         for name in path.split("/")[1:]:
-            below = node.static.get(name)
-            if below is None:
-                below = node.parameter_for(name) if name else None
-                if below is None:
+            child = node.static.get(name)
+            if child is None:
+                child = node.parameter_for(name) if name else None
+                if child is None:
                     return None
                 values.append(name)
-            node = below
+            node = child
         return PathMatch(node.methods, tuple(values)) if node.methods else None
 
 
@@ -120,7 +120,7 @@ def _parameters(path: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
-    """Returns the path's values by parameter name; None when one does not have its parameter's shape."""
+    """Returns the path's values by parameter name; None if a value does not match its parameter's pattern."""
     by_name: dict[str, str] = {}
     if values:
         for (name, shape), value in zip(_parameters(path), values, strict=True):

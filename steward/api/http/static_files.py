@@ -17,7 +17,7 @@ from steward.api.http.operation import RawRequest, Reply
 _FOLDER = Path(__file__).resolve().parents[2] / "static"
 # Vite puts files with a hash in their name here, and no others.
 _HASHED = "/assets/"
-# Files of the build that no page requests.
+# Files of the build that are not served.
 _NOT_SERVED = frozenset({"index.html", "manifest.json", "pages.json"})
 _PARAMETER = r"[A-Za-z0-9._-]{1,80}"
 _SMALLEST_WORTH_ZIPPING = 1024
@@ -36,7 +36,7 @@ _POLICY = "; ".join(
         "require-trusted-types-for 'script'",
     )
 )
-_OFF = (
+_DENIED_FEATURES = (
     "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope hid"
     " idle-detection local-fonts magnetometer microphone midi payment picture-in-picture"
     " publickey-credentials-get screen-wake-lock serial usb xr-spatial-tracking"
@@ -47,7 +47,7 @@ _PAGE_HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
-    "permissions-policy": ", ".join(f"{name}=()" for name in _OFF.split()),
+    "permissions-policy": ", ".join(f"{name}=()" for name in _DENIED_FEATURES.split()),
 }
 _FOR_GOOD = "public, max-age=31536000, immutable"
 _HSTS = "max-age=31536000"
@@ -62,7 +62,7 @@ class _File:
 
     @cached_property
     def zipped(self) -> bytes | None:
-        """The file in gzip; None where it is too small or not text."""
+        """The gzipped file; None if it is too small or not text."""
         if len(self.body) < _SMALLEST_WORTH_ZIPPING or not self.kind.startswith(("text/", "image/svg")):
             return None
         return gzip.compress(self.body, 9, mtime=0)
@@ -71,8 +71,8 @@ class _File:
 class BuiltPages:
     """The pages and files of one build, read once.
 
-    For an address that is neither, a browser that opens it as a page gets the app with status 404, which says
-    so in words; any other caller gets None.
+    For an unknown address, a browser that opens it as a page gets the app with status 404, which shows an
+    explanation; any other caller gets None.
     """
 
     def __init__(self, folder: Path, *, web_origin: str) -> None:
@@ -123,7 +123,7 @@ def built(folder: Path = _FOLDER, *, web_origin: str) -> BuiltPages | None:
 def _files(folder: Path) -> Mapping[str, _File]:
     """Reads the files of a build by their addresses.
 
-    Once a process: a service reads them once in any case, and tests open hundreds of services.
+    Cached per process, because tests start hundreds of services.
     """
     return {
         f"/{path.relative_to(folder).as_posix()}": _file(path)

@@ -1,4 +1,4 @@
-"""Refusal codes as HTTP statuses, the only place that knows these numbers."""
+"""The HTTP status of each refusal code; no other module has these numbers."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Checks queries and bodies against their models and words their faults."""
+"""Validates queries and bodies against their models, with an error message for each field."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -11,8 +11,8 @@ from pydantic_core import ErrorDetails
 
 M = TypeVar("M", bound=BaseModel)
 Errors = dict[str, list[str]]
-_SHORT = 200  # bytes of a query that is remembered
-_MAX_NAMED = 1000  # unknown fields of one object that one refusal names
+_SHORT = 200  # the longest query whose result is cached, in bytes
+_MAX_NAMED = 1000  # the number of unknown fields of one object that a refusal names
 
 _REQUIRED = "This field is required."
 _UNKNOWN = "This field is not known here."
@@ -56,11 +56,11 @@ def _query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
 
 
 def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | None:
-    """Returns the checked, frozen query, or None after adding its faults to `errors`."""
+    """Validates a query; returns the frozen model, or None after adding its errors to `errors`."""
     if model is not None and len(query_string) <= _SHORT:
-        good: Any = _good(model, query_string)
-        if good is not None:
-            checked: M = good
+        validated: Any = _validated_query(model, query_string)
+        if validated is not None:
+            checked: M = validated
             return checked
     parameters = _query_fields(query_string, errors)
     if model is None:
@@ -71,23 +71,23 @@ def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | Non
 
 
 @lru_cache(maxsize=2048)  # polling repeats the same query
-def _good(model: type[BaseModel], query_string: bytes) -> BaseModel | None:
-    """Returns the validated query, or None when it has a fault."""
+def _validated_query(model: type[BaseModel], query_string: bytes) -> BaseModel | None:
+    """Returns the validated query, or None if it has an error."""
     errors: Errors = {}
     checked = _checked(model, _query_fields(query_string, errors), errors)
     return None if errors else checked
 
 
 def body(model: type[M], value: Any, errors: Errors) -> M | None:
-    """Returns the checked body, or None after adding its faults to `errors`."""
+    """Validates a body; returns the model, or None after adding its errors to `errors`."""
     if type(value) is not dict:
         errors.setdefault("body", []).append("Give a JSON object.")
         return None
-    return _checked(model, _thinned(model, value), errors)
+    return _checked(model, _with_few_unknown_fields(model, value), errors)
 
 
-def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
-    """Returns the body with no more unknown fields than a refusal names.
+def _with_few_unknown_fields(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
+    """Returns the body with at most as many unknown fields as a refusal names.
 
     Naming each of 50,000 would take a second of every such request.
     """
@@ -125,13 +125,13 @@ def _checked(model: type[M], value: Any, errors: Errors) -> M | None:
 
 
 def _path(detail: ErrorDetails, value: Any) -> str:
-    """Returns the dotted path of a fault in the request, without the names pydantic adds for unions."""
+    """Returns the dotted path of an error in the request, without the names pydantic adds for unions."""
     parts: list[str] = []
     current = value
     location = detail["loc"]
     is_missing = detail["type"] == "missing"
     for position, part in enumerate(location):
-        if _holds(current, part):
+        if _has_member(current, part):
             current = current[part]
         elif not (is_missing and position == len(location) - 1 and isinstance(current, dict)):
             continue
@@ -141,7 +141,7 @@ def _path(detail: ErrorDetails, value: Any) -> str:
     return ".".join(parts) or "body"
 
 
-def _holds(container: Any, part: int | str) -> bool:
+def _has_member(container: Any, part: int | str) -> bool:
     """Returns whether an object has this member, or a list this position."""
     if isinstance(container, list):
         return isinstance(part, int) and part < len(container)

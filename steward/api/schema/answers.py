@@ -1,4 +1,4 @@
-"""The types of answers' fields as the OpenAPI document describes them; answers are not checked by them."""
+"""The types of answers' fields for the OpenAPI document; answers are not validated against them."""
 
 from collections.abc import Iterable
 from typing import Annotated, TypeAlias

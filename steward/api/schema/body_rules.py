@@ -36,7 +36,7 @@ _SHAPES: Json = {
 
 
 def _required_not_null(*names: str) -> Json:
-    """These are there and not null."""
+    """Requires these fields to be present and not null."""
     return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
 
 
@@ -61,7 +61,7 @@ _SCHEDULE_SCHEMA: Json = {
     "required": ["cadence"],
     "properties": {name: _SHAPES[name] for name in FIELDS},
     "additionalProperties": False,
-    # One condition inside the other: generators of clients drop a schema with `allOf`.
+    # Conditions are nested, because client generators drop a schema with `allOf`.
     **_when(
         ("once",),
         _required_not_null("run_at", "date"),
@@ -94,7 +94,7 @@ _STEP_BINDING_SCHEMA: Json = {
     },
     "additionalProperties": False,
 }
-# The connection of a step whose kind is none of the closed list.
+# The connection of a step whose kind is not in the closed list.
 _STEP_ACCOUNT_SCHEMA: Json = {
     "description": "The connection a step is bound to by `accounts`.",
     "type": "object",
@@ -126,7 +126,7 @@ def by_step(name: str, limit: int) -> Json:
     return {"type": "object", "maxProperties": limit, "additionalProperties": component(name)}
 
 
-# What store events start has no slots.
+# Automations that store events start have no slots.
 BY_EVENTS: Json = {
     "if": {
         "required": ["trigger"],

@@ -1,4 +1,4 @@
-"""Schemas as named components: generators of clients read every one of them without a warning."""
+"""Rewrites schemas as named components that client generators read without a warning."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +19,8 @@ def ref(name: str) -> Json:
 def tidied(schema: Any, *, defaults: bool = True) -> Any:
     """Returns a schema without field titles and without defaults that are objects, lists, "" or null.
 
-    "T or null" becomes one list of types where T is no reference. Without `defaults` none is kept: in an
-    update an absent field stays as it is, and a client that filled in a default would change it.
+    "T or null" becomes one list of types unless T is a reference. Without `defaults`, all defaults are
+    removed: an update leaves absent fields unchanged, and a client that filled in defaults would change them.
     """
     if not isinstance(schema, dict):
         return schema
@@ -45,7 +45,7 @@ def tidied(schema: Any, *, defaults: bool = True) -> Any:
 
 
 def without_null(schema: Json) -> Json:
-    """Returns a schema that does not allow null, since a query parameter is absent or has a value."""
+    """Returns a schema without null: a query parameter is either absent or has a value."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != _NULL]
     if len(kinds) == 1:
         rest = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
@@ -82,7 +82,7 @@ def references(value: Any) -> Iterator[str]:
 def inlined(example: Any, definitions: Json | None = None) -> Any:
     """Returns an example whose JSON schemas have their definitions inline.
 
-    Readers of the document take a `$ref` inside an example for one of the document's own.
+    Readers of the document would resolve a `$ref` inside an example against the document.
     """
     if isinstance(example, list):
         return [inlined(value, definitions) for value in example]
@@ -96,7 +96,7 @@ def inlined(example: Any, definitions: Json | None = None) -> Any:
 
 
 def _joined(schema: Json) -> Json:
-    """`anyOf` of a simple type and null as one list of types."""
+    """Returns `anyOf` of a simple type and null as one list of types."""
     kinds = schema.get("anyOf", [])
     if len(kinds) != 2 or _NULL not in kinds:
         return schema

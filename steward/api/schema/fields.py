@@ -50,8 +50,8 @@ class QueryParameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def wrong(message: str) -> PydanticCustomError:
-    """Builds the error of a field."""
+def field_error(message: str) -> PydanticCustomError:
+    """Returns the error of a field, for a validator to raise."""
     return PydanticCustomError("plain", "{words}", {"words": message})
 
 
@@ -59,9 +59,9 @@ def _int64(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int:
-        raise wrong("Give a whole number.")
+        raise field_error("Give a whole number.")
     if not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise wrong("The number is out of range.")
+        raise field_error("The number is out of range.")
     return value
 
 
@@ -69,32 +69,32 @@ def _number(value: Any) -> Any:
     if type(value) is int:
         value = float(value) if abs(value) > MAX_INTEGER else value
     elif type(value) is not float:
-        raise wrong("Give a number.")
+        raise field_error("Give a number.")
     if value in (float("inf"), float("-inf")):
-        raise wrong("The number is too large.")
+        raise field_error("The number is too large.")
     return value
 
 
 def _zone(value: Any) -> Any:
     if zone(_text(value)) is None:
-        raise wrong(NO_SUCH_ZONE)
+        raise field_error(NO_SUCH_ZONE)
     return value
 
 
 def _text(value: Any) -> Any:
     if type(value) is not str:
-        raise wrong("Give text.")
+        raise field_error("Give text.")
     if "\x00" in value:
-        raise wrong("The text contains a character that is not allowed (U+0000).")
+        raise field_error("The text contains a character that is not allowed (U+0000).")
     if len(value) > _LONGEST_TEXT:
-        raise wrong(f"Give at most {_LONGEST_TEXT} characters.")
+        raise field_error(f"Give at most {_LONGEST_TEXT} characters.")
     return value
 
 
 def _name(value: Any) -> Any:
     value = unicodedata.normalize("NFC", _text(value)).strip()
     if _CONTROL.search(value):
-        raise wrong("Control characters are not allowed here.")
+        raise field_error("Control characters are not allowed here.")
     return value
 
 
@@ -102,34 +102,34 @@ def _base64(value: Any) -> Any:
     try:
         return base64.b64decode(value if type(value) is str else b"-", validate=True)
     except (binascii.Error, ValueError):
-        raise wrong("Give the file's content as Base64, without line breaks.") from None
+        raise field_error("Give the file's content as Base64, without line breaks.") from None
 
 
 def _lines(value: Any) -> Any:
     value = unicodedata.normalize("NFC", _text(value)).strip()
     if _CONTROL_BUT_LINES.search(value):
-        raise wrong("Control characters other than line feeds are not allowed here.")
+        raise field_error("Control characters other than line feeds are not allowed here.")
     return value
 
 
 def _id(value: Any) -> Any:
     if type(value) is not str or not is_id(value):
-        raise wrong("Give an id: 26 digits and upper-case letters.")
+        raise field_error("Give an id: 26 digits and upper-case letters.")
     return value
 
 
 def _timestamp(value: Any) -> datetime:
     instant = read_time(value) if type(value) is str else None
     if instant is None:
-        # What comes of an unescaped + in an address.
+        # An unescaped + in an address arrives as a space.
         escape = " In an address, + is written as %2B." if _BLANK_OFFSET.search(str(value)) else ""
-        raise wrong(f"Give a time such as 2026-11-20T07:00:00Z, with Z or an offset.{escape}")
+        raise field_error(f"Give a time such as 2026-11-20T07:00:00Z, with Z or an offset.{escape}")
     return instant
 
 
 def _boolean(value: Any) -> Any:
     if type(value) is not bool:
-        raise wrong("Give true or false.")
+        raise field_error("Give true or false.")
     return value
 
 
@@ -137,7 +137,7 @@ def _query_integer(value: Any) -> Any:
     if type(value) is int:
         return value
     if type(value) is not str or not _QUERY_INTEGER.fullmatch(value):
-        raise wrong("Give a whole number.")
+        raise field_error("Give a whole number.")
     return _int64(int(value))
 
 
@@ -145,7 +145,7 @@ def _query_boolean(value: Any) -> Any:
     if type(value) is bool:
         return value
     if value not in ("true", "false"):
-        raise wrong("Give true or false.")
+        raise field_error("Give true or false.")
     return value == "true"
 
 
@@ -154,31 +154,31 @@ def _query_list(value: Any) -> Any:
         return value
     items = value.split(",")
     if any(not item or item != item.strip() for item in items):
-        raise wrong("Separate the values by commas, without blanks.")
+        raise field_error("Separate the values by commas, without blanks.")
     if len(set(items)) != len(items):
-        raise wrong("Name each value once.")
+        raise field_error("Name each value once.")
     return items
 
 
 def _unique(items: list[T]) -> list[T]:
     if len({repr(item) for item in items}) != len(items):
-        raise wrong("Name each value once.")
+        raise field_error("Name each value once.")
     return items
 
 
 def _pattern(pattern: re.Pattern[str], words: str) -> BeforeValidator:
     def check(value: Any) -> Any:
         if type(value) is not str or not pattern.fullmatch(value):
-            raise wrong(words)
+            raise field_error(words)
         return value
 
     return BeforeValidator(check)
 
 
 def check_open_json(value: Any) -> Any:
-    """Checks the strings and numbers of JSON that is stored as it was sent."""
+    """Validates the strings and numbers of JSON that is stored unchanged. Raises the error of a field."""
     if type(value) is not dict:
-        raise wrong("Give an object.")
+        raise field_error("Give an object.")
     pending: list[Any] = [value]
     while pending:
         item = pending.pop()
@@ -203,7 +203,7 @@ def _from(lowest: int) -> WithJsonSchema:
 
 
 def absent(value: Any, *, alias: str | None = None) -> Any:
-    """Returns an optional field; `value` marks that it is absent, and clients never have to send it."""
+    """Returns an optional field; `value` stands for its absence and is not in the schema."""
     return Field(default_factory=lambda: value, alias=alias)
 
 

@@ -1,6 +1,6 @@
 """Schemas of stored JSON that answers pass on unchanged, for the OpenAPI document.
 
-Nothing here is built: the rows hold their public form as JSON, and answers carry it as it is.
+These classes are never instantiated: the rows hold this JSON, and answers contain it unchanged.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The refusals as components of the OpenAPI document."""
+"""The schemas of refusals as components of the OpenAPI document."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +13,8 @@ _STALE = "stale_version"
 def refusal_schemas(statuses: Mapping[str, int], *, codes: bool, components: Json) -> Json:
     """Returns the components of refusals; with `codes`, `code` is a closed list.
 
-    It is open in the public document, since codes may be added. `components` are those that exist: what is
-    current can only be described where its records are.
+    The public document leaves `code` open, because codes may be added. `components` are those of the
+    document: current records are only described if their schemas are among them.
     """
     schemas: Json = {
         "Refusal": _refusal(statuses, codes=codes),
@@ -31,7 +31,7 @@ def refusal_schemas(statuses: Mapping[str, int], *, codes: bool, components: Jso
             "additionalProperties": {"type": "array", "items": {"type": "string"}},
         },
     }
-    # A stale version always brings what is current; generators pass over the condition.
+    # A stale version always comes with the current records; client generators ignore the condition.
     schemas["Refusal"] |= {
         "if": {"required": ["code"], "properties": {"code": {"const": _STALE}}},
         "then": {"required": ["data"]},

@@ -1,4 +1,4 @@
-"""Approvals over HTTP; approving and rejecting are never a token's."""
+"""Approvals over HTTP; a token can neither approve nor reject."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

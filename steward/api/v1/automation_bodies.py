@@ -22,7 +22,7 @@ from steward.api.schema.fields import (
     ZoneText,
     absent,
     check_open_json,
-    wrong,
+    field_error,
 )
 from steward.automations.checks import BY_SCHEDULE, MAX_CONNECTIONS, MAX_TOPICS, RequestedTrigger
 from steward.automations.setup import CreateCommand
@@ -47,9 +47,9 @@ class SentSchedule(NamedTuple):
 
 
 def _schedule(value: Any) -> Any:
-    """Parses a schedule; all of its faults are reported together with those of other fields."""
+    """Parses a schedule; its errors are reported together with those of other fields."""
     if not isinstance(value, dict):
-        raise wrong("Give an object.")
+        raise field_error("Give an object.")
     schedule = read_schedule(value, zone=None, now=FIRST, path="schedule")
     if isinstance(schedule, Schedule):
         return SentSchedule(value, schedule)
@@ -179,7 +179,7 @@ def bound_connections(bodies: list[ConnectionBody]) -> tuple[AutomationConnectio
     return tuple(AutomationConnection(IntegrationId(body.integration_id), body.kind) for body in bodies)
 
 
-def trigger_ask(body: ScheduleTriggerBody | EventTriggerBody) -> RequestedTrigger:
+def requested_trigger(body: ScheduleTriggerBody | EventTriggerBody) -> RequestedTrigger:
     """Returns the trigger that a body requests."""
     if isinstance(body, EventTriggerBody):
         return RequestedTrigger(TriggerKind.EVENT, tuple(body.topics))
@@ -190,8 +190,8 @@ def integration_of(number: int | None) -> IntegrationId | None:
     return None if number is None else IntegrationId(number)
 
 
-def create_ask(body: CreateBody) -> CreateCommand:
-    """Returns what a body asks for."""
+def create_command(body: CreateBody) -> CreateCommand:
+    """Returns the command to create the automation that a body describes."""
     return CreateCommand(
         template_id=body.template_id,
         name=body.name,
@@ -201,6 +201,6 @@ def create_ask(body: CreateBody) -> CreateCommand:
         integration_id=integration_of(body.integration_id),
         connections=bound_connections(body.connections),
         timezone=body.timezone if "timezone" in body.model_fields_set else None,
-        trigger=trigger_ask(body.trigger),
+        trigger=requested_trigger(body.trigger),
         idempotency_key=body.idempotency_key or None,
     )

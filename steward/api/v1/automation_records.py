@@ -1,4 +1,4 @@
-"""Automations as the API shows them."""
+"""Builds the API records of automations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -136,8 +136,8 @@ def record(automation: Automation) -> AutomationRecord:
     )
 
 
-async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
-    """Builds the answer with the readiness of a workflow automation."""
+async def record_with_readiness(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
+    """Returns the API record of the automation, with the readiness of a workflow's steps."""
     answer = record(automation)
     if automation.kind is not AutomationKind.WORKFLOW:
         return answer

@@ -23,16 +23,16 @@ from steward.api.v1.automation_bodies import (
     CreateBody,
     UpdateBody,
     bound_connections,
-    create_ask,
+    create_command,
     integration_of,
-    trigger_ask,
+    requested_trigger,
 )
 from steward.api.v1.automation_records import (
     AutomationAnswer,
     AutomationsAnswer,
     current,
     record,
-    whole_record,
+    record_with_readiness,
 )
 from steward.automations import lifecycle, pauses, setup
 from steward.automations.pauses import StateCommand
@@ -114,7 +114,9 @@ def _after(call: ApiCall) -> SortKey | None:
 
 async def create(tx: Tx, call: ApiCall) -> Answer:
     """Answers `POST /v1/automations`. Creates an automation, or returns the one created with the same key."""
-    created = await setup.create(tx, call.actor, create_ask(call.body), rules=call.context.automation_rules)
+    created = await setup.create(
+        tx, call.actor, create_command(call.body), rules=call.context.automation_rules
+    )
     answer = AutomationAnswer(record(created.automation))
     return replayed(answer) if created.replayed else answer
 
@@ -122,7 +124,7 @@ async def create(tx: Tx, call: ApiCall) -> Answer:
 async def get(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /v1/automations/{automationId}`."""
     automation = await automations.get(tx, call.actor.org, _id(call))
-    return AutomationAnswer(await whole_record(tx, automation))
+    return AutomationAnswer(await record_with_readiness(tx, automation))
 
 
 async def update(tx: Tx, call: ApiCall) -> Answer:
@@ -142,7 +144,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         integration_id=integration_of(body.integration_id),
         has_integration="integration_id" in sent_fields,
         connections=bound_connections(body.connections) if "connections" in sent_fields else None,
-        trigger=trigger_ask(body.trigger) if "trigger" in sent_fields else None,
+        trigger=requested_trigger(body.trigger) if "trigger" in sent_fields else None,
         template_version=body.template_version if "template_version" in sent_fields else None,
         bindings=body.bindings if "bindings" in sent_fields else None,
         accounts=body.accounts if "accounts" in sent_fields else None,
@@ -151,7 +153,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
     changed = await change.update(tx, call.actor, command, rules=call.context.automation_rules)
-    return AutomationAnswer(await whole_record(tx, changed))
+    return AutomationAnswer(await record_with_readiness(tx, changed))
 
 
 Turn = Callable[..., Awaitable[Automation]]
@@ -166,7 +168,7 @@ async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Answer:
     )
     actor: Actor = call.actor
     turned = await verb(tx, actor, command, rules=call.context.automation_rules)
-    return AutomationAnswer(await whole_record(tx, turned))
+    return AutomationAnswer(await record_with_readiness(tx, turned))
 
 
 async def pause(tx: Tx, call: ApiCall) -> Answer:

@@ -1,4 +1,4 @@
-"""Templates, stores and connections over HTTP: what an automation can be made of."""
+"""Templates, stores and connections over HTTP."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

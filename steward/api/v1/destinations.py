@@ -16,7 +16,7 @@ from steward.model.account import Scope
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConnected
 
-# A cursor holds the beginning of a name: enough to go on, short enough for its 512 characters.
+# A cursor has at most 512 characters, so it holds only the first characters of a name.
 _NAME_IN_CURSOR = 40
 
 
@@ -54,7 +54,7 @@ class DestinationsAnswer(msgspec.Struct):
 
 
 async def prepare(call: ApiCall) -> tuple[Destination, ...]:
-    """Asks the account, with no transaction open; a bad cursor is refused before."""
+    """Checks the cursor, then reads the destinations from the account, outside of a transaction."""
     query: DestinationsQuery = call.query
     call.page_start()
     context = call.context

@@ -1,4 +1,4 @@
-"""Imports over HTTP: kept, listed, previewed, run as automations, deleted."""
+"""Imports over HTTP: store, list, preview, run as automations, delete."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -30,7 +30,7 @@ from steward.api.schema.fields import (
     QueryFlag,
     RequestBody,
     ZoneText,
-    wrong,
+    field_error,
 )
 from steward.api.schema.json_passthrough import (
     BindableStep,
@@ -125,9 +125,9 @@ class ImportPreviewAnswer(msgspec.Struct):
 
 def _content(value: Any) -> Any:
     if not isinstance(value, str | dict):
-        raise wrong("Give the export's text, or the export as an object.")
+        raise field_error("Give the export's text, or the export as an object.")
     if isinstance(value, str) and "\x00" in value:
-        raise wrong(
+        raise field_error(
             "This is not an exported workflow: it contains characters that no text has. Choose the .json file"
             " of n8n or the .flow file of Shopify Flow."
         )
@@ -285,7 +285,7 @@ async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
     prepared: PreparedImport = call.prepared
     issues = [finding.wire() for finding in prepared.reading.report.findings]
     plan = plan_json.to_json(prepared.reading.plan)
-    return _preview_answer(await preview(tx, call.actor, plan, issues, _ask(call)))
+    return _preview_answer(await preview(tx, call.actor, plan, issues, _preview_query(call)))
 
 
 async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
@@ -293,11 +293,11 @@ async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
     stored_import = await imports.get(tx, call.actor.org, call.ids["import_id"])
     report: Mapping[str, Any] = stored_import.report
     return _preview_answer(
-        await preview(tx, call.actor, stored_import.plan or {}, report["issues"], _ask(call))
+        await preview(tx, call.actor, stored_import.plan or {}, report["issues"], _preview_query(call))
     )
 
 
-def _ask(call: ApiCall) -> PreviewQuery:
+def _preview_query(call: ApiCall) -> PreviewQuery:
     body: PreviewKeptBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
     return PreviewQuery(
@@ -324,7 +324,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         schedule=body.schedule.sent,
         integration_id=None if body.integration_id is None else IntegrationId(body.integration_id),
         timezone=body.timezone if "timezone" in body.model_fields_set else None,
-        trigger=automation_bodies.trigger_ask(body.trigger),
+        trigger=automation_bodies.requested_trigger(body.trigger),
         bindings=body.bindings,
         accounts=body.accounts,
         calls=body.calls,
@@ -333,7 +333,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         idempotency_key=body.idempotency_key or None,
     )
     created = await run_as(tx, call.actor, command, rules=call.context.automation_rules)
-    automation = await automation_records.whole_record(tx, created.automation, is_new=True)
+    automation = await automation_records.record_with_readiness(tx, created.automation, is_new=True)
     answer = AutomationAnswer(automation)
     return replayed(answer) if created.replayed else answer
 

@@ -1,4 +1,4 @@
-"""The login's two spellings and its answer."""
+"""The login: reads client credentials from a header, form or JSON, and answers with a token."""
 
 import base64
 import binascii
@@ -40,7 +40,7 @@ Errors = dict[str, list[str]]
 
 
 async def post(raw_request: RawRequest, context: ServiceContext) -> Reply:
-    """Checks the credentials and answers a token. Counts the attempt before it checks any field."""
+    """Checks the credentials and answers with a token. Counts the attempt before it checks any field."""
     if not context.rules.api_access:
         raise NotConfigured
     now = context.clock.now()
@@ -128,7 +128,7 @@ def _form_text(field_bytes: bytes) -> str:
 
 
 def _readings(basic: str) -> list[tuple[str, str]]:
-    """Client id and secret of HTTP Basic, form-decoded and as sent; empty when unreadable."""
+    """Returns client id and secret of HTTP Basic, form-decoded and as sent; empty if unreadable."""
     try:
         padded = basic.rstrip("=") + "=" * (-len(basic.rstrip("=")) % 4)
         text = base64.b64decode(padded.encode("ascii"), validate=True).decode("utf-8")

@@ -56,7 +56,7 @@ def filter_of(query: RunsQuery, *, store: IntegrationId | None = None) -> RunFil
 
 
 async def page_of(tx: Tx, call: ApiCall, filters: RunFilter) -> RunsAnswer:
-    """Answers a page of the runs that the filters let through, newest first."""
+    """Returns a page of the runs that match the filters, newest first."""
     query: RunsQuery = call.query
     key = call.page_start()
     after = (_instant(key[0]), RunId(str(key[1]))) if key else None

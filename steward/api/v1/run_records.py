@@ -1,4 +1,4 @@
-"""Runs as the API shows them, from their records or straight from their rows."""
+"""Builds the API records of runs, from `Run` records or directly from rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -134,7 +134,7 @@ def record(run: Run) -> RunRecord:
 
 
 def record_of_row(row: Row) -> RunRecord:
-    """Builds the answer straight from a row, without the `Run` between: polling reads the same run often."""
+    """Returns the API record directly from a row, without a `Run`: polling reads the same run often."""
     is_running = row["status"] == RunStatus.RUNNING
     event = None
     if row["event_id"] is not None:

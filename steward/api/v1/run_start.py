@@ -15,7 +15,7 @@ from steward.api.schema.fields import (
     MimeTypeText,
     OpenObject,
     RequestBody,
-    wrong,
+    field_error,
 )
 from steward.api.v1.run_records import RunAnswer, record
 from steward.model.ids import AutomationId
@@ -36,14 +36,14 @@ class StartFileBody(RequestBody):
 
 
 def _each_named(value: Any) -> Any:
-    """Refuses too many files before any is read, and names that would be one once they are normalized."""
+    """Refuses too many files before any is read, and names that are equal after normalization."""
     if type(value) is not dict:
         return value
     if len(value) > MAX_FILES:
-        raise wrong(f"A run starts with at most {MAX_FILES} files. Send fewer.")
+        raise field_error(f"A run starts with at most {MAX_FILES} files. Send fewer.")
     names = {unicodedata.normalize("NFC", name) for name in value}
     if len(names) < len(value) or any(name != name.strip() for name in names):
-        raise wrong("Give each file a name of its own, without blanks at its ends.")
+        raise field_error("Give each file a name of its own, without blanks at its ends.")
     return value
 
 

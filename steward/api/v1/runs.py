@@ -80,7 +80,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
-    """Returns the JSON of a log row with the present state of its first changes."""
+    """Returns the JSON of a log row with the current state of its first changes."""
     total = row["changes_total"]
     listed = ",".join(first.get((row["name"], row["iteration"]), ())) if total else ""
     return msgspec.Raw(f'{row["wire"][:-1]},"changes":[{listed}],"changes_total":{total}}}'.encode())

@@ -1,4 +1,4 @@
-"""Preview schedule over HTTP: the next three runs before an automation is saved."""
+"""Previews a schedule over HTTP: the next three runs, before an automation is saved."""
 
 import msgspec
 from msgspec import UNSET, UnsetType

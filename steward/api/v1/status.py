@@ -1,4 +1,4 @@
-"""Status of the service, and whether it lives and is ready."""
+"""The status of the service, its liveness and readiness, and its public keys."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -62,7 +62,7 @@ class StatusAnswer(msgspec.Struct):
 
 
 async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
-    """Answers versions, counts, limits and the scheduler's state."""
+    """Answers `GET /v1/automations/status` with versions, counts, limits and the scheduler's state."""
     rules = call.context.rules
     counts = await stats.counts(tx, call.actor.org)
     scheduler = await stats.scheduler(tx)
@@ -71,7 +71,7 @@ async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
         contract_version=CONTRACT_VERSION,
         time=wire_time(tx.now),
         tzdata_version=tzdata_version(),
-        automations_enabled=True,  # a caller of another organization was refused before
+        automations_enabled=True,  # callers of other organizations have been refused before
         frozen=await closed_periods.is_frozen(tx, call.actor.org),
         counts=OrganizationCounts(counts.active, counts.paused, counts.waiting_approvals, counts.queued_runs),
         limits=Limits(
@@ -91,12 +91,12 @@ async def healthz(raw_request: RawRequest, context: ServiceContext) -> Reply:
 
 
 async def readiness(context: ServiceContext) -> dict[str, str]:
-    """Checks database, migrations and keys; each is `ok` or says what is wrong."""
+    """Checks database, migrations and keys; returns `ok` or the problem for each."""
     checks = dict.fromkeys(("database", "migrations", "keys"), _OK)
     try:
         applied = await context.engine.read(context.clock.now(), stats.applied_migrations, small=True)
         carried = {migration.version: migration.sha256 for migration in migrations(context.engine.dialect)}
-        if not carried.items() <= applied.items():  # a newer release may have added to it
+        if not carried.items() <= applied.items():  # a newer release may have migrated it further
             checks["migrations"] = "The database is of another release. Run: steward migrate."
     except Unavailable:
         checks["database"] = "The database cannot be reached."
@@ -107,7 +107,7 @@ async def readiness(context: ServiceContext) -> dict[str, str]:
 
 
 def is_ready(checks: Mapping[str, str]) -> bool:
-    """Returns whether every check of `readiness` is passed."""
+    """Returns whether every check of `readiness` passes."""
     return all(words == _OK for words in checks.values())
 
 
@@ -125,7 +125,7 @@ async def jwks(raw_request: RawRequest, context: ServiceContext) -> Reply:
 
 
 def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
-    """Returns the 95th percentile of the last hour's delays, as the upper end of its step, in seconds."""
+    """Returns the 95th percentile of the last hour's delays in seconds: the upper bound of its bucket."""
     if scheduler is None:
         return None
     totals = [0] * (len(DELAY_STEPS) + 1)

@@ -30,18 +30,18 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw_request.headers}
     if await intake.receive(address, headers, body):
         context.wake("event")
-    return Reply(200, answers.NOTHING)
+    return Reply(200, answers.EMPTY_ANSWER)
 
 
 async def _read(raw_request: RawRequest, verifier: BodyVerifier) -> RawBody:
     """Reads the body as it streams: signs and hashes all of it and keeps the first 256 KB.
 
-    Raises TooLarge past 64 MiB, ClientDisconnected, and TimeoutError when it comes too slowly.
+    Raises TooLarge past 64 MiB, ClientDisconnected, and TimeoutError if it arrives too slowly.
     """
     chunks: list[bytes] = []
     size = 0
     hashed = hashlib.sha256()
-    began = asyncio.get_running_loop().time()
+    began_at = asyncio.get_running_loop().time()
     async with asyncio.timeout(PATIENCE_SECONDS) as bound:
         while True:
             message = await raw_request.receive()
@@ -57,7 +57,7 @@ async def _read(raw_request: RawRequest, verifier: BodyVerifier) -> RawBody:
             hashed.update(part)
             if not message.get("more_body", False):
                 break
-            bound.reschedule(began + PATIENCE_SECONDS + size / SLOWEST)
+            bound.reschedule(began_at + PATIENCE_SECONDS + size / SLOWEST)
     return RawBody(b"".join(chunks), size, hashed.hexdigest(), verifier)
 
 

@@ -43,7 +43,7 @@ def rules_of(rules: EndpointRules) -> UndoRules:
 
 
 async def record_of(tx: Tx, run_row: Row, rules: EndpointRules) -> UndoRecord | None:
-    """Returns what a run's record says of its undo; None for test runs and runs that have not ended.
+    """Returns the undo part of a run's record; None for test runs and runs that have not ended.
 
     The row is that of `runs.get_with_steps`.
     """
