@@ -9,7 +9,7 @@ import pytest
 
 from steward.connectors.base.queries import FILE, FILES, FileQuery, FilesQuery
 from steward.connectors.base.settings import BadSettings
-from steward.connectors.cloud_s3.answers import listed
+from steward.connectors.cloud_s3.responses import listed
 from steward.connectors.cloud_s3.signing import canonical_query, signed_headers
 from steward.model.limits import MAX_FILE_BYTES
 from steward.outbound.errors import (

@@ -8,8 +8,8 @@ import pytest
 from steward.connectors.base.commands import SetPrice
 from steward.connectors.base.queries import PRODUCTS, ProductsQuery
 from steward.connectors.base.writing import WriteState
-from steward.connectors.woocommerce.answers import error_of, rows_of
 from steward.connectors.woocommerce.bodies import decoded_of, page_error
+from steward.connectors.woocommerce.responses import error_of, rows_of
 from steward.outbound.errors import UnusableResponse, WrongResponder
 from steward.outbound.response import PlatformResponse
 from tests.connectors.outside import Connection, FakePlatformsClient, outside

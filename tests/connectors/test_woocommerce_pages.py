@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.connectors.woocommerce.answers import id_of
 from steward.connectors.woocommerce.pages import ListPages
+from steward.connectors.woocommerce.responses import id_of
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts

@@ -9,7 +9,7 @@ import pytest
 
 from steward.connectors.base.queries import PRODUCT, VARIANTS, ById, ProductsQuery
 from steward.connectors.base.writing import WriteState
-from steward.connectors.woocommerce.answers import error_of, is_gone, product_of
+from steward.connectors.woocommerce.responses import error_of, is_gone, product_of
 from steward.model.change import Part
 from steward.outbound.errors import (
     CallError,

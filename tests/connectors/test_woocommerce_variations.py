@@ -12,8 +12,8 @@ from steward.connections.health import ConnectionChecks, check_due
 from steward.connectors.base.deliveries import CHANGED, ChangedQuery
 from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsQuery
 from steward.connectors.base.records import Product
-from steward.connectors.woocommerce.answers import id_of
 from steward.connectors.woocommerce.pages import ListPages
+from steward.connectors.woocommerce.responses import id_of
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.database.accounts import connections
 from steward.fake_platforms.woocommerce import products, variations
@@ -98,8 +98,8 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     http = full.outbound.read_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
     pages = ListPages(http)
     rows = [{"id": n, "type": row["type"]} for n, row in state.products.items() if row["type"] == "variable"]
-    one_by_one = await VariationReader(pages, listed=False, whole=True).of_page(rows)
-    reader = VariationReader(pages, listed=True, whole=True, max_held=held)
+    one_by_one = await VariationReader(pages, listed=False, reads_catalogue=True).of_page(rows)
+    reader = VariationReader(pages, listed=True, reads_catalogue=True, max_variations=held)
     pages_read = [None async for _ in reader.load(rows[:9])]
     assert len(pages_read) == (0 if by_parents else 1)
     variation_pages = [await reader.of_page(part) for part in (rows[:9], rows[9:])]

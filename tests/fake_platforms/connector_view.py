@@ -24,10 +24,10 @@ from steward.connectors.base.deliveries import (
 from steward.connectors.base.records import Order, Product
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteState
-from steward.connectors.woocommerce.answers import error_of, product_of
 from steward.connectors.woocommerce.connector import WooCommerceConnector
 from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.orders import customer_of, order_of
+from steward.connectors.woocommerce.responses import error_of, product_of
 from steward.model.change import Batch, Part, batch_key, write_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound

@@ -28,14 +28,14 @@ class AirtableConnector(ServiceConnector):
     )
     operation = SendCallOperation("airtable.call", "record")
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns Airtable's reason for a refusal, or its code."""
-        error = answer.get("error")
-        return text_of(error, "message") if isinstance(error, dict) else text_of(answer, "error")
+        error = body.get("error")
+        return text_of(error, "message") if isinstance(error, dict) else text_of(body, "error")
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the person to whom the token belongs."""
-        return Account(text_of(answer, "email") or text_of(answer, "id"), text_of(answer, "id"))
+        return Account(text_of(body, "email") or text_of(body, "id"), text_of(body, "id"))
 
 
 CONNECTOR = AirtableConnector

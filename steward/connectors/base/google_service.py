@@ -17,7 +17,7 @@ class GoogleServiceConnector(SignedInServiceConnector):
         """Returns the operator's app at Google."""
         return options.google
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns Google's reason for a refusal."""
-        error = answer.get("error")
+        error = body.get("error")
         return text_of(error, "message") if isinstance(error, dict) else ""

@@ -117,7 +117,7 @@ def _attachments_of(arguments: JsonObject) -> list[MailAttachment]:
 
 
 def outcome_of_mail(message: MailMessage, outcome: MailOutcome) -> WriteOutcome:
-    """Returns the outcome of a planned part, with the answer in the form that mail programs report."""
+    """Returns the outcome of a planned part, with the server's reply as mail programs report it."""
     match outcome.result:
         case MailResult.ACCEPTED:
             return WriteOutcome(WriteState.APPLIED, answer=WriteAnswer.of_value(_report(message, outcome)))

@@ -123,7 +123,7 @@ class RequestWriter:
 
 
 def _web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
-    """Returns the outcome that a response reports, together with the answer."""
+    """Returns the outcome that a response reports, together with its content for a workflow."""
     answer = WriteAnswer.of_body(response.status, response.headers, response.body)
     if response.ok or accepts_any_status:
         return WriteOutcome(WriteState.APPLIED, answer=answer)

@@ -35,7 +35,7 @@ class SendOnceOperation:
         return self.recovery
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Predicts nothing: the answer is unknown."""
+        """Predicts nothing, because the response is unknown."""
         return {}, ("",)
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:

@@ -224,7 +224,7 @@ class ServiceConnector(ABC):
         return ServiceWriter(self, http, secrets)
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
+        """Returns the size limit of the response when the path is a file's; 0 for any other path."""
         return 0
 
     def failure(self, response: PlatformResponse) -> CallError | None:
@@ -232,12 +232,12 @@ class ServiceConnector(ABC):
         if response.ok:
             return None
         try:
-            message = self.reason(answer_of(response))
+            message = self.reason(body_of(response))
         except UnusableResponse:
             message = ""
         return failure_of_status(self.title, response, message)
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns the service's own words for a refusal; an empty text when it gives none."""
         return ""
 
@@ -257,7 +257,7 @@ class ServiceConnector(ABC):
             failure = self.failure(response)
             if failure is not None:
                 raise failure
-            account = self.account(answer_of(response), secrets)
+            account = self.account(body_of(response), secrets)
         except CallError as error:
             is_key = isinstance(error, Unauthorized | RemoteNotFound | MissingRight)
             return Health(ok=False, error=error, error_field=self._key_of(secrets) if is_key else None)
@@ -270,8 +270,8 @@ class ServiceConnector(ABC):
         return self.key_field if self.key_field in secrets.sealed else next(iter(secrets.sealed))
 
     @abstractmethod
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
-        """Returns the account that the check's answer names. Raises UnusableResponse."""
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+        """Returns the account that the body of the check's response names. Raises UnusableResponse."""
 
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
@@ -289,7 +289,7 @@ class ServiceReader(SendOnceReader):
         self._secrets = secrets
 
     def read(self, op: ReadOp[Any, Any], params: Any) -> AsyncIterator[RecordPage[Any]]:
-        """Yields the one answer of a path. Raises CallError; KeyError for an unsupported read."""
+        """Yields the one response of a path. Raises CallError; KeyError for an unsupported read."""
         if op.name != PATH.name:
             raise KeyError(op.name)
         return self._path(cast("PathQuery", params))
@@ -376,15 +376,15 @@ def _encoded(body: JsonValue, *, is_form: bool) -> tuple[bytes, Mapping[str, str
     return msgspec.json.encode(body), _JSON
 
 
-def answer_of(response: PlatformResponse) -> dict[str, Decoded]:
-    """Returns the object in a service's answer. Raises UnusableResponse."""
+def body_of(response: PlatformResponse) -> dict[str, Decoded]:
+    """Returns the JSON object in a response's body. Raises UnusableResponse."""
     decoded = response.json()
     if not isinstance(decoded, dict):
         raise UnusableResponse("it is no object")
     return decoded
 
 
-def text_of(answer: Mapping[str, Decoded], name: str) -> str:
-    """Returns a text or number of an answer as text; empty when the answer has none."""
-    value = answer.get(name)
+def text_of(body: Mapping[str, Decoded], name: str) -> str:
+    """Returns a text or number of a body as text; empty if the body has none."""
+    value = body.get(name)
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""

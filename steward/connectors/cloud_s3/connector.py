@@ -26,7 +26,7 @@ from steward.connectors.base.settings import (
     unknown_settings,
 )
 from steward.connectors.base.writing import WriteOutcome
-from steward.connectors.cloud_s3.answers import error_of, head_of, listed
+from steward.connectors.cloud_s3.responses import error_of, head_of, listed
 from steward.connectors.cloud_s3.signing import signed_headers
 from steward.model.change import Part
 from steward.model.connection import Auth
@@ -144,18 +144,18 @@ class CloudS3Reader:
             return
         if head.size > MAX_FILE_BYTES:
             raise ResponseTooLarge(f"the file is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
-        answer = await self._http.get(
+        response = await self._http.get(
             path,
             operation="file",
             headers={"if-match": head.etag, "accept-encoding": "identity"},
             max_bytes=MAX_FILE_BYTES,
             timeout_s=_FILE_S,
         )
-        if not answer.ok:
-            raise error_of(answer)
-        if answer.headers.get("etag", head.etag) != head.etag or len(answer.body) != head.size:
+        if not response.ok:
+            raise error_of(response)
+        if response.headers.get("etag", head.etag) != head.etag or len(response.body) != head.size:
             raise Stale("The file was replaced while it was read.")
-        yield RecordPage((FileContent(head, answer.body),), total=1)
+        yield RecordPage((FileContent(head, response.body),), total=1)
 
     def _path_of(self, name: str) -> str:
         """Returns the path of a file below the prefix. Raises RemoteNotFound for any other name."""

@@ -63,18 +63,18 @@ class DiscordConnector(ServiceConnector):
         has, lacks = ("a bot's token", "a webhook") if path == "" else ("a webhook", "a bot's token")
         return f"This Discord connection is made with {has}, and this step needs one made with {lacks}."
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns Discord's reason for a refusal."""
-        return text_of(answer, "message")
+        return text_of(body, "message")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Asks Discord which bot or webhook the credentials belong to."""
         return await self.check_at(http, secrets, "" if _WEBHOOK in secrets.sealed else self.check_path)
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the bot, or the webhook with its channel."""
-        name = text_of(answer, "username") or text_of(answer, "name")
-        return Account(name, text_of(answer, "id"))
+        name = text_of(body, "username") or text_of(body, "name")
+        return Account(name, text_of(body, "id"))
 
 
 CONNECTOR = DiscordConnector

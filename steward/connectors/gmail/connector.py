@@ -47,16 +47,16 @@ class GmailConnector(GoogleServiceConnector):
         return options.gmail_url
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
+        """Returns the size limit of the response when the path is a file's; 0 for any other path."""
         return _RAW_BYTES if ("format", "raw") in query.query else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "GmailWriter":
         """Returns a writer that sends on behalf of the person who signed in."""
         return GmailWriter(self, http, secrets)
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the mailbox's address. Raises UnusableResponse."""
-        address = text_of(answer, "emailAddress")
+        address = text_of(body, "emailAddress")
         if not address:
             raise UnusableResponse("it names no mailbox")
         return Account(address, address.lower())

@@ -40,7 +40,7 @@ class GoogleDriveConnector(GoogleServiceConnector):
         return options.drive_url
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
+        """Returns the size limit of the response when the path is a file's; 0 for any other path."""
         is_file = ("alt", "media") in query.query or query.path.endswith("/export")
         return MAX_FILE_BYTES if is_file else 0
 
@@ -55,9 +55,9 @@ class GoogleDriveConnector(GoogleServiceConnector):
             return Throttled(_WAIT_S, platform_text=failure.platform_text)
         return failure
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the person's address. Raises UnusableResponse."""
-        user = answer.get("user")
+        user = body.get("user")
         address = text_of(user, "emailAddress") if isinstance(user, dict) else ""
         if not address:
             raise UnusableResponse("it names no person")

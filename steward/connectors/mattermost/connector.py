@@ -38,14 +38,14 @@ class MattermostConnector(ServiceConnector):
         self._check_address(secrets.plain["base_url"])
         return secrets.plain["base_url"]
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns the server's reason for a refusal."""
-        return text_of(answer, "message")
+        return text_of(body, "message")
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the person whose token it is."""
         host = urlsplit(secrets.plain["base_url"]).netloc
-        return Account(f"{text_of(answer, 'username')} on {host}", f"{host} {text_of(answer, 'id')}")
+        return Account(f"{text_of(body, 'username')} on {host}", f"{host} {text_of(body, 'id')}")
 
     def _check_address(self, address: str) -> None:
         parts = urlsplit(address)

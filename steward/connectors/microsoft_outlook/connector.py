@@ -48,23 +48,23 @@ class OutlookConnector(SignedInServiceConnector):
         """Returns the address of the API from the operator's settings."""
         return options.graph_url
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns Microsoft's reason for a refusal."""
-        error = answer.get("error")
+        error = body.get("error")
         return text_of(error, "message") if isinstance(error, dict) else ""
 
     def file_bytes(self, query: PathQuery) -> int:
-        """Returns the size limit of the answer when the path is a file's; 0 for any other path."""
+        """Returns the size limit of the response when the path is a file's; 0 for any other path."""
         return MAX_FILE_BYTES if query.path.endswith("/$value") else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "OutlookWriter":
         """Returns a writer that sends on behalf of the person who signed in."""
         return OutlookWriter(self, http, secrets)
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the person's address; the identity is their id, which stays when the address changes."""
-        identity = text_of(answer, "id")
-        address = text_of(answer, "mail") or text_of(answer, "userPrincipalName")
+        identity = text_of(body, "id")
+        address = text_of(body, "mail") or text_of(body, "userPrincipalName")
         if not identity or not address:
             raise UnusableResponse("it names no mailbox")
         return Account(address, identity)

@@ -31,16 +31,16 @@ class NotionConnector(ServiceConnector):
     )
     operation = SendCallOperation("notion.call", "page")
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns Notion's reason for a refusal."""
-        return text_of(answer, "message")
+        return text_of(body, "message")
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the integration with its workspace."""
-        bot = answer.get("bot")
+        bot = body.get("bot")
         workspace = text_of(bot, "workspace_name") if isinstance(bot, dict) else ""
-        name = text_of(answer, "name")
-        return Account(f"{name} ({workspace})" if workspace else name, text_of(answer, "id"))
+        name = text_of(body, "name")
+        return Account(f"{name} ({workspace})" if workspace else name, text_of(body, "id"))
 
 
 CONNECTOR = NotionConnector

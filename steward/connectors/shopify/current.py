@@ -9,7 +9,9 @@ from steward.connectors.base.records import Metafield, ObjectFields, Payment, Re
 from steward.connectors.base.store_operation import read_back
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.shopify import documents
-from steward.connectors.shopify.answers import (
+from steward.connectors.shopify.objects import available_of, channels_of, item_and_location, payment_of
+from steward.connectors.shopify.paging import StoreQueries
+from steward.connectors.shopify.responses import (
     Row,
     gid,
     kind_of,
@@ -23,8 +25,6 @@ from steward.connectors.shopify.answers import (
     text,
     texts_of,
 )
-from steward.connectors.shopify.objects import available_of, channels_of, item_and_location, payment_of
-from steward.connectors.shopify.paging import StoreQueries
 from steward.model.change import Part
 from steward.model.json import JsonValue
 from steward.outbound.documents import Document

@@ -21,7 +21,7 @@ from steward.connectors.base.deliveries import (
 )
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.shopify import documents, mutations, topics
-from steward.connectors.shopify.answers import data_of, list_of, row_of, sub, text, texts_of, user_errors
+from steward.connectors.shopify.responses import data_of, list_of, row_of, sub, text, texts_of, user_errors
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.client import ManagementClient
 from steward.outbound.documents import Document
@@ -109,8 +109,8 @@ class ShopifyDeliveries:
         subscriptions: list[_RemoteSubscription] = []
         after: JsonValue = None
         for _ in range(_MAX_PAGES):
-            answer = await http.execute(documents.SUBSCRIPTIONS.name, {"after": after})
-            connection = sub(data_of(answer), "webhookSubscriptions")
+            response = await http.execute(documents.SUBSCRIPTIONS.name, {"after": after})
+            connection = sub(data_of(response), "webhookSubscriptions")
             rows = [row_of(node) for node in list_of(connection, "nodes")]
             subscriptions += [
                 _RemoteSubscription(

@@ -91,7 +91,7 @@ query Shop {
 """,
     10,
 )
-PLACES = Document(
+LOCATIONS = Document(
     """
 query Places {
   locations(first: 200, includeInactive: true) { nodes { id name isActive } }
@@ -399,7 +399,7 @@ BULK_CUSTOMERS = Document(f"query BulkCustomers {{ customers {{ edges {{ node {{
 READS = (
     *(
         SHOP,
-        PLACES,
+        LOCATIONS,
         CHANNELS,
         COUNTS,
         ORDERS_COUNT,

@@ -91,7 +91,7 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
                 message = f"The field “{name[:60]}” is not changed here."
                 return ItemProblem(subject.id, "not_a_field", message, name[:60])
             new_value = _unset_as_empty(name, value)
-            problem = _wrong(name, new_value)
+            problem = _value_problem(name, new_value)
             if problem is not None:
                 return ItemProblem(subject.id, "not_a_value", problem, name)
             if not _equal(name, new_value, subject.values[name]):
@@ -247,7 +247,7 @@ def _equal(name: str, value: JsonValue, other: JsonValue) -> bool:
     return value == other
 
 
-def _wrong(name: str, value: JsonValue) -> str | None:
+def _value_problem(name: str, value: JsonValue) -> str | None:
     """Returns the fault of a field's value in words; None when it has none."""
     if name in FLAGS:
         return None if isinstance(value, bool) else f"{_LABELS[name]} is yes or no."

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from steward.connectors.base.queries import FlowObjectQuery, FlowObjectsQuery
-from steward.connectors.shopify.answers import Row, gid, list_of, row_of, sub, text
 from steward.connectors.shopify.hydration import (
     MAX_LIST_LENGTH,
     OBJECTS,
@@ -22,12 +21,13 @@ from steward.connectors.shopify.hydration import (
     variables_of,
 )
 from steward.connectors.shopify.paging import StoreQueries
+from steward.connectors.shopify.responses import Row, gid, list_of, row_of, sub, text
 from steward.connectors.shopify.schema_table import FieldShape, schema_table
 from steward.model.json import JsonValue
 from steward.outbound.errors import Invalid, RemoteNotFound, ResponseTooLarge, UnusableResponse
 from steward.outbound.response import Decoded
 
-Plain = dict[str, JsonValue]
+FlowObject = dict[str, JsonValue]
 
 # The maximum number of further calls for the long lists of one object or one fetch.
 MAX_CALLS = 100
@@ -41,7 +41,7 @@ class FlowReads:
         self._queries = queries
         self._calls = 0
 
-    async def read_one(self, query: FlowObjectQuery) -> Plain:
+    async def read_one(self, query: FlowObjectQuery) -> FlowObject:
         """Returns the object.
 
         Raises CallError: RemoteNotFound when it is gone, ResponseTooLarge when it needs too many calls.
@@ -55,13 +55,17 @@ class FlowReads:
             raise RemoteNotFound
         return await self._object(row_of(data["node"]), _TreePosition.of(recipe))
 
-    async def read_many(self, query: FlowObjectsQuery) -> list[Plain]:
+    async def read_many(self, query: FlowObjectsQuery) -> list[FlowObject]:
         """Returns the first `limit` objects in the requested order. Raises CallError."""
         recipe, order = recipe_of(query.root, query.paths, query.patched), sort_order(query.root, query.sort)
         if order is None:
             raise Invalid(["sort"], f"“{str(query.sort)[:60]}” is no order {query.root} can be sorted in.")
-        variables: Plain = {"query": query.query.strip() or None, "sort": order[0], "reverse": order[1]}
-        limit, objects, after = max(min(query.limit, _MAX_FETCHED), 0), list[Plain](), None
+        variables: dict[str, JsonValue] = {
+            "query": query.query.strip() or None,
+            "sort": order[0],
+            "reverse": order[1],
+        }
+        limit, objects, after = max(min(query.limit, _MAX_FETCHED), 0), list[FlowObject](), None
         while len(objects) < limit:
             connection = sub(await self._execute(recipe, {**variables, "after": after}), query.root)
             rows = [row_of(node) for node in list_of(connection, "nodes")][: limit - len(objects)]
@@ -75,9 +79,9 @@ class FlowReads:
     async def _execute(self, recipe: Recipe, variables: Mapping[str, JsonValue]) -> Row:
         return await self._queries.execute_compiled(recipe, {**variables, **variables_of(recipe)})
 
-    async def _object(self, row: Row, position: "_TreePosition") -> Plain:
+    async def _object(self, row: Row, position: "_TreePosition") -> FlowObject:
         """Returns an object's values under Shopify Flow's names, with complete lists."""
-        values: Plain = {}
+        values: FlowObject = {}
         object_id = row.get("id")
         if isinstance(object_id, str):
             values["id"] = object_id
@@ -126,7 +130,9 @@ class FlowReads:
         object_id = row.get("id")
         if self._calls > MAX_CALLS or not isinstance(object_id, str):
             raise ResponseTooLarge("the lists this flow reads are too long to be read one by one")
-        variables: Plain = {"id": object_id} if after is None else {"id": object_id, "after": after}
+        variables: dict[str, JsonValue] = (
+            {"id": object_id} if after is None else {"id": object_id, "after": after}
+        )
         data = await self._execute(position.recipe, variables)
         if data.get("node") is None:
             raise RemoteNotFound

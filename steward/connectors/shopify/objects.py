@@ -18,7 +18,7 @@ from steward.connectors.base.records import (
     Risk,
     Variant,
 )
-from steward.connectors.shopify.answers import (
+from steward.connectors.shopify.responses import (
     Row,
     instant_of,
     list_of,

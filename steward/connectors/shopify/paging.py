@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from steward.connectors.shopify.answers import (
+from steward.connectors.shopify.documents import BULK, START_BULK
+from steward.connectors.shopify.hydration import Recipe
+from steward.connectors.shopify.responses import (
     Row,
     data_of,
     kind_of,
@@ -14,8 +16,6 @@ from steward.connectors.shopify.answers import (
     user_errors,
     whole,
 )
-from steward.connectors.shopify.documents import BULK, START_BULK
-from steward.connectors.shopify.hydration import Recipe
 from steward.model.json import JsonValue
 from steward.outbound.client import ReadClient
 from steward.outbound.documents import Document

@@ -34,17 +34,6 @@ from steward.connectors.base.records import (
 )
 from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.shopify import current, documents, undo_operations
-from steward.connectors.shopify.answers import (
-    Row,
-    either,
-    gid,
-    nodes_of,
-    number_of,
-    quoted,
-    row_of,
-    sub,
-    text,
-)
 from steward.connectors.shopify.flow_reads import FlowReads
 from steward.connectors.shopify.objects import (
     channels_of,
@@ -60,6 +49,17 @@ from steward.connectors.shopify.objects import (
     variant_of,
 )
 from steward.connectors.shopify.paging import BulkObject, StoreQueries
+from steward.connectors.shopify.responses import (
+    Row,
+    either,
+    gid,
+    nodes_of,
+    number_of,
+    quoted,
+    row_of,
+    sub,
+    text,
+)
 from steward.connectors.shopify.topics import EVENT_OBJECTS, changed_event
 from steward.model.change import Part
 from steward.model.json import JsonValue
@@ -141,7 +141,9 @@ class ShopifyReader:
             return
         ids = query.ids if query.skus is None else await self._ids_with_skus(query, query.skus)
         async for rows, more in self._product_rows(ids, _search(query)):
-            products = [product for product in await self._whole(rows, query) if _fits(query, product)]
+            products = [
+                product for product in await self._with_variants(rows, query) if _matches(query, product)
+            ]
             yield RecordPage(tuple(products), next="more" if more else None)
 
     async def _is_worth_bulk(self, query: ProductsQuery, count_name: str) -> bool:
@@ -167,7 +169,7 @@ class ShopifyReader:
         async for rows in self._queries.nodes(documents.PRODUCTS_BY_ID, global_ids, documents.PRODUCTS_PAGE):
             yield [row for row in rows if "title" in row], True
 
-    async def _whole(self, rows: Sequence[Row], query: ProductsQuery) -> list[Product]:
+    async def _with_variants(self, rows: Sequence[Row], query: ProductsQuery) -> list[Product]:
         """Returns the products of `rows` with all their variants and all their channels."""
         numbers = [number_of(row.get("id")) for row in rows]
         if not numbers:
@@ -208,7 +210,7 @@ class ShopifyReader:
         products: list[Product] = []
         async for bulk_object in self._queries.bulk(documents.BULK_PRODUCTS):
             product = self._from_bulk(bulk_object)
-            if _fits(query, product):
+            if _matches(query, product):
                 products.append(product)
             if len(products) == documents.PLAIN_PAGE:
                 yield RecordPage(tuple(products), next="more")
@@ -233,7 +235,7 @@ class ShopifyReader:
     async def _product(self, query: ById) -> AsyncIterator[RecordPage[Product]]:
         number = await self._of_item(query.id) if is_item(query.id) else query.id
         async for rows, _ in self._product_rows([number], None):
-            for product in await self._whole(rows, ProductsQuery()):
+            for product in await self._with_variants(rows, ProductsQuery()):
                 yield RecordPage((product,), total=1)
                 return
         raise RemoteNotFound
@@ -364,7 +366,7 @@ class ShopifyReader:
         ):
             pages = self._bulk_customers()
         else:
-            pages = self._searched_customers(_since("updated_at", query.modified_after) or None)
+            pages = self._searched_customers(_from_term("updated_at", query.modified_after) or None)
         async for page in pages:
             yield page
 
@@ -422,7 +424,7 @@ class ShopifyReader:
 
     async def _changed(self, query: ChangedQuery) -> AsyncIterator[RecordPage[Event]]:
         kind = EVENT_OBJECTS[query.object_type]
-        search = _since("updated_at", query.modified_after) or None
+        search = _from_term("updated_at", query.modified_after) or None
         async for rows, more in self._queries.pages(kind.changed, {"query": search}, kind.root):
             events = [changed_event(query.object_type, row, since=query.modified_after) for row in rows]
             yield RecordPage(tuple(events), next="more" if more else None)
@@ -452,7 +454,7 @@ def _all_of(query: ProductsQuery) -> bool:
     return all(limit is None for limit in limits)
 
 
-def _fits(query: ProductsQuery, product: Product) -> bool:
+def _matches(query: ProductsQuery, product: Product) -> bool:
     """Returns whether a product matches the limits that the store's search does not apply reliably."""
     if query.published_only and not product.visible:
         return False
@@ -469,14 +471,14 @@ def _fits_variant(query: ProductsQuery, variant: Variant) -> bool:
 
 
 def _search(query: ProductsQuery) -> str | None:
-    terms = [_since("updated_at", query.modified_after)]
+    terms = [_from_term("updated_at", query.modified_after)]
     terms.append("status:active" if query.published_only else "")
     terms.append(f"({either('tag', query.tagged)})" if query.tagged else "")
     return " AND ".join(term for term in terms if term) or None
 
 
 def _search_variants(query: ProductsQuery) -> str | None:
-    terms = [_since("updated_at", query.modified_after)]
+    terms = [_from_term("updated_at", query.modified_after)]
     terms.append("product_status:active" if query.published_only else "")
     terms.append(f"({either('tag', query.tagged)})" if query.tagged else "")
     return " AND ".join(term for term in terms if term) or None
@@ -484,9 +486,9 @@ def _search_variants(query: ProductsQuery) -> str | None:
 
 def _search_orders(query: OrdersQuery) -> str | None:
     terms = [
-        _since("created_at", query.created_after),
-        _until("created_at", query.created_before),
-        _since("updated_at", query.modified_after),
+        _from_term("created_at", query.created_after),
+        _to_term("created_at", query.created_before),
+        _from_term("updated_at", query.modified_after),
         "status:open" if query.open_only else "",
         f"({either('status', query.statuses)})" if query.statuses else "",
         f"customer_id:{quoted(query.customer_id)}" if query.customer_id else "",
@@ -514,11 +516,11 @@ def _is_between(instant: datetime | None, after: datetime | None, before: dateti
     return (after is None or instant > after) and (before is None or instant < before)
 
 
-def _since(name: str, instant: datetime | None) -> str:
+def _from_term(name: str, instant: datetime | None) -> str:
     return f"{name}:>'{_moment(instant)}'" if instant is not None else ""
 
 
-def _until(name: str, instant: datetime | None) -> str:
+def _to_term(name: str, instant: datetime | None) -> str:
     return f"{name}:<'{_moment(instant)}'" if instant is not None else ""
 
 

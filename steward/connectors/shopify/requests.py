@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steward.connectors.shopify import mutations
-from steward.connectors.shopify.answers import gid
 from steward.connectors.shopify.current import OBJECTS
+from steward.connectors.shopify.responses import gid
 from steward.model.change import Batch, Part
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.documents import Document

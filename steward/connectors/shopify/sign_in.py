@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from steward.connectors.base.connector import AccountResource, Health, HealthWarning
 from steward.connectors.base.settings import BadSettings, ConnectionSettings
 from steward.connectors.shopify import documents
-from steward.connectors.shopify.answers import Row, data_of, list_of, nodes_of, number_of, row_of, sub, text
+from steward.connectors.shopify.responses import Row, data_of, list_of, nodes_of, number_of, row_of, sub, text
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.client import ManagementClient
@@ -150,7 +150,7 @@ async def check_store(http: ManagementClient, *, domain: str, version: str, veri
     state = _CheckState()
     try:
         shop = await _shop(http, state)
-        state.locations = await _places(http, state)
+        state.locations = await _locations(http, state)
         state.channels = await _channels(http, state)
     except (Unauthorized, MissingRight, WrongAddress) as error:
         name = "shop_domain" if isinstance(error, WrongAddress) else None
@@ -182,9 +182,9 @@ async def check_store(http: ManagementClient, *, domain: str, version: str, veri
 
 
 def _warn(state: _CheckState, missing: Sequence[str], *, version: str, verifies: bool) -> None:
-    lacking = [right for right in missing if right not in _OPTIONAL]
-    if lacking:
-        message = f"The app lacks rights: {', '.join(lacking)}. Automations that need them will fail."
+    required = [right for right in missing if right not in _OPTIONAL]
+    if required:
+        message = f"The app lacks rights: {', '.join(required)}. Automations that need them will fail."
         state.warnings.append(HealthWarning("missing_rights", message))
     if "read_all_orders" not in state.rights and "read_orders" in state.rights:
         message = "Only orders of the last 60 days can be read: the app lacks the right read_all_orders."
@@ -205,10 +205,10 @@ async def _shop(http: ManagementClient, state: _CheckState) -> Row:
     return row_of(data.get("shop"))
 
 
-async def _places(http: ManagementClient, state: _CheckState) -> tuple[AccountResource, ...]:
+async def _locations(http: ManagementClient, state: _CheckState) -> tuple[AccountResource, ...]:
     """Returns the locations; none without the right to read them, which is reported as missing."""
     try:
-        data = await _execute(http, documents.PLACES, state)
+        data = await _execute(http, documents.LOCATIONS, state)
     except MissingRight:
         return ()
     return tuple(
@@ -229,11 +229,11 @@ async def _channels(http: ManagementClient, state: _CheckState) -> tuple[Account
 
 async def _execute(http: ManagementClient, document: Document, state: _CheckState) -> Row:
     variables: dict[str, JsonValue] = {}
-    answer: PlatformResponse = await http.execute(document.name, variables)
-    spoken = answer.headers.get("x-shopify-api-version")
+    response: PlatformResponse = await http.execute(document.name, variables)
+    spoken = response.headers.get("x-shopify-api-version")
     if spoken:
         state.versions.add(spoken)
-    return data_of(answer)
+    return data_of(response)
 
 
 def _missing(rights: Sequence[str]) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from steward.connectors.base.deliveries import DerivedTopics, Event, StoredEvent, TopicSpec
 from steward.connectors.shopify import documents
-from steward.connectors.shopify.answers import Row, instant_of, number_of, text
 from steward.connectors.shopify.objects import payment_of, stock_target
+from steward.connectors.shopify.responses import Row, instant_of, number_of, text
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.documents import Document
 from steward.outbound.errors import UnusableResponse

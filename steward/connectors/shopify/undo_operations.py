@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.inverses import NOT_LOOKED_UP, mirrored
 from steward.connectors.shopify import current, documents
-from steward.connectors.shopify.answers import Row, gid, list_of, number_of, row_of, text
 from steward.connectors.shopify.operations import ShopifyOperation
 from steward.connectors.shopify.paging import StoreQueries
 from steward.connectors.shopify.requests import HOLD_HANDLE
+from steward.connectors.shopify.responses import Row, gid, list_of, number_of, row_of, text
 from steward.model.change import Action, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue

@@ -4,7 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.connectors.shopify.answers import (
+from steward.connectors.shopify.current import (
+    OBJECTS,
+    Value,
+    channel_value,
+    channels_of_part,
+    price_of,
+    refund_value,
+    tag_value,
+    value_of,
+)
+from steward.connectors.shopify.requests import Request, request_of
+from steward.connectors.shopify.responses import (
     CONCURRENT_REQUEST,
     KEY_DEFECTS,
     Row,
@@ -20,17 +31,6 @@ from steward.connectors.shopify.answers import (
     user_errors,
     whole,
 )
-from steward.connectors.shopify.current import (
-    OBJECTS,
-    Value,
-    channel_value,
-    channels_of_part,
-    price_of,
-    refund_value,
-    tag_value,
-    value_of,
-)
-from steward.connectors.shopify.requests import Request, request_of
 from steward.model.change import Batch, Part
 from steward.outbound.client import WriteClient
 from steward.outbound.errors import (
@@ -65,7 +65,7 @@ class ShopifyWriter:
         """Sends the one request of `batch` and returns one outcome per part. Never raises a call's error."""
         request = request_of(batch)
         try:
-            answer = await self._http.send(
+            response = await self._http.send(
                 "POST",
                 self._path,
                 {"query": request.document.text, "variables": request.variables},
@@ -77,14 +77,14 @@ class ShopifyWriter:
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)] * len(batch.parts)
         try:
-            return self._read(batch, request, answer)
+            return self._outcomes_of(batch, request, response)
         except CallError as error:
             return [WriteOutcome.of_error(WriteState.UNKNOWN, error)] * len(batch.parts)
 
-    def _read(self, batch: Batch, request: Request, answer: PlatformResponse) -> list[WriteOutcome]:
+    def _outcomes_of(self, batch: Batch, request: Request, response: PlatformResponse) -> list[WriteOutcome]:
         """Returns the outcomes. Raises CallError for a response that does not say what was done."""
         try:
-            payload = sub(data_of(answer), request.root)
+            payload = sub(data_of(response), request.root)
         except Throttled as error:
             return [WriteOutcome.of_error(WriteState.NOT_SENT, error)] * len(batch.parts)
         except (Unauthorized, MissingRight, WrongAddress) as error:
@@ -144,7 +144,7 @@ class _Echo:
         """Returns the outcomes of stock quantities, applied as a whole: one stale quantity stops all."""
         group = payload.get("inventoryAdjustmentGroup")
         if self._errors:
-            return self._nothing(done=group is not None)
+            return self._refused_parts(done=group is not None)
         # Without a group nothing changed: the quantities were already equal.
         rows = [row_of(change) for change in list_of(row_of(group), "changes")] if group is not None else []
         rows_by_target = {
@@ -169,7 +169,7 @@ class _Echo:
         rows = payload.get("metafields")
         echoed = [row_of(entry) for entry in rows] if isinstance(rows, list) else []
         if self._errors:
-            return self._nothing(done=bool(echoed))
+            return self._refused_parts(done=bool(echoed))
         rows_by_name = {(text(row, "namespace"), text(row, "key")): row for row in echoed}
         if len(echoed) == len(self._batch.parts):
             pairs = list(zip(self._batch.parts, echoed, strict=True))
@@ -262,7 +262,7 @@ class _Echo:
         row = row_of(transaction.get("order"))
         return [self._outcome(part, value_of(part.operation, row), row)]
 
-    def _nothing(self, *, done: bool) -> list[WriteOutcome]:
+    def _refused_parts(self, *, done: bool) -> list[WriteOutcome]:
         """Refuses the parts that the errors name.
 
         The other parts were not written either and can be sent again without the refused ones; with `done`

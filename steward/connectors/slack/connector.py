@@ -20,7 +20,7 @@ from steward.connectors.base.service_connector import (
     ServiceConnector,
     ServiceWriter,
     SettingField,
-    answer_of,
+    body_of,
     text_of,
 )
 from steward.connectors.base.settings import TAKES_CALLS, BadSettings, ConnectionSecrets, ConnectionSettings
@@ -152,16 +152,16 @@ class SlackConnector(ServiceConnector):
         return notice_message(card, target)
 
     def failure(self, response: PlatformResponse) -> CallError | None:
-        """Returns the error of an answer; Slack also reports errors with status 200."""
+        """Returns the error of a response; Slack also reports errors with status 200."""
         if response.body.strip() == b"ok":
             return failure_of_status(self.title, response)
         try:
-            answer = answer_of(response)
+            body = body_of(response)
         except UnusableResponse as error:
             return failure_of_status(self.title, response) or error
-        if response.ok and answer.get("ok") is True:
+        if response.ok and body.get("ok") is True:
             return None
-        failure = _error(text_of(answer, "error"), response) or failure_of_status(self.title, response)
+        failure = _error(text_of(body, "error"), response) or failure_of_status(self.title, response)
         return failure or UnusableResponse("it says neither yes nor no")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
@@ -176,10 +176,10 @@ class SlackConnector(ServiceConnector):
         facts: JsonObject = {TAKES_CALLS: False}
         return Health(ok=True, account_label=host, name=host, rights=("write",), facts=facts)
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the workspace and the app's user."""
-        team, user = text_of(answer, "team"), text_of(answer, "user")
-        identity = f"{text_of(answer, 'team_id')} {text_of(answer, 'user_id')}"
+        team, user = text_of(body, "team"), text_of(body, "user")
+        identity = f"{text_of(body, 'team_id')} {text_of(body, 'user_id')}"
         return Account(f"{team} ({user})", identity)
 
     async def destinations(
@@ -198,13 +198,13 @@ class SlackConnector(ServiceConnector):
             failure = self.failure(response)
             if failure is not None:
                 raise failure
-            answer = answer_of(response)
-            channels = answer.get("channels")
+            body = body_of(response)
+            channels = body.get("channels")
             for channel in channels if isinstance(channels, list) else ():
                 if isinstance(channel, dict):
                     name = f"#{text_of(channel, 'name')}"
                     destinations.append(Destination(text_of(channel, "id"), "channel", name))
-            cursor = next_cursor(answer)
+            cursor = next_cursor(body)
             if not cursor or cursor == query.get("cursor"):
                 break
             query["cursor"] = cursor
@@ -241,9 +241,9 @@ class _WebhookWriter(MessageWriter):
         return await super().apply(batch)
 
 
-def next_cursor(answer: Mapping[str, Decoded]) -> str:
+def next_cursor(body: Mapping[str, Decoded]) -> str:
     """Returns the cursor of the next page; empty on the last page."""
-    metadata = answer.get("response_metadata")
+    metadata = body.get("response_metadata")
     return text_of(metadata, "next_cursor") if isinstance(metadata, dict) else ""
 
 

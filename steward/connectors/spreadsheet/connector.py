@@ -192,12 +192,12 @@ class SpreadsheetConnector:
         """Checks that the sign-in still yields tokens, by requesting a spreadsheet that cannot exist."""
         label = secrets.plain.get("account", "Google account")
         try:
-            answer = await http.get("/v4/spreadsheets/steward-sign-in-check", {"fields": "spreadsheetId"})
+            response = await http.get("/v4/spreadsheets/steward-sign-in-check", {"fields": "spreadsheetId"})
         except CallError as error:
             return Health(ok=False, account_label=label, error=error)
-        if answer.status == 401:
+        if response.status == 401:
             return Health(ok=False, account_label=label, error=Unauthorized())
-        if answer.status >= 500:
+        if response.status >= 500:
             return Health(ok=False, account_label=label, error=PlatformUnavailable())
         return Health(ok=True, account_label=label, name=label, rights=("read", "write"), version="v4")
 

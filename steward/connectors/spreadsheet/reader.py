@@ -38,7 +38,7 @@ I = TypeVar("I")  # noqa: E741
 
 _GRID = "gridProperties(rowCount,columnCount)"
 _SHEETS = f"sheets.properties(sheetId,title,index,sheetType,{_GRID})"
-# Low enough to stay below the caps on an answer's values, whatever the cells hold.
+# Low enough to stay below the caps on a response's values, whatever the cells hold.
 CELLS_A_CALL = 100_000
 _FIELDS = f"spreadsheetId,properties(title,timeZone),{_SHEETS}"
 
@@ -170,8 +170,8 @@ class SpreadsheetReader:
         )
 
     async def _described(self, spreadsheet_id: str | None) -> tuple[list[SheetTab], dict[str, Decoded]]:
-        answer = await self._http.get(self._path(spreadsheet_id), {"fields": _FIELDS}, operation="tabs")
-        description = object_of(answer)
+        response = await self._http.get(self._path(spreadsheet_id), {"fields": _FIELDS}, operation="tabs")
+        description = object_of(response)
         sheets = description.get("sheets")
         if not isinstance(sheets, list):
             raise UnusableResponse("the spreadsheet has no list of tabs")
@@ -188,10 +188,10 @@ class SpreadsheetReader:
     ) -> dict[str, Decoded]:
         path = f"{self._path(spreadsheet_id)}/values/{in_path(name)}"
         params = {"majorDimension": "ROWS", "valueRenderOption": values, "dateTimeRenderOption": dates}
-        answer = await self._http.get(path, params, operation="values")
-        if answer.status == 400:
-            raise range_error(answer.quote(answer.body[:2000].decode("utf-8", "replace")))
-        return object_of(answer)
+        response = await self._http.get(path, params, operation="values")
+        if response.status == 400:
+            raise range_error(response.quote(response.body[:2000].decode("utf-8", "replace")))
+        return object_of(response)
 
     def _path(self, spreadsheet_id: str | None) -> str:
         return path_of(self._spreadsheet_id, spreadsheet_id)
@@ -239,30 +239,30 @@ def _size(description: Mapping[str, Decoded], tab: SheetTab) -> tuple[int, int]:
     return 0, 0
 
 
-def object_of(answer: PlatformResponse) -> dict[str, Decoded]:
-    """Returns an object answer. Raises UnusableResponse, or the answer's error."""
-    if not answer.ok:
-        raise error_of(answer)
-    decoded = answer.json()
+def object_of(response: PlatformResponse) -> dict[str, Decoded]:
+    """Returns the JSON object of a response. Raises UnusableResponse, or the response's error."""
+    if not response.ok:
+        raise error_of(response)
+    decoded = response.json()
     if not isinstance(decoded, dict):
         raise UnusableResponse("an object was expected")
     return decoded
 
 
-def error_of(answer: PlatformResponse) -> CallError:
-    """Returns the error of a non-2xx answer; a sheet that is no longer shared needs reconnecting."""
-    text = answer.quote(answer.body[:2000].decode("utf-8", "replace"))
-    if answer.status == 401:
+def error_of(response: PlatformResponse) -> CallError:
+    """Returns the error of a non-2xx response; a sheet that is no longer shared needs reconnecting."""
+    text = response.quote(response.body[:2000].decode("utf-8", "replace"))
+    if response.status == 401:
         return Unauthorized(platform_text=text)
-    if answer.status in (403, 404):
+    if response.status in (403, 404):
         return Unauthorized(
             "The spreadsheet was deleted or is no longer shared with the service account.", platform_text=text
         )
-    if answer.status == 400:
+    if response.status == 400:
         return Invalid([], "The spreadsheet refused the values.", platform_text=text)
-    if answer.status >= 500:
+    if response.status >= 500:
         return PlatformUnavailable(platform_text=text)
-    return UnusableResponse(f"status {answer.status}", platform_text=text)
+    return UnusableResponse(f"status {response.status}", platform_text=text)
 
 
 def range_error(text: str | None) -> CallError:

@@ -1,4 +1,4 @@
-"""Writes rows and cells to a Google spreadsheet: always RAW, one call per part; compares the answer."""
+"""Writes rows and cells to a Google spreadsheet: always RAW, one call per part; compares the response."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -34,15 +34,15 @@ class SpreadsheetWriter:
         """Sends the one call of `batch`, which Google applies as a whole. Never raises a call's error."""
         [part] = batch.parts
         try:
-            answer = await self._send(part, batch)
+            response = await self._send(part, batch)
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)]
-        if not answer.ok:
-            error = error_of(answer)
-            state = WriteState.UNKNOWN if answer.status >= 500 else WriteState.REFUSED
-            return [WriteOutcome.of_error(state, _refusal(error) if answer.status == 400 else error)]
+        if not response.ok:
+            error = error_of(response)
+            state = WriteState.UNKNOWN if response.status >= 500 else WriteState.REFUSED
+            return [WriteOutcome.of_error(state, _refusal(error) if response.status == 400 else error)]
         try:
-            return [_compared(part, object_of(answer))]
+            return [_compared(part, object_of(response))]
         except CallError as error:
             return [WriteOutcome.of_error(WriteState.UNKNOWN, error)]
 
@@ -124,7 +124,7 @@ def _rows(part: Part) -> Sequence[Sequence[JsonValue]]:
 
 
 def _compared(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
-    """Returns applied when the answer confirms the write, else unknown."""
+    """Returns applied when the response confirms the write, else unknown."""
     if part.operation == "sheet.write_cells":
         return _compared_cells(part, answered)
     if part.operation in _FORM:
@@ -152,7 +152,7 @@ def _updated_data(answered: dict[str, Decoded]) -> Decoded:
 def _compared_cells(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
     data = _updated_data(answered)
     if data is None and answered.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
-        return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; the answer held no copy.
+        return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; the response held no copy.
     if isinstance(data, dict):
         rows = read_rows(data.get("values"))
         stored_cells: JsonValue = {"rows": [[stored_cell(cell) for cell in row] for row in rows]}

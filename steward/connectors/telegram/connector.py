@@ -53,13 +53,13 @@ class TelegramConnector(ServiceConnector):
         """Returns no credentials: the address contains the token."""
         return None
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns Telegram's reason for a refusal."""
-        return text_of(answer, "description")
+        return text_of(body, "description")
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the bot as the account."""
-        bot = answer.get("result")
+        bot = body.get("result")
         if not isinstance(bot, dict):
             raise UnusableResponse("it names no bot")
         return Account(f"@{text_of(bot, 'username')}", text_of(bot, "id"))

@@ -35,18 +35,18 @@ class TwilioConnector(ServiceConnector):
         """Returns the SID and the token."""
         return Basic(Secret(secrets.plain["account_sid"]), secrets.sealed["auth_token"])
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns Twilio's reason for a refusal."""
-        return text_of(answer, "message")
+        return text_of(body, "message")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Reads the account."""
         path = f"/2010-04-01/Accounts/{secrets.plain['account_sid']}.json"
         return await self.check_at(http, secrets, path)
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the account."""
-        return Account(text_of(answer, "friendly_name"), secrets.plain["account_sid"])
+        return Account(text_of(body, "friendly_name"), secrets.plain["account_sid"])
 
 
 CONNECTOR = TwilioConnector

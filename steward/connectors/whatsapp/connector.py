@@ -33,18 +33,18 @@ class WhatsappConnector(ServiceConnector):
     )
     operation = SendCallOperation("whatsapp.call")
 
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
+    def reason(self, body: Mapping[str, Decoded]) -> str:
         """Returns WhatsApp's reason for a refusal."""
-        error = answer.get("error")
+        error = body.get("error")
         return text_of(error, "message") if isinstance(error, dict) else ""
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Reads the phone number."""
         return await self.check_at(http, secrets, f"/{secrets.plain[_NUMBER]}")
 
-    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+    def account(self, body: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the phone number with its name."""
-        name, number = text_of(answer, "verified_name"), text_of(answer, "display_phone_number")
+        name, number = text_of(body, "verified_name"), text_of(body, "display_phone_number")
         return Account(f"{name} ({number})" if number else name, secrets.plain[_NUMBER])
 
 

@@ -1,4 +1,4 @@
-"""Reads answers of a shop that are not plain JSON: PHP notices before the data, or a web page."""
+"""Reads responses of a shop that are not plain JSON: PHP notices before the data, or a web page."""
 
 import html
 import re
@@ -17,36 +17,36 @@ _TITLE = re.compile(rb"<title[^>]*>(.{0,500}?)</title", re.IGNORECASE | re.DOTAL
 _TITLE_LENGTH = 80
 
 
-def decoded_of(answer: PlatformResponse) -> Decoded:
-    """Returns the JSON of an answer, skipping notices before it.
+def decoded_of(response: PlatformResponse) -> Decoded:
+    """Returns the JSON of a response, skipping notices before it.
 
     Raises WrongResponder for a web page, else UnusableResponse.
     """
     try:
-        return answer.json()
+        return response.json()
     except UnusableResponse as error:
-        decoded = _after_notices(answer.body)
+        decoded = _after_notices(response.body)
         if decoded is not None:
             return decoded
-        page = page_error(answer)
+        page = page_error(response)
         raise (page or error) from None
 
 
-def has_notices(answer: PlatformResponse) -> bool:
-    """Returns whether an answer has text before its JSON."""
+def has_notices(response: PlatformResponse) -> bool:
+    """Returns whether a response has text before its JSON."""
     try:
-        answer.json()
+        response.json()
     except UnusableResponse:
-        return _after_notices(answer.body) is not None
+        return _after_notices(response.body) is not None
     return False
 
 
-def page_error(answer: PlatformResponse) -> WrongResponder | None:
+def page_error(response: PlatformResponse) -> WrongResponder | None:
     """Returns the error that names the web page served instead of data; null when there is none."""
-    head = answer.body[:_LOOKED_AT]
+    head = response.body[:_LOOKED_AT]
     if _PAGE.search(head) is None:
         return None
-    title = _title(answer, head)
+    title = _title(response, head)
     titled = f" titled “{title}”" if title else ""
     return WrongResponder(
         f"The shop answered with a web page{titled} instead of data: a security plug-in or a CDN may stand in"
@@ -71,7 +71,7 @@ def _after_notices(body: bytes) -> Decoded:
     return None
 
 
-def _title(answer: PlatformResponse, head: bytes) -> str:
+def _title(response: PlatformResponse, head: bytes) -> str:
     """Returns the page's title on one line, without control and direction characters, redacted and cut."""
     match = _TITLE.search(head)
     if match is None:
@@ -80,4 +80,4 @@ def _title(answer: PlatformResponse, head: bytes) -> str:
     printable = "".join(
         " " if unicodedata.category(character)[0] in "CZ" else character for character in text
     )
-    return answer.quote(" ".join(printable.split()))[:_TITLE_LENGTH].strip()
+    return response.quote(" ".join(printable.split()))[:_TITLE_LENGTH].strip()

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import Health, HealthWarning
 from steward.connectors.base.settings import IDENTITY
-from steward.connectors.woocommerce.answers import Row, error_of, row_of, rows_of
 from steward.connectors.woocommerce.bodies import has_notices, page_error
 from steward.connectors.woocommerce.pages import PREFIX
+from steward.connectors.woocommerce.responses import Row, error_of, row_of, rows_of
 from steward.connectors.woocommerce.variations import LIST_PATH
 from steward.model.json import JsonValue
 from steward.outbound.client import ManagementClient
@@ -43,9 +43,9 @@ class _CheckReport:
     missing: list[str] = field(default_factory=list)
     facts: dict[str, JsonValue] = field(default_factory=dict)
 
-    def note(self, answer: PlatformResponse) -> None:
-        """Adds a warning when an answer has PHP notices before its data."""
-        if has_notices(answer) and not any(warning.code == "notices" for warning in self.warnings):
+    def note(self, response: PlatformResponse) -> None:
+        """Adds a warning when a response has PHP notices before its data."""
+        if has_notices(response) and not any(warning.code == "notices" for warning in self.warnings):
             self.warnings.append(HealthWarning("notices", _NOTICES))
 
 
@@ -86,16 +86,16 @@ async def check_shop(http: ManagementClient, *, domain: str) -> Health:
 async def _index(http: ManagementClient, report: _CheckReport) -> Row:
     """Returns the site's own description, which WordPress serves without a key."""
     try:
-        answer = await http.get_without_credentials("/wp-json/")
+        response = await http.get_without_credentials("/wp-json/")
     except WrongAddress:  # a redirect
         raise await _address_error(http, None) from None
-    if answer.status >= 500:
-        raise error_of(answer, write=False)
-    index = _described(answer)
-    page = page_error(answer) if index is None and answer.status != 404 else None
-    if page is not None and answer.status in (401, 403):
+    if response.status >= 500:
+        raise error_of(response, write=False)
+    index = _described(response)
+    page = page_error(response) if index is None and response.status != 404 else None
+    if page is not None and response.status in (401, 403):
         raise page
-    report.note(answer)
+    report.note(response)
     if index is None:
         raise await _address_error(http, page)
     if not _has_shop(index):
@@ -114,10 +114,10 @@ async def _address_error(http: ManagementClient, page: CallError | None) -> Call
     return WrongAddress(_PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP)
 
 
-def _described(answer: PlatformResponse) -> Row | None:
-    """Returns the description of a WordPress site, or null for any other answer."""
+def _described(response: PlatformResponse) -> Row | None:
+    """Returns the description of a WordPress site, or null for any other response."""
     try:
-        index = row_of(answer)
+        index = row_of(response)
     except CallError:
         return None
     return index if isinstance(index.get("namespaces"), list) else None
@@ -144,10 +144,10 @@ def _identity(index: Row) -> str | None:
 async def _variations(http: ManagementClient, report: _CheckReport) -> None:
     """Notes whether the shop lists the variations of all products (WooCommerce 10.3 and later)."""
     try:
-        answer = await http.get(f"{PREFIX}{LIST_PATH}", {"per_page": "1", "_fields": "id,parent_id"})
-        if answer.ok:
-            report.facts[LISTS_VARIATIONS] = all("parent_id" in row for row in rows_of(answer))
-        elif answer.status == 404:
+        response = await http.get(f"{PREFIX}{LIST_PATH}", {"per_page": "1", "_fields": "id,parent_id"})
+        if response.ok:
+            report.facts[LISTS_VARIATIONS] = all("parent_id" in row for row in rows_of(response))
+        elif response.status == 404:
             report.facts[LISTS_VARIATIONS] = False
     except CallError:
         return  # The result of the last check stays valid: the shop works without the list as well.
@@ -160,11 +160,11 @@ async def _rights(http: ManagementClient, report: _CheckReport) -> None:
     """
     read = await http.get(f"{PREFIX}/products", {"per_page": "1", "_fields": "id"})
     write = await http.send("POST", f"{PREFIX}/products/batch", {}, key=str(uuid.uuid4()))
-    for answer in (read, write):
-        page = page_error(answer) if answer.status in (401, 403) else None
+    for response in (read, write):
+        page = page_error(response) if response.status in (401, 403) else None
         if page is not None:  # the key is not at fault
             raise page
-        report.note(answer)
+        report.note(response)
     if read.ok:
         rows_of(read)
         report.rights.append("read")
@@ -185,14 +185,14 @@ async def _rights(http: ManagementClient, report: _CheckReport) -> None:
 
 
 async def _currency(http: ManagementClient) -> str | None:
-    answer = await http.get(f"{PREFIX}/settings/general/woocommerce_currency", {"_fields": "id,value"})
-    value = row_of(answer).get("value") if answer.ok else None
+    response = await http.get(f"{PREFIX}/settings/general/woocommerce_currency", {"_fields": "id,value"})
+    value = row_of(response).get("value") if response.ok else None
     return value if isinstance(value, str) and len(value) == 3 and value.isupper() else None
 
 
 async def _storage(http: ManagementClient, report: _CheckReport) -> None:
-    answer = await http.get(f"{PREFIX}/system_status", {"_fields": "settings"})
-    settings = row_of(answer).get("settings") if answer.ok else None
+    response = await http.get(f"{PREFIX}/system_status", {"_fields": "settings"})
+    settings = row_of(response).get("settings") if response.ok else None
     if isinstance(settings, dict):
         report.facts["orders_stored_as"] = "tables" if settings.get("HPOS_enabled") is True else "posts"
 

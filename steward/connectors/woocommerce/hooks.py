@@ -27,7 +27,7 @@ from steward.connectors.base.deliveries import (
 )
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.woocommerce import topics
-from steward.connectors.woocommerce.answers import Row, error_of, id_of, row_of, rows_of, text_of
+from steward.connectors.woocommerce.responses import Row, error_of, id_of, row_of, rows_of, text_of
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.client import ManagementClient
 from steward.outbound.errors import CallError, UnusableResponse
@@ -119,8 +119,8 @@ class WooCommerceWebhooks:
         hooks: list[_Hook] = []
         for page in range(1, _MAX_PAGES + 1):
             params = {"per_page": str(_PAGE), "page": str(page), "orderby": "id", "order": "asc"}
-            answer = await http.get(PATH, {**params, "_fields": _FIELDS}, operation="webhooks")
-            rows = rows_of(answer)
+            response = await http.get(PATH, {**params, "_fields": _FIELDS}, operation="webhooks")
+            rows = rows_of(response)
             hooks += [_hook(row) for row in rows if row.get("delivery_url") == address]
             if len(rows) < _PAGE:
                 return hooks
@@ -152,7 +152,7 @@ class WooCommerceWebhooks:
 
     async def _remove(self, http: ManagementClient, hook: _Hook) -> None:
         """Deletes a webhook; does nothing if it no longer exists."""
-        answer = await http.send(
+        response = await http.send(
             "DELETE",
             f"{PATH}/{hook.id}",
             None,
@@ -160,16 +160,16 @@ class WooCommerceWebhooks:
             key=str(uuid.uuid4()),
             operation="webhooks",
         )
-        if not answer.ok and answer.status != 404:
-            raise error_of(answer, write=True)
+        if not response.ok and response.status != 404:
+            raise error_of(response, write=True)
 
     async def _send(
         self, http: ManagementClient, method: str, path: str, body: Mapping[str, JsonValue]
     ) -> PlatformResponse:
-        answer = await http.send(method, path, body, key=str(uuid.uuid4()), operation="webhooks")
-        if not answer.ok:
-            raise error_of(answer, write=True)
-        return answer
+        response = await http.send(method, path, body, key=str(uuid.uuid4()), operation="webhooks")
+        if not response.ok:
+            raise error_of(response, write=True)
+        return response
 
 
 def _hook(row: Row) -> _Hook:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
 from steward.connectors.base.records import Customer, Fulfilment, Order, OrderLine, Payment, Refund
-from steward.connectors.woocommerce.answers import Row, id_of, instant_of, text_of
+from steward.connectors.woocommerce.responses import Row, id_of, instant_of, text_of
 from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import Decoded
 

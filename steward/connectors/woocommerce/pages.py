@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from steward.connectors.woocommerce.answers import Row, id_of, row_of, rows_of
+from steward.connectors.woocommerce.responses import Row, id_of, row_of, rows_of
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import CallTimedOut, RemoteNotFound
 from steward.outbound.response import PlatformResponse
@@ -29,10 +29,10 @@ class ListPages:
 
     async def fetch_one(self, path: str, fields: str, operation: str) -> Row:
         """Returns a single object. Raises CallError, and RemoteNotFound for an object in the trash."""
-        answer = await self._http.get(
+        response = await self._http.get(
             PREFIX + path, {"_fields": fields} if fields else None, operation=operation
         )
-        row = row_of(answer)
+        row = row_of(response)
         if row.get("status") == "trash":
             raise RemoteNotFound
         return row
@@ -49,10 +49,10 @@ class ListPages:
         """
         position, seen, last_total = 0, set[str](), None
         while True:
-            answer, length = await self._page(path, params, operation, position=position, size=size)
+            response, length = await self._page(path, params, operation, position=position, size=size)
             number = position // length + 1
-            rows = rows_of(answer)
-            pages, total = _count(answer.headers, "x-wp-totalpages"), _count(answer.headers, "x-wp-total")
+            rows = rows_of(response)
+            pages, total = _count(response.headers, "x-wp-totalpages"), _count(response.headers, "x-wp-total")
             fresh = [row for row in rows if id_of(row) not in seen]
             seen |= {id_of(row) for row in fresh}
             if fresh or number == 1:
@@ -76,7 +76,7 @@ class ListPages:
             page = {"per_page": str(length), "page": str(position // length + 1)}
             query = {**page, "orderby": "id", "order": "asc", **params}
             try:
-                answer = await self._http.get(
+                response = await self._http.get(
                     PREFIX + path, query, operation=operation, retry_timeouts=shorter is None
                 )
             except CallTimedOut:
@@ -84,7 +84,7 @@ class ListPages:
                     raise
                 self._longest = min(self._longest, shorter)
             else:
-                return answer, length
+                return response, length
 
     def fetch(
         self, path: str, ids: Sequence[str] | None, params: Mapping[str, str], operation: str

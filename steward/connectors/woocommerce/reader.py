@@ -22,7 +22,12 @@ from steward.connectors.base.queries import (
 from steward.connectors.base.records import Product, Tag, Variant
 from steward.connectors.base.store_operation import read_back
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.connectors.woocommerce.answers import (
+from steward.connectors.woocommerce.flow_objects import flow_object, unsupported_paths
+from steward.connectors.woocommerce.operations_orders import CANCELLED
+from steward.connectors.woocommerce.orders import tags_of
+from steward.connectors.woocommerce.pages import MAX_IDS_A_CALL, PREFIX, ListPages, modified_since, number_of
+from steward.connectors.woocommerce.reads import OrderAndCustomerReader
+from steward.connectors.woocommerce.responses import (
     PRODUCT_FIELDS,
     VARIATION_FIELDS,
     Row,
@@ -34,11 +39,6 @@ from steward.connectors.woocommerce.answers import (
     rows_of,
     text_of,
 )
-from steward.connectors.woocommerce.flow_objects import flow_object, unsupported_paths
-from steward.connectors.woocommerce.operations_orders import CANCELLED
-from steward.connectors.woocommerce.orders import tags_of
-from steward.connectors.woocommerce.pages import MAX_IDS_A_CALL, PREFIX, ListPages, modified_since, number_of
-from steward.connectors.woocommerce.reads import OrderAndCustomerReader
 from steward.connectors.woocommerce.tag_names import sent_name, stored_key, tag_key
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.model.change import Part
@@ -124,7 +124,7 @@ class WooCommerceReader:
         return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
     async def _at_path(self, query: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
-        """Yields the answer at a path of the shop's own objects. Raises for other paths and parameters."""
+        """Yields the response at a path of the shop's own objects. Raises for other paths and parameters."""
         if not _READABLE.fullmatch(query.path):
             raise Invalid(["path"], "Of the shop, products, orders, customers, coupons and reports are read.")
         for name, _ in query.query:
@@ -211,7 +211,7 @@ class WooCommerceReader:
         is_whole = not any(
             narrowing is not None for narrowing in (query.ids, query.skus, query.tagged, query.modified_after)
         )
-        variations = VariationReader(self._pages, listed=self._lists_variations, whole=is_whole)
+        variations = VariationReader(self._pages, listed=self._lists_variations, reads_catalogue=is_whole)
         async for rows, total in self._product_rows(query):
             read_count += len(rows)
             async for _ in variations.load(rows):
@@ -225,7 +225,7 @@ class WooCommerceReader:
         row = await self._pages.fetch_one(f"/products/{number_of(query.id)}", PRODUCT_FIELDS, "product")
         if row.get("type") == "variation":
             raise RemoteNotFound
-        variations = VariationReader(self._pages, listed=self._lists_variations, whole=False)
+        variations = VariationReader(self._pages, listed=self._lists_variations, reads_catalogue=False)
         [product] = await self._with_variations([row], variations)
         yield RecordPage((product,), total=1)
 
@@ -305,7 +305,7 @@ class WooCommerceReader:
         ]
 
     async def _by_ids(self, resource: str, parent: str, ids: Sequence[str]) -> dict[str, Row]:
-        path, fields = _PLACES[resource]
+        path, fields = _RESOURCES[resource]
         if parent:
             path, fields = f"/products/{number_of(parent)}/variations", VARIATION_FIELDS
         params = {"_fields": fields} | ({"role": "all"} if resource == "customer" else {"status": "any"})
@@ -326,7 +326,7 @@ class WooCommerceReader:
         return values.get(stored_key(name, values))
 
 
-_PLACES = {
+_RESOURCES = {
     "product": ("/products", PRODUCT_FIELDS),
     "order": ("/orders", _ORDER_VALUE),
     "customer": ("/customers", _CUSTOMER_VALUE),
@@ -335,7 +335,7 @@ _PLACES = {
 
 def _resource(operation: str) -> str:
     kind = operation.partition(".")[0]
-    return kind if kind in _PLACES else "product"
+    return kind if kind in _RESOURCES else "product"
 
 
 def note_mark(key: str) -> str:

@@ -15,7 +15,6 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.records import Customer, Order, Refund
 from steward.connectors.woocommerce import topics
-from steward.connectors.woocommerce.answers import Row, id_of
 from steward.connectors.woocommerce.orders import (
     CUSTOMER_FIELDS,
     DRAFTS,
@@ -28,6 +27,7 @@ from steward.connectors.woocommerce.orders import (
     refund_of,
 )
 from steward.connectors.woocommerce.pages import ListPages, modified_since, moment, number_of
+from steward.connectors.woocommerce.responses import Row, id_of
 from steward.connectors.woocommerce.variations import LIST_PATH
 from steward.model.json import JsonValue
 from steward.outbound.errors import Invalid, RemoteNotFound, WrongAddress
@@ -39,8 +39,8 @@ _SEEN_PRODUCT = (
 )
 _META = {"include_meta": TAGS_KEY}
 # The shop's own filters by which an imported workflow may narrow its reads.
-_EVERY = ("search", "exclude", "include", "orderby", "order")
-_DATED = (*_EVERY, "after", "before", "modified_after", "modified_before", "dates_are_gmt", "status")
+_COMMON = ("search", "exclude", "include", "orderby", "order")
+_DATED = (*_COMMON, "after", "before", "modified_after", "modified_before", "dates_are_gmt", "status")
 _FILTERS: dict[str, frozenset[str]] = {
     "product": frozenset(
         (
@@ -49,7 +49,7 @@ _FILTERS: dict[str, frozenset[str]] = {
         )
     ),
     "order": frozenset((*_DATED, "customer", "product", "dp")),
-    "customer": frozenset((*_EVERY, "email", "role")),
+    "customer": frozenset((*_COMMON, "email", "role")),
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from steward.connectors.base.deliveries import DerivedTopics, Event, StoredEvent, TopicSpec
-from steward.connectors.woocommerce.answers import Row, instant_of
+from steward.connectors.woocommerce.responses import Row, instant_of
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import parse_json
@@ -83,7 +83,7 @@ def event_of(native: str, row: Row) -> Event:
         occurred_at=modified,
         created_at=instant_of(row, "date_created_gmt"),
         objects=_objects(kind, object_id),
-        payload=_plain(row),
+        payload=_json_of(row),
     )
 
 
@@ -234,7 +234,7 @@ def _time(event: Event) -> dict[str, JsonValue]:
     return {} if event.modified_at is None else {"at": event.modified_at.astimezone(UTC).isoformat()}
 
 
-def _plain(row: Row) -> JsonObject:
+def _json_of(row: Row) -> JsonObject:
     """Returns the body as plain JSON: its own fractions as exact text, nested ones as numbers."""
 
     def plain(value: object, *, is_part: bool = True) -> JsonValue:

@@ -3,57 +3,58 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from steward.connectors.woocommerce.answers import VARIATION_FIELDS, Row, id_of
 from steward.connectors.woocommerce.pages import ListPages
+from steward.connectors.woocommerce.responses import VARIATION_FIELDS, Row, id_of
 from steward.outbound.errors import RemoteNotFound, WrongAddress
 
 LIST_PATH = "/variations"
 # The maximum number of variations of a whole shop kept in memory, about 2 KB each.
-_MAX_HELD = 10_000
+_MAX_VARIATIONS = 10_000
 
 
 class VariationReader:
     """Reads the variations for one read of products.
 
-    From WooCommerce 10.3 on, a shop lists the variations of all products. A read of the `whole` catalogue
-    fetches that list once and keeps its rows until their products are read. A narrowed read, and a read of
-    a shop with more than `max_held` variations, requests the variations of a page of products. Older shops
-    are called product by product. All three ways return the same rows: each product's rows in the order of
-    ids.
+    From WooCommerce 10.3 on, a shop lists the variations of all products. With `reads_catalogue`, that list
+    is read once, and its rows are kept until their products are read. A narrowed read, and one of a shop with
+    more than `max_variations` variations, requests the variations of a page of products. Older shops are
+    called product by product. All three ways return the same rows: each product's rows in the order of ids.
     """
 
-    def __init__(self, pages: ListPages, *, listed: bool, whole: bool, max_held: int = _MAX_HELD) -> None:
+    def __init__(
+        self, pages: ListPages, *, listed: bool, reads_catalogue: bool, max_variations: int = _MAX_VARIATIONS
+    ) -> None:
         self._pages = pages
-        self._max_held = max_held
+        self._max_variations = max_variations
         self._listed = listed
-        self._whole = whole
-        self._held: dict[str, list[Row]] | None = None
+        self._reads_catalogue = reads_catalogue
+        self._variations: dict[str, list[Row]] | None = None
 
     async def load(self, products: Sequence[Row]) -> AsyncIterator[None]:
         """Fetches the list of all variations once `products` need it. Raises CallError.
 
         Yields after each page of the list, so that a run can be cancelled between pages.
         """
-        if not (self._listed and self._whole and self._held is None and _variable(products)):
+        if not (self._listed and self._reads_catalogue and self._variations is None and _variable(products)):
             return
         rows: list[Row] = []
         try:
             async for page, total in self._pages.fetch_all(LIST_PATH, _fields(), "variations"):
                 rows += page
-                if max(total or 0, len(rows)) > self._max_held:
-                    self._whole = False
+                if max(total or 0, len(rows)) > self._max_variations:
+                    self._reads_catalogue = False
                     return
                 yield
         except (RemoteNotFound, WrongAddress):
             self._listed = False
         else:
-            self._held = _by_parent(rows)
+            self._variations = _by_parent(rows)
 
     async def of_page(self, products: Sequence[Row]) -> dict[str, list[Row]]:
         """Returns the variations of variable products among `products`, by product id. Raises CallError."""
         parents = _variable(products)
-        if self._held is not None:
-            by_parent = {parent: self._held.pop(parent, []) for parent in parents}
+        if self._variations is not None:
+            by_parent = {parent: self._variations.pop(parent, []) for parent in parents}
         elif self._listed and len(parents) > 1:
             try:
                 by_parent = await self._of_parents(parents)

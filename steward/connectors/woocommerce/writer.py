@@ -1,10 +1,14 @@
-"""Applies approved changes to a WooCommerce shop: one request per batch; compares the answer by part."""
+"""Applies approved changes to a WooCommerce shop: one request per batch; compares the response by part."""
 
 from collections.abc import Mapping, Sequence
 
 from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.connectors.woocommerce.answers import (
+from steward.connectors.woocommerce.orders import TAGS_KEY
+from steward.connectors.woocommerce.pages import PREFIX
+from steward.connectors.woocommerce.reader import note_mark, value_of
+from steward.connectors.woocommerce.reads import raw_object
+from steward.connectors.woocommerce.responses import (
     Row,
     error_code,
     error_of,
@@ -15,10 +19,6 @@ from steward.connectors.woocommerce.answers import (
     row_of,
     text_of,
 )
-from steward.connectors.woocommerce.orders import TAGS_KEY
-from steward.connectors.woocommerce.pages import PREFIX
-from steward.connectors.woocommerce.reader import note_mark, value_of
-from steward.connectors.woocommerce.reads import raw_object
 from steward.connectors.woocommerce.tag_names import sent_name
 from steward.model.answer import WriteAnswer
 from steward.model.change import Batch, Part
@@ -51,16 +51,16 @@ class WooCommerceWriter:
         """Sends the one request of `batch` and returns an outcome per part. Never raises a call's error."""
         operation = batch.parts[0].operation
         try:
-            answer = await self._send(operation, batch)
+            response = await self._send(operation, batch)
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)] * len(batch.parts)
         if _is_batch(batch):
-            return self._of_batch(batch, answer)
+            return self._of_batch(batch, response)
         if operation == "product_tag.create":
-            return [self._of_tag(batch.parts[0], answer)]
+            return [self._of_tag(batch.parts[0], response)]
         if operation == "order.add_note":
-            return [_of_note(_note(batch), answer)]
-        return [self._of_one(batch.parts[0], answer)]
+            return [_of_note(_note(batch), response)]
+        return [self._of_one(batch.parts[0], response)]
 
     async def _send(self, operation: str, batch: Batch) -> PlatformResponse:
         part = batch.parts[0]
@@ -105,11 +105,11 @@ class WooCommerceWriter:
             raise NotSent(Invalid(["tags"]))
         return {"tags": [_term(str(tag), ids.get(str(tag))) for tag in tags]}
 
-    def _of_batch(self, batch: Batch, answer: PlatformResponse) -> list[WriteOutcome]:
-        if not answer.ok:
-            return [_refused(answer)] * len(batch.parts)
+    def _of_batch(self, batch: Batch, response: PlatformResponse) -> list[WriteOutcome]:
+        if not response.ok:
+            return [_refused(response)] * len(batch.parts)
         try:
-            rows = row_of(answer).get("update")
+            rows = row_of(response).get("update")
             if not isinstance(rows, list) or len(rows) != len(batch.parts):
                 raise UnusableResponse("the echo has another number of items")
             return [self._of_item(part, row) for part, row in zip(batch.parts, rows, strict=True)]
@@ -122,26 +122,26 @@ class WooCommerceWriter:
         error = row.get("error")
         return self._echo(part, row) if error is None else _item_error(error)
 
-    def _of_one(self, part: Part, answer: PlatformResponse) -> WriteOutcome:
-        if not answer.ok:
-            return _refused(answer)
+    def _of_one(self, part: Part, response: PlatformResponse) -> WriteOutcome:
+        if not response.ok:
+            return _refused(response)
         try:
-            row = row_of(answer)
+            row = row_of(response)
             if id_of(row) != part.target:
                 raise UnusableResponse("the echo is of another object")
             return self._echo(part, row)
         except CallError as error:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
 
-    def _of_tag(self, part: Part, answer: PlatformResponse) -> WriteOutcome:
+    def _of_tag(self, part: Part, response: PlatformResponse) -> WriteOutcome:
         """Returns the outcome of a new tag: it may have existed, or the shop may store another name."""
-        code, data = error_code(answer)
-        if answer.status == 400 and code == "term_exists" and isinstance(data.get("resource_id"), int):
+        code, data = error_code(response)
+        if response.status == 400 and code == "term_exists" and isinstance(data.get("resource_id"), int):
             return WriteOutcome(WriteState.APPLIED, seen=part.after)
-        if not answer.ok:
-            return _refused(answer)
+        if not response.ok:
+            return _refused(response)
         try:
-            [(name, number)] = names_of({"tags": [row_of(answer)]}, "tags")
+            [(name, number)] = names_of({"tags": [row_of(response)]}, "tags")
         except CallError as error:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
         value_now: JsonValue = {"name": name, "id": number}
@@ -151,7 +151,7 @@ class WooCommerceWriter:
         return WriteOutcome(WriteState.REFUSED, seen=value_now, reason=message, error=Invalid.kind)
 
     def _echo(self, part: Part, row: Row) -> WriteOutcome:
-        """Returns applied only when the shop's answer has the expected value.
+        """Returns applied only when the shop's response has the expected value.
 
         See `docs/design/writes.md#reading-the-answer`.
         """
@@ -183,11 +183,11 @@ def _note(batch: Batch) -> str:
     return f"{batch.parts[0].arguments['note']} {note_mark(batch.write_keys[0])}"
 
 
-def _of_note(sent: str, answer: PlatformResponse) -> WriteOutcome:
-    if not answer.ok:
-        return _refused(answer)
+def _of_note(sent: str, response: PlatformResponse) -> WriteOutcome:
+    if not response.ok:
+        return _refused(response)
     try:
-        row = row_of(answer)
+        row = row_of(response)
         id_of(row)
         if text_of(row, "note") == sent:
             return WriteOutcome(WriteState.APPLIED)
@@ -224,15 +224,15 @@ def _batch_path(part: Part) -> str:
     return f"/{resource}s/batch"
 
 
-def _refused(answer: PlatformResponse) -> WriteOutcome:
-    """Returns the outcome of an answer other than 2xx.
+def _refused(response: PlatformResponse) -> WriteOutcome:
+    """Returns the outcome of a response other than 2xx.
 
     A 3xx is a refusal, and so is a 4xx with the shop's own wording. A 5xx leaves the outcome unknown, and
     so does a 4xx from a proxy in front of the shop: the shop may have written before.
     """
-    error = error_of(answer, write=True)
-    is_shops_own = answer.status < 400 or error_code(answer)[0] is not None
-    if not is_shops_own or (answer.status >= 500 and answer.status != 501):
+    error = error_of(response, write=True)
+    is_shops_own = response.status < 400 or error_code(response)[0] is not None
+    if not is_shops_own or (response.status >= 500 and response.status != 501):
         return WriteOutcome.of_error(WriteState.UNKNOWN, error)
     if isinstance(error, RemoteNotFound):
         return WriteOutcome.of_error(WriteState.CONFLICT, error)

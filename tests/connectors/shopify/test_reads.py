@@ -35,9 +35,9 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.records import Payment, Risk
 from steward.connectors.shopify import reader
-from steward.connectors.shopify.answers import quoted
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.shopify.deliveries import ShopifyDeliveries
+from steward.connectors.shopify.responses import quoted
 from steward.model.change import Recovery
 from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, UnusableResponse
 from steward.security.signatures import BodyVerifier

@@ -71,16 +71,16 @@ def kind_of(row: Row) -> str:
     return match[1]
 
 
-def _error_of(answer: PlatformResponse) -> CallError | None:
+def _error_of(response: PlatformResponse) -> CallError | None:
     """Returns the error in a response's status or body; None for a response whose data can be used.
 
     When a response holds both data and errors, the data is not used.
     """
-    body = _object(answer)
-    text = answer.quote(_error_text(body) or answer.body[:300].decode("utf-8", "replace"))
-    if answer.status != 200:
-        error = _of_status(answer.status, text)
-        error.status, error.attempts = answer.status, answer.attempts
+    body = _object(response)
+    text = response.quote(_error_text(body) or response.body[:300].decode("utf-8", "replace"))
+    if response.status != 200:
+        error = _of_status(response.status, text)
+        error.status, error.attempts = response.status, response.attempts
         return error
     if body is None:
         return UnusableResponse("it is not an object")
@@ -105,12 +105,12 @@ def _of_status(status: int, text: str) -> CallError:
     return UnusableResponse(f"status {status} was not expected", platform_text=text)
 
 
-def data_of(answer: PlatformResponse) -> Row:
+def data_of(response: PlatformResponse) -> Row:
     """Returns the data of a successful response. Raises the error of any other."""
-    error = _error_of(answer)
+    error = _error_of(response)
     if error is not None:
         raise error
-    return row_of((_object(answer) or {}).get("data"))
+    return row_of((_object(response) or {}).get("data"))
 
 
 def _of_errors(errors: Decoded, text: str) -> CallError:
@@ -118,9 +118,9 @@ def _of_errors(errors: Decoded, text: str) -> CallError:
     if "THROTTLED" in codes:
         return Throttled(2.0, platform_text=text)
     if "ACCESS_DENIED" in codes:
-        right = _right(text)
+        missing_right = _missing_right(text)
         return MissingRight(
-            right, f"The app lacks the right {right}. Give it in Shopify.", platform_text=text
+            missing_right, f"The app lacks the right {missing_right}. Give it in Shopify.", platform_text=text
         )
     if "SHOP_INACTIVE" in codes:
         return MissingRight("use this store", _SHOP_STATES[402], platform_text=text)
@@ -135,7 +135,7 @@ def _code(error: Decoded) -> str:
     return code if isinstance(code, str) else ""
 
 
-def _right(text: str) -> str:
+def _missing_right(text: str) -> str:
     """Returns the scope that a refusal names, such as `write_orders`."""
     named = re.search(r"\b(?:read|write)_[a-z_]+\b", text)
     return named[0] if named else "for this"
@@ -302,9 +302,9 @@ def errors_by_item(errors: Sequence[UserError]) -> Mapping[int | None, UserError
     return first_errors
 
 
-def _object(answer: PlatformResponse) -> Row | None:
+def _object(response: PlatformResponse) -> Row | None:
     try:
-        decoded = answer.json()
+        decoded = response.json()
     except UnusableResponse:
         return None
     return decoded if isinstance(decoded, dict) else None

@@ -1,4 +1,4 @@
-"""Reads the XML answers of S3 without building a tree: lists and errors, within limits."""
+"""Reads the XML responses of S3 without building a tree: lists and errors, within limits."""
 
 import re
 from dataclasses import dataclass
@@ -77,15 +77,15 @@ class _Reader:
         raise UnusableResponse("it declares a document type")
 
 
-def listed(answer: PlatformResponse) -> FileListing:
-    """Returns a page of ListObjectsV2. Raises UnusableResponse, or the answer's error."""
-    if not answer.ok:
-        raise error_of(answer)
+def listed(response: PlatformResponse) -> FileListing:
+    """Returns a page of ListObjectsV2. Raises UnusableResponse, or the response's error."""
+    if not response.ok:
+        raise error_of(response)
     files: list[CloudFile] = []
     row: dict[str, str] = {}
     token: str | None = None
     more = False
-    for path, text in _Reader().read(answer.body):
+    for path, text in _Reader().read(response.body):
         match path.partition("/"):
             case "IsTruncated", "", "":
                 more = text.strip() == "true"
@@ -105,30 +105,30 @@ def _next_token(token: str | None) -> str:
     return token
 
 
-def head_of(answer: PlatformResponse, key: str) -> CloudFile:
-    """Returns a file from its headers. Raises UnusableResponse, or the answer's error."""
-    if not answer.ok:
-        raise error_of(answer)
-    size = answer.headers.get("content-length", "")
-    if not size.isdigit() or "etag" not in answer.headers:
+def head_of(response: PlatformResponse, key: str) -> CloudFile:
+    """Returns a file from its headers. Raises UnusableResponse, or the response's error."""
+    if not response.ok:
+        raise error_of(response)
+    size = response.headers.get("content-length", "")
+    if not size.isdigit() or "etag" not in response.headers:
         raise UnusableResponse("a file has no size or no mark")
     try:
-        modified_at = parsedate_to_datetime(answer.headers.get("last-modified", ""))
+        modified_at = parsedate_to_datetime(response.headers.get("last-modified", ""))
     except ValueError:
         raise UnusableResponse("a file has no time") from None
-    return CloudFile(key, int(size), answer.headers["etag"], modified_at.astimezone(UTC))
+    return CloudFile(key, int(size), response.headers["etag"], modified_at.astimezone(UTC))
 
 
-def error_of(answer: PlatformResponse) -> CallError:
-    """Returns the error of an answer other than 2xx; an answer to HEAD has no body."""
-    elements = _error_elements(answer)
+def error_of(response: PlatformResponse) -> CallError:
+    """Returns the error of a response other than 2xx; a response to HEAD has no body."""
+    elements = _error_elements(response)
     code = elements.get("Code", "")
-    text = answer.quote(f"{code} {elements.get('Message', '')}".strip())
-    if 300 <= answer.status < 400 or code in _ELSEWHERE:
-        return _moved(elements.get("Region") or answer.headers.get("x-amz-bucket-region", ""), text)
-    if answer.status in (400, 401, 403) and code in _KEYS:
+    text = response.quote(f"{code} {elements.get('Message', '')}".strip())
+    if 300 <= response.status < 400 or code in _ELSEWHERE:
+        return _moved(elements.get("Region") or response.headers.get("x-amz-bucket-region", ""), text)
+    if response.status in (400, 401, 403) and code in _KEYS:
         return Unauthorized("The storage does not know this key, or its secret is wrong.", platform_text=text)
-    return _error_by_code(code, answer.status, text)
+    return _error_by_code(code, response.status, text)
 
 
 def _error_by_code(code: str, status: int, text: str) -> CallError:
@@ -157,9 +157,9 @@ def _moved(region: str, text: str) -> CallError:
     return WrongAddress(message, field="region", platform_text=text)
 
 
-def _error_elements(answer: PlatformResponse) -> dict[str, str]:
+def _error_elements(response: PlatformResponse) -> dict[str, str]:
     try:
-        return dict(_Reader().read(answer.body[:64_000]))
+        return dict(_Reader().read(response.body[:64_000]))
     except UnusableResponse:
         return {}
 

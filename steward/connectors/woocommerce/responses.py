@@ -1,4 +1,4 @@
-"""Converts WooCommerce's answers: its errors to the common errors, its products to records."""
+"""Converts WooCommerce's responses: its errors to the common errors, its products to records."""
 
 import html
 from collections.abc import Iterable, Mapping
@@ -37,45 +37,45 @@ VARIATION_FIELDS = (
 _SELLABLE = frozenset({"simple", "variable"})
 
 
-def error_of(answer: PlatformResponse, *, write: bool) -> CallError:
-    """Returns the common error of an answer other than 2xx. See `docs/design/connectors.md#errors`."""
-    error = _worded_error(answer, write=write)
-    error.status, error.attempts = answer.status, answer.attempts
+def error_of(response: PlatformResponse, *, write: bool) -> CallError:
+    """Returns the common error of a response other than 2xx. See `docs/design/connectors.md#errors`."""
+    error = _worded_error(response, write=write)
+    error.status, error.attempts = response.status, response.attempts
     return error
 
 
-def _worded_error(answer: PlatformResponse, *, write: bool) -> CallError:
-    body = _object(answer)
+def _worded_error(response: PlatformResponse, *, write: bool) -> CallError:
+    body = _object(response)
     code = body.get("code") if body else None
-    text = _message(answer, body)
-    if answer.status >= 500:
-        return _failure(answer, code, text)
-    if 300 <= answer.status < 400 or not isinstance(code, str):
-        return page_error(answer) or _foreign_error(answer, text, write=write)
-    if answer.status in (401, 403):
-        return _rights_error(answer.status, code, text, write=write)
-    return _refusal(answer, code, text, body)
+    text = _message(response, body)
+    if response.status >= 500:
+        return _failure(response, code, text)
+    if 300 <= response.status < 400 or not isinstance(code, str):
+        return page_error(response) or _foreign_error(response, text, write=write)
+    if response.status in (401, 403):
+        return _rights_error(response.status, code, text, write=write)
+    return _refusal(response, code, text, body)
 
 
-def _refusal(answer: PlatformResponse, code: str, text: str, body: Row | None) -> CallError:
+def _refusal(response: PlatformResponse, code: str, text: str, body: Row | None) -> CallError:
     if code == "rest_no_route":
         return WrongAddress("There is no WooCommerce at this address.", platform_text=text)
-    if is_gone(code) or answer.status == 404:
+    if is_gone(code) or response.status == 404:
         return RemoteNotFound(platform_text=text)
-    too_many = answer.status == 413
+    too_many = response.status == 413
     message = "The shop takes at most 100 items in one call." if too_many else None
     return Invalid([] if too_many else _params(body), message, platform_text=text)
 
 
-def _message(answer: PlatformResponse, body: Row | None) -> str:
-    return answer.quote(
-        str(body.get("message", "")) if body else answer.body[:300].decode("utf-8", "replace")
+def _message(response: PlatformResponse, body: Row | None) -> str:
+    return response.quote(
+        str(body.get("message", "")) if body else response.body[:300].decode("utf-8", "replace")
     )
 
 
-def _foreign_error(answer: PlatformResponse, text: str, *, write: bool) -> CallError:
-    """Returns the error of an answer whose wording is not WooCommerce's."""
-    if answer.status == 401 or (answer.status == 403 and not write):
+def _foreign_error(response: PlatformResponse, text: str, *, write: bool) -> CallError:
+    """Returns the error of a response whose wording is not WooCommerce's."""
+    if response.status == 401 or (response.status == 403 and not write):
         return Unauthorized(platform_text=text)
     return WrongAddress(platform_text=text)
 
@@ -97,28 +97,28 @@ def is_gone(code: str) -> bool:
     return code.endswith("_invalid_id") or code == "woocommerce_rest_invalid_product_id"
 
 
-def error_code(answer: PlatformResponse) -> tuple[str | None, Row]:
-    """Returns `code` and `data` of a WordPress error; null and an empty object for other answers."""
-    body = _object(answer) or {}
+def error_code(response: PlatformResponse) -> tuple[str | None, Row]:
+    """Returns `code` and `data` of a WordPress error; null and an empty object for other responses."""
+    body = _object(response) or {}
     code, data = body.get("code"), body.get("data")
     return (code if isinstance(code, str) else None), (data if isinstance(data, dict) else {})
 
 
-def rows_of(answer: PlatformResponse) -> list[Row]:
-    """Returns the rows of a list answer. Raises UnusableResponse, or the answer's error."""
-    if not answer.ok:
-        raise error_of(answer, write=False)
-    decoded = decoded_of(answer)
+def rows_of(response: PlatformResponse) -> list[Row]:
+    """Returns the rows of a response with a list. Raises UnusableResponse, or the response's error."""
+    if not response.ok:
+        raise error_of(response, write=False)
+    decoded = decoded_of(response)
     if not isinstance(decoded, list):
         raise UnusableResponse("a list was expected")
     return [_row(item) for item in decoded]
 
 
-def row_of(answer: PlatformResponse) -> Row:
-    """Returns an object answer. Raises UnusableResponse, or the answer's error."""
-    if not answer.ok:
-        raise error_of(answer, write=False)
-    return _row(decoded_of(answer))
+def row_of(response: PlatformResponse) -> Row:
+    """Returns the JSON object of a response. Raises UnusableResponse, or the response's error."""
+    if not response.ok:
+        raise error_of(response, write=False)
+    return _row(decoded_of(response))
 
 
 def id_of(row: Row) -> str:
@@ -283,20 +283,20 @@ def _row(value: Decoded) -> Row:
     return value
 
 
-def _object(answer: PlatformResponse) -> Row | None:
+def _object(response: PlatformResponse) -> Row | None:
     try:
-        decoded = decoded_of(answer)
+        decoded = decoded_of(response)
     except (WrongResponder, UnusableResponse):
         return None
     return decoded if isinstance(decoded, dict) else None
 
 
-def _failure(answer: PlatformResponse, code: Decoded, text: str) -> CallError:
-    wait = answer.headers.get("retry-after", "")
-    if answer.status == 503:
+def _failure(response: PlatformResponse, code: Decoded, text: str) -> CallError:
+    wait = response.headers.get("retry-after", "")
+    if response.status == 503:
         named = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 7 else None
         return PlatformUnavailable("The shop is being maintained.", wait_s=named, platform_text=text)
-    if answer.status == 501:
+    if response.status == 501:
         return Invalid([], "The shop does not offer this.", platform_text=text)
     if isinstance(code, str) and code.startswith("woocommerce_"):
         return UnusableResponse(f"the shop failed with {code}", platform_text=text)
