@@ -58,7 +58,7 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     bar = page.get_by_role("group", name="Changes")
     await expect(bar).to_contain_text("Changed: Connections of steps")
     await seen.come_back()
-    await expect(bar).to_contain_text("1 approval will be set aside")
+    await expect(bar).to_contain_text("1 approval will be discarded")
     await page.get_by_role("button", name="Save changes").click()
     await expect(bar).to_be_hidden()
     ended = await web.site.reaches(run["id"], "refused")

@@ -80,7 +80,7 @@ def _variables(value: Any) -> Any:
     """Checks the values of variables; all of their faults are reported together."""
     texts = [text for text in check_open_json(value).values() if isinstance(text, str)]
     if len(value) > _MAX_VALUES or sum(map(len, texts)) > _MAX_ALL_VALUES:
-        raise wrong(f"Give at most {_MAX_VALUES} values, of {_MAX_ALL_VALUES:,} characters together.")
+        raise field_error(f"Give at most {_MAX_VALUES} values, of {_MAX_ALL_VALUES:,} characters together.")
     faults = [
         InitErrorDetails(
             type=PydanticCustomError("plain", "{words}", {"words": words}), loc=(name,), input=text

@@ -92,8 +92,8 @@ class HttpServiceNode(ServiceNode):
 
     `address` is the base URL. For services on a host of their own (`*.example.com` in the credential type),
     `{host}` in `address` stands for the first host of the account, which may be a private one with its scheme
-    and port. `headers` are sent with every call. `credential_types` are n8n's, the first of them for a file that names none: a `CredentialType` declares
-    how it signs in, a name stands for one of credential_types.py.
+    and port. `headers` are sent with every call. `credential_types` are n8n's, the first of them for a file
+    that names none: a `CredentialType` declares how it signs in, a name is one of credential_types.py.
     """
 
     connector = KIND

@@ -50,7 +50,7 @@ describe("words of a plan", () => {
     expect(waysOut(plan("abc", "abtrue", "acfalse"), "a")).toEqual([{ port: "true", to: "b" }, { port: "false", to: "c" }]);
   });
 
-  it("counts what other connections set aside", () => {
+  it("counts what other connections discard", () => {
     expect(setAside([{ status: "running" }])).toBeNull();
     expect(setAside([{ status: "queued" }, { status: "waiting_approval" }])).toMatch(/^1 run waiting to start and 1 approval will/);
     expect(setAside([{ status: "waiting_approval" }])).toMatch(/^1 approval will/);
