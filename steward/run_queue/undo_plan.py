@@ -35,7 +35,7 @@ def _finish(ended: EndedRun) -> RunSummary:
         "failed": tally[Outcome.FAILED] + tally[Outcome.UNKNOWN],
         "cannot_be_undone": cannot,
     }
-    if not ended.ran(PUT_BACK):
+    if not ended.has_ended(PUT_BACK):
         return RunSummary("Nothing was put back.", result)
     rest = [f"{tally[outcome]} {words}" for outcome, words in _NOT_PUT_BACK if tally[outcome]]
     rest += [f"{cannot} cannot be undone"] if cannot else []

@@ -83,7 +83,7 @@ def finish(ended: EndedRun) -> RunSummary:
     read, excepted = ended.output(READ, _FinishedOrders), ended.output(PICK, _OldOrders).excepted
     unfinished, its = read.not_finished, verb(excepted, "its", "their")
     text = sentences(
-        ended.changes_sentence(ARCHIVE, "order", "archived", none="No order was archived."),
+        ended.changes_sentence(ARCHIVE, "order", "archived", if_none="No order was archived."),
         if_any(unfinished, f"{counted(unfinished, 'order')} {verb(unfinished, 'is', 'are')} not finished."),
         if_any(excepted, f"{counted(excepted, 'order')} left open because of {its} tags."),
     )

@@ -236,7 +236,7 @@ class EndedRun:
         """Returns the output of a step; a record of defaults when the step did not run."""
         return kind.from_json(self.outputs.get(step, {}))
 
-    def ran(self, step: str) -> bool:
+    def has_ended(self, step: str) -> bool:
         """Returns whether the step ended, so that objects without a proposal needed no change."""
         return step in self.outputs
 
@@ -257,15 +257,15 @@ class EndedRun:
         )
 
     def changes_sentence(
-        self, step: str, noun: str, done: str, *, none: str = "", changes: slice = _ALL_CHANGES
+        self, step: str, noun: str, done: str, *, if_none: str = "", changes: slice = _ALL_CHANGES
     ) -> str:
         """Returns a sentence about the step's changes, such as `11 of 12 prices changed, 1 unknown.`
 
-        `done` is the verb as in `changed` and `would be changed`; `none` is the sentence for no proposal.
+        `done` is the verb as in `changed` and `would be changed`; `if_none` is the sentence for no proposal.
         """
         outcomes = self._outcomes(step, changes)
         if not outcomes:
-            return none
+            return if_none
         number = counted(len(outcomes), noun)
         if self.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
             return f"{number} would be {done}."
@@ -275,7 +275,9 @@ class EndedRun:
         """Returns a sentence about the outcome of the step's message, or that there was none to send."""
         sent = tuple(self.outcomes.get(step, ()))[position:][:1]
         if not sent:
-            return "Nothing to tell, so no message was sent." if self.ran(step) else "No message was sent."
+            return (
+                "Nothing to tell, so no message was sent." if self.has_ended(step) else "No message was sent."
+            )
         platform = self._platform(step)
         if self.mode is Mode.TEST:
             return f"A message would go to {platform}."

@@ -124,7 +124,7 @@ def finish(ended: EndedRun) -> RunSummary:
     partly, excepted = picked.partly_paid, picked.excepted
     it_is, its = verb(partly, "it is", "they are"), verb(excepted, "its", "their")
     text = sentences(
-        ended.changes_sentence(CANCEL, "order", "cancelled", none="No order was cancelled."),
+        ended.changes_sentence(CANCEL, "order", "cancelled", if_none="No order was cancelled."),
         if_any(
             partly, f"{counted(partly, 'order')} left alone, since {it_is} paid, sent or refunded in part."
         ),

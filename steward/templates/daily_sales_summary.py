@@ -66,7 +66,7 @@ async def read_orders(context: StepContext) -> StepResult:
     store, day = context.home, context.day - timedelta(days=1)
     sold = await sales.read_window(store, *day_window(day, context.zone))
     sums = sales.add_up(sold)
-    titles = await sales.titles_of_best(store, sums.lines, options.top)
+    titles = await sales.titles_of_top_products(store, sums.lines, options.top)
     compared = None
     if options.compare in _DAYS_BEFORE:
         compared_day = day - timedelta(days=_DAYS_BEFORE[options.compare])
@@ -82,7 +82,7 @@ async def add_them_up(context: StepContext) -> StepResult:
     sums = sales.add_up(read.sold)
     currency = sums.currency
     before = None if read.compared is None else sales.add_up(read.compared).sales
-    products = sales.best(sums.lines, read.titles, _DailySalesInputs.from_json(context.inputs).top)
+    products = sales.top_products(sums.lines, read.titles, _DailySalesInputs.from_json(context.inputs).top)
     output = _DayFigures(
         day=read.day,
         orders=sums.orders,
@@ -129,7 +129,7 @@ def finish(ended: EndedRun) -> RunSummary:
     text = sentences(
         f"{counted(figures.orders, 'order')} on {day_words(date.fromisoformat(figures.day))}:"
         f" sales {figures.sales} {currency}, refunds {figures.refunds} {currency}."
-        if ended.ran(ADD)
+        if ended.has_ended(ADD)
         else None,
         ended.message_sentence(SEND),
     )

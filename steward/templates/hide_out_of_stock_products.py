@@ -118,7 +118,7 @@ def finish(ended: EndedRun) -> RunSummary:
     sold_out, already = picked.sold_out, picked.already_hidden
     text = sentences(
         f"{counted(sold_out, 'product')} of {picked.checked} {verb(sold_out, 'is', 'are')} sold out.",
-        ended.changes_sentence(HIDE, "product", "hidden", none="Nothing was hidden."),
+        ended.changes_sentence(HIDE, "product", "hidden", if_none="Nothing was hidden."),
         if_any(already, f"{already} {verb(already, 'was', 'were')} hidden already."),
     )
     result = {
@@ -201,7 +201,7 @@ TEMPLATE = base.define(
     ),
     result=results.counts_schema(
         *("checked", "sold_out", "hidden", "already_hidden"),
-        products=results.list_of({"label": results.TEXT, "stock": results.WHOLE}),
+        products=results.list_of({"label": results.TEXT, "stock": results.INTEGER}),
     ),
     steps=(
         base.read_step(READ, "Read stock", read_stock),

@@ -140,11 +140,11 @@ def finish(ended: EndedRun) -> RunSummary:
     decided = ended.output(DECIDE, _RiskyOrders)
     changed = ended.applied_rows(HOLD, zip(decided.orders, decided.holds, strict=True))
     held = [row for row, holds in changed if holds]
-    risky, late = decided.risky, decided.not_assessed
+    risky, unassessed = decided.risky, decided.not_assessed
     text = sentences(
         f"{risky} of {counted(decided.checked, 'order')} {verb(risky, 'is', 'are')} risky.",
-        ended.changes_sentence(HOLD, "order", "held or tagged", none="No order was held."),
-        if_any(late, f"The risk of {counted(late, 'order')} was not assessed within a day."),
+        ended.changes_sentence(HOLD, "order", "held or tagged", if_none="No order was held."),
+        if_any(unassessed, f"The risk of {counted(unassessed, 'order')} was not assessed within a day."),
         ended.message_sentence(SEND) if "teams" in ended.inputs else None,
     )
     result = {
@@ -152,7 +152,7 @@ def finish(ended: EndedRun) -> RunSummary:
         "risky": risky,
         "held": len(held),
         "already_held": decided.already_held,
-        "not_assessed": late,
+        "not_assessed": unassessed,
         "orders": held,
     }
     return base.run_summary(text, result)

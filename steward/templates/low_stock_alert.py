@@ -210,7 +210,7 @@ TEMPLATE = base.define(
             {
                 "sku": results.or_null(results.TEXT),
                 "label": results.TEXT,
-                "stock": results.or_null(results.WHOLE),
+                "stock": results.or_null(results.INTEGER),
             }
         ),
     ),

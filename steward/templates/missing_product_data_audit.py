@@ -143,7 +143,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 def _gap_words(product: _AuditedProduct) -> str:
     return ", ".join(
-        gap_words(check, lacking, product.variants) for check, lacking in product.missing.items()
+        gap_words(check, failing, product.variants) for check, failing in product.missing.items()
     )
 
 

@@ -300,7 +300,7 @@ TEMPLATE = base.define(
         },
     ),
     result=results.counts_schema(
-        *("read", "already_there", "appended", "rows"), first_row=results.or_null(results.WHOLE)
+        *("read", "already_there", "appended", "rows"), first_row=results.or_null(results.INTEGER)
     ),
     steps=(
         base.read_step(READ, "Read new orders", _read_new),

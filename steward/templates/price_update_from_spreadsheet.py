@@ -158,10 +158,10 @@ def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
     compared = ended.output(COMPARE, _ComparedRows)
     missing, refused = compared.not_found, compared.refused
-    is_equal = ended.ran(COMPARE) and not compared.prices
-    none = "No price differs from the sheet." if is_equal else "No price was changed."
+    is_equal = ended.has_ended(COMPARE) and not compared.prices
+    if_none = "No price differs from the sheet." if is_equal else "No price was changed."
     text = sentences(
-        ended.changes_sentence(CHANGE, "price", "changed", none=none),
+        ended.changes_sentence(CHANGE, "price", "changed", if_none=if_none),
         if_any(
             missing, f"{counted(missing, 'SKU')} of the sheet {verb(missing, 'is', 'are')} not in the store."
         ),

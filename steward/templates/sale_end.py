@@ -148,10 +148,10 @@ def finish(ended: EndedRun) -> RunSummary:
     compared = ended.output(COMPARE, _ComparedSale)
     prices, tags = slice(compared.prices), slice(compared.prices, None)
     since, gone = compared.changed_since, compared.gone
-    none = "Nothing had to be put back." if ended.ran(RESTORE) else "No price was put back."
-    none = none if compared.remembered else "The sale remembers no price."
+    if_none = "Nothing had to be put back." if ended.has_ended(RESTORE) else "No price was put back."
+    if_none = if_none if compared.remembered else "The sale remembers no price."
     text = sentences(
-        ended.changes_sentence(RESTORE, "price", "put back", none=none, changes=prices),
+        ended.changes_sentence(RESTORE, "price", "put back", if_none=if_none, changes=prices),
         ended.changes_sentence(RESTORE, "product", "untagged", changes=tags),
         if_any(since, f"{counted(since, 'variant')} {verb(since, 'was', 'were')} changed since and left."),
         if_any(gone, f"{counted(gone, 'variant')} no longer {verb(gone, 'exists', 'exist')}."),

@@ -153,7 +153,7 @@ def finish(ended: EndedRun) -> RunSummary:
     already, refused = output.already_on_sale, output.refused + len(failed)
     was, it = verb(refused, "was", "were"), verb(refused, "it", "they")
     text = sentences(
-        ended.changes_sentence(CHANGE, "price", "changed", none="No price was changed.", changes=prices),
+        ended.changes_sentence(CHANGE, "price", "changed", if_none="No price was changed.", changes=prices),
         ended.changes_sentence(CHANGE, "product", "tagged", changes=tags),
         if_any(already, f"{already} {verb(already, 'was', 'were')} on sale already."),
         if_any(refused, f"{counted(refused, 'variant')} {was} left as {it} {was}."),

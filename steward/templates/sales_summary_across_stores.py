@@ -139,7 +139,7 @@ def finish(ended: EndedRun) -> RunSummary:
     text = sentences(
         f"{counted(orders, 'order')} of {counted(len(summed.stores), 'store')}"
         f" on {day_words(date.fromisoformat(summed.day))}: sales {summed.total} {currency} together."
-        if ended.ran(ADD)
+        if ended.has_ended(ADD)
         else None,
         if_any(
             unrated,

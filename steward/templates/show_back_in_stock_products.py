@@ -120,7 +120,7 @@ def finish(ended: EndedRun) -> RunSummary:
         f"{in_stock} of {marked} {verb(in_stock, 'has', 'have')} stock again."
         if picked.checked
         else f"No product has the tag {ended.inputs['marker']}.",
-        ended.changes_sentence(SHOW, "product", "shown", none="Nothing was shown."),
+        ended.changes_sentence(SHOW, "product", "shown", if_none="Nothing was shown."),
         if_any(still_out, f"{still_out} {verb(still_out, 'is', 'are')} still out of stock."),
     )
     result = {
@@ -165,7 +165,7 @@ TEMPLATE = base.define(
     ),
     result=results.counts_schema(
         *("checked", "in_stock", "shown", "still_out"),
-        products=results.list_of({"label": results.TEXT, "stock": results.WHOLE}),
+        products=results.list_of({"label": results.TEXT, "stock": results.INTEGER}),
     ),
     steps=(
         base.read_step(READ, "Read marked products", _read_marked),

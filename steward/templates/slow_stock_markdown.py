@@ -218,7 +218,7 @@ def finish(ended: EndedRun) -> RunSummary:
     left_alone = ", ".join(f"{number} {words}" for number, words in reasons if number)
     text = sentences(
         f"{counted(slow, 'variant')} {verb(slow, 'was', 'were')} not sold for {days} days.",
-        ended.changes_sentence(CHANGE, "price", "marked down", none="No price was changed."),
+        ended.changes_sentence(CHANGE, "price", "marked down", if_none="No price was changed."),
         f"Left alone: {left_alone}." if left_alone else None,
         ended.message_sentence(SEND) if "teams" in ended.inputs else None,
     )

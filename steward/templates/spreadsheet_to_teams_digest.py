@@ -193,7 +193,7 @@ def _matching(context: StepContext, rows: Sequence[_StoredRow]) -> _Selection:
     refused: list[int] = []
     for row in rows:
         try:
-            if condition.fits(cell_from_json(row.compared_cell)):
+            if condition.matches(cell_from_json(row.compared_cell)):
                 picked.append(row)
         except RowRefused:
             refused.append(row.number)
@@ -237,11 +237,11 @@ def _silent_writes(
     values: dict[str, str], remembered: JsonObject, changed: set[str], present: set[str]
 ) -> list[MemoryWrite]:
     """Returns memory writes that need no message: new empty values, and rows that no longer exist."""
-    fresh = {
+    unreported = {
         key: value for key, value in values.items() if key not in changed and remembered.get(key) != value
     }
     return [
-        *(MemoryWrite(VALUES, key, value) for key, value in fresh.items()),
+        *(MemoryWrite(VALUES, key, value) for key, value in unreported.items()),
         *(MemoryWrite(VALUES, key, None) for key in remembered if key not in present),
     ]
 

@@ -101,7 +101,7 @@ async def send(context: StepContext) -> StepResult:
     name, threshold = key_name(options.match), options.threshold
     header = (name, "Product", *(f"Stock: {label}" for label in joined.labels), "Note")
     rows = [(row.key, row.name, *map(_sheet_cell, row.cells), row.note) for row in joined.rows]
-    none = f"None is at or under {threshold}." if options.low_only else "No stock was found."
+    if_none = f"None is at or under {threshold}." if options.low_only else "No stock was found."
     card = None
     if joined.low:
         number = len(joined.low)
@@ -109,7 +109,7 @@ async def send(context: StepContext) -> StepResult:
             title=f"{counted(number, name)} {verb(number, 'is', 'are')} at or under {threshold}",
             facts=tuple((f"{row.key}, {row.name}", _stores_words(joined.labels, row)) for row in joined.low),
         )
-    return await send_report(context, SheetReport(header, rows, none), card)
+    return await send_report(context, SheetReport(header, rows, if_none), card)
 
 
 def finish(ended: EndedRun) -> RunSummary:

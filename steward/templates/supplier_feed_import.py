@@ -277,7 +277,7 @@ def finish(ended: EndedRun) -> RunSummary:
     file, compared = ended.output(FILE, _FeedFile), ended.output(COMPARE, _ComparedFeed)
     not_found, missing, refused = len(compared.not_found), compared.missing, compared.refused
     text = sentences(
-        ended.changes_sentence(CHANGE, "variant", "changed", none=_no_changes_sentence(ended)),
+        ended.changes_sentence(CHANGE, "variant", "changed", if_none=_no_changes_sentence(ended)),
         if_any(
             not_found,
             f"{counted(not_found, 'SKU')} of the file {verb(not_found, 'is', 'are')} not in the store.",
@@ -310,7 +310,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 def _no_changes_sentence(ended: EndedRun) -> str:
     if ended.output(FILE, _FeedFile).is_repeated and not ended.output(COMPARE, _ComparedFeed).rows:
         return "The file is the one of the last run."
-    return "Nothing differs from the file." if ended.ran(CHANGE) else "No variant was changed."
+    return "Nothing differs from the file." if ended.has_ended(CHANGE) else "No variant was changed."
 
 
 def _columns(options: _FeedInputs) -> list[str | None]:

@@ -190,9 +190,9 @@ def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
     compared = ended.output(COMPARE, _ComparedStock)
     absent, refused = compared.not_in_source, compared.refused
-    none = "No stock differs from the other store." if ended.ran(SET) else "No stock was set."
+    if_none = "No stock differs from the other store." if ended.has_ended(SET) else "No stock was set."
     text = sentences(
-        ended.changes_sentence(SET, "stock number", "set", none=none),
+        ended.changes_sentence(SET, "stock number", "set", if_none=if_none),
         if_any(absent, f"{counted(absent, 'variant')} {verb(absent, 'is', 'are')} not in the other store."),
         if_any(refused, f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left alone."),
     )

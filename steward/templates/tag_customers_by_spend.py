@@ -146,7 +146,7 @@ def finish(ended: EndedRun) -> RunSummary:
     checked, decided = ended.output(READ, _Spenders).checked, ended.output(DECIDE, _DecidedTiers)
     tiers = ", ".join(f"{row.customers} {row.tag}" for row in decided.by_tier)
     text = sentences(
-        ended.changes_sentence(CHANGE, "customer", "changed", none="No customer was changed."),
+        ended.changes_sentence(CHANGE, "customer", "changed", if_none="No customer was changed."),
         if_any(len(tiers), f"Of {counted(checked, 'customer')}: {tiers}."),
     )
     result = {
@@ -188,8 +188,8 @@ def _plannable(
 
 def _tags_for(tags: Sequence[str], tier: _SpendTier | None, tiers: Sequence[_SpendTier]) -> tuple[str, ...]:
     """Returns the customer's tags with only the reached tier's tag; tags that belong to no tier stay."""
-    rest = without_tags(tags, [other.tag for other in tiers if other is not tier])
-    return with_tag(rest, tier.tag) if tier is not None else rest
+    without_tiers = without_tags(tags, [other_tier.tag for other_tier in tiers if other_tier is not tier])
+    return with_tag(without_tiers, tier.tag) if tier is not None else without_tiers
 
 
 def _plan(context: StepContext, change: Sequence[_TagChange]) -> PlannedChanges:

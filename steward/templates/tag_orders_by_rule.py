@@ -131,7 +131,7 @@ def finish(ended: EndedRun) -> RunSummary:
     matched = output.matched
     text = sentences(
         f"{matched} of {counted(output.checked, 'order')} {verb(matched, 'matches', 'match')}.",
-        ended.changes_sentence(CHANGE, "tag", "changed", none="No tag was changed."),
+        ended.changes_sentence(CHANGE, "tag", "changed", if_none="No tag was changed."),
         if_any(untagged, f"{counted(untagged, 'tag')} taken off."),
     )
     result = {

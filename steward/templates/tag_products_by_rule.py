@@ -120,7 +120,7 @@ def finish(ended: EndedRun) -> RunSummary:
     matched = output.matched
     text = sentences(
         f"{matched} of {counted(output.checked, 'product')} {verb(matched, 'matches', 'match')}.",
-        ended.changes_sentence(CHANGE, "product", "retagged", none="No tag was changed."),
+        ended.changes_sentence(CHANGE, "product", "retagged", if_none="No tag was changed."),
     )
     result = {
         "checked": output.checked,

@@ -260,9 +260,9 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Fak
     assert len(world.written()) == writes  # nothing needed repair
     held.webhooks[int(known_by_name["order.updated"])]["status"] = "disabled"
     del held.webhooks[int(known_by_name["product.updated"])]
-    mended = await keep(shop, *known_by_name, known_topics=known_by_name)
-    assert [row.repaired for row in mended] == [True, True]
-    assert mended[0].remote_id == known_by_name["order.updated"]
+    repaired = await keep(shop, *known_by_name, known_topics=known_by_name)
+    assert [row.repaired for row in repaired] == [True, True]
+    assert repaired[0].remote_id == known_by_name["order.updated"]
     assert {hook["status"] for hook in held.webhooks.values()} == {"active"}
     await keep(shop, "order.updated")  # an unknown hook gets our secret, the other one is removed
     assert [hook["topic"] for hook in held.webhooks.values()] == ["order.updated"]

@@ -79,8 +79,8 @@ async def test_a_disabled_webhook_is_repaired_three_times_a_day_then_failed(ears
     See docs/design/events.md#subscriptions and docs/design/api/automations.md#trigger.
     """
     automation = await ears.automation("orders/create")
-    for mended in range(4):
-        if mended % 2:
+    for recovered in range(4):
+        if recovered % 2:
             ears.hook("order.created")["status"] = "disabled"
         else:
             ears.shop.world.state.shop.webhooks.clear()
@@ -89,7 +89,7 @@ async def test_a_disabled_webhook_is_repaired_three_times_a_day_then_failed(ears
         await ears.later(minutes=11)
         assert ears.hook("order.created")["status"] == "active"
         trigger = await ears.trigger(automation)
-        assert trigger["listening"] == ("yes" if mended < 3 else "failed"), mended
+        assert trigger["listening"] == ("yes" if recovered < 3 else "failed"), recovered
     assert "could not reach Steward" in trigger["reason"]
     await ears.later(hours=25)
     assert (await ears.trigger(automation))["listening"] == "yes"

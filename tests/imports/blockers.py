@@ -1,4 +1,4 @@
-"""Ranks what keeps exports from running, and orders the blockers by how many exports mending each gains."""
+"""Ranks what keeps exports from running, and orders the blockers by how many exports fixing each gains."""
 
 import re
 from collections import Counter
@@ -113,7 +113,7 @@ class SurveyReport:
             lines.append(f"what blocks exports without AI nodes, by {title} (alone, in all):")
             rows = facts["blockers"][name]
             lines += [f"  {row['alone']:4d} {row['exports']:4d}  {row['blocker']}" for row in rows]
-        lines.append("what to mend next for the greatest gain (clean then, gained):")
+        lines.append("what to fix next for the greatest gain (clean then, gained):")
         lines += [f"  {row['clean']:4d} {row['gains']:4d}  {row['blocker']}" for row in facts["greedy"]]
         lines.append("findings, exports with:")
         return lines + [f"  {number:4d}  {name}" for name, number in facts["findings"].items()]
@@ -142,7 +142,7 @@ def _ranked(exports: Sequence[SurveyedExport], name_of: Any) -> list[dict[str, A
 
 
 def greedy_order(exports: Sequence[SurveyedExport]) -> list[dict[str, Any]]:
-    """Orders blockers so that mending each next one makes the most exports clean.
+    """Orders blockers so that fixing each next one makes the most exports clean.
 
     Where no single blocker makes an export clean, the next is the one that comes nearest: an export
     counts the less the more blockers it has.

@@ -77,7 +77,7 @@ async def test_blockers_are_ranked_by_what_they_alone_keep_from_running(tmp_path
 
 
 async def test_the_greedy_order_names_what_gains_next(tmp_path: Path) -> None:
-    """Mending one blocker makes the next one gain the export that both of them blocked."""
+    """Fixing one blocker makes the next one gain the export that both of them blocked."""
     written(tmp_path, a=chain(ODD), b=chain(ODD, STRANGE), c=CLEAN)
     report = await surveyed(tmp_path)
     order = [(row["blocker"], row["gains"], row["clean"]) for row in greedy_order(report.exports)]

@@ -524,8 +524,8 @@ class TestPoison:
         for _ in range(40):
             await world.dispatch()
             await world.clock.advance(60)
-        mended = await world.update(await world.read(bad), timezone="UTC")
-        resumed = await world.turn("resume", mended)
+        updated = await world.update(await world.read(bad), timezone="UTC")
+        resumed = await world.turn("resume", updated)
         await world.clock.advance_to((resumed.next_run_at or world.now) - timedelta(seconds=1))
         await world.dispatch()
         await world.clock.advance(1)

@@ -347,7 +347,7 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
 async def test_a_hint_shortens_the_back_off_only_if_the_database_was_away(
     shop: Shop, error: Exception, passes: int
 ) -> None:
-    """A database that gives hints answers again; a hint mends no defect."""
+    """A database that gives hints answers again; a hint fixes no defect."""
     hired, stop, tried = await shop.registered_worker(), asyncio.Event(), 0
 
     async def fail() -> bool:

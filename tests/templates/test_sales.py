@@ -13,7 +13,7 @@ import pytest
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
 from steward.templates.parts.ages import day_window
-from steward.templates.parts.sales import PlacedOrder, SalesWindow, SoldLine, add_up, best
+from steward.templates.parts.sales import PlacedOrder, SalesWindow, SoldLine, add_up, top_products
 from tests.fake_clock import FakeClock
 from tests.templates.both import ConnectedService, lines_of, open_both
 from tests.templates.orders_of import OrderSpec, in_shopify, in_woocommerce
@@ -231,7 +231,7 @@ def test_variants_are_added_up_under_their_product() -> None:
         SoldLine("8", "Older hat", 1, Decimal(1)),
         SoldLine(None, "Gift", 3, Decimal(2)),
     ]
-    found_best: Any = best(lines, {"7": "Shirt", "8": None}, 3)
+    found_best: Any = top_products(lines, {"7": "Shirt", "8": None}, 3)
     assert [(item.title, item.quantity, item.sales) for item in found_best] == [
         ("Shirt", 3, Decimal(30)),
         ("Old hat", 1, Decimal(25)),

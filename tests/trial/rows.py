@@ -287,7 +287,7 @@ async def _mixed(shop: Shop, things: TrialObjects) -> None:
 
 
 async def webhooks(shop: Shop, things: TrialObjects, table: Table, receiver: Receiver | None) -> None:
-    """Subscriptions made, mended, removed; deliveries too when the shop can reach this machine."""
+    """Subscriptions made, repaired, removed; deliveries too when the shop can reach this machine."""
     token = hashlib.sha256(things.mark.encode()).hexdigest()[:32]
     base = receiver.url if receiver is not None else "https://steward-trial.example"
     address = f"{base}/v1/store-events/{token}"
@@ -307,10 +307,10 @@ async def webhooks(shop: Shop, things: TrialObjects, table: Table, receiver: Rec
             known_by_name[row.native] = row.remote_id
         return f"{len(known_by_name)} topics"
 
-    async def mend() -> None:
+    async def repair() -> None:
         await shop.call("PUT", f"webhooks/{known_by_name['order.updated']}", {"status": "disabled"})
-        mended = [row.native for row in await keep(*native) if row.repaired]
-        held(mended == ["order.updated"], f"mended {mended}")
+        repaired = [row.native for row in await keep(*native) if row.repaired]
+        held(repaired == ["order.updated"], f"repaired {repaired}")
 
     async def remove() -> None:
         await keep()
@@ -320,7 +320,7 @@ async def webhooks(shop: Shop, things: TrialObjects, table: Table, receiver: Rec
 
     await table.row("webhooks made", make)
     if known_by_name:
-        await table.row("webhooks switched off are mended", mend)
+        await table.row("webhooks switched off are repaired", repair)
         if receiver is None:
             table.add("deliveries", None, "the shop cannot reach this machine")
         else:

@@ -48,16 +48,16 @@ async def test_a_mended_failure_goes_and_one_under_check_is_named(looking: Look,
         await expect(page.get_by_text("the connection is being checked again").first).to_be_visible()
         await expect(page.get_by_text("Every connection works")).to_have_count(0)
         await expect(coming).to_have_count(1)
-    mended = await web.run(automation["id"], "mended")
+    fixed_run = await web.run(automation["id"], "mended")
     await page.unroute_all(behavior="wait")
     await page.reload()
     await expect(page.get_by_role("table", name="Approvals waiting")).to_contain_text("Refused key")
     await expect(row).to_have_count(0)
-    path = f"/v1/automations/approvals/{mended['approval_id']}"
+    path = f"/v1/automations/approvals/{fixed_run['approval_id']}"
     approval = (await web.site.call("GET", path))["approval"]
     body = {"version": approval["version"], "change_hash": approval["change_hash"], "except": []}
     await web.site.call("POST", f"{path}/approve", body)
-    await web.site.reaches(mended["id"], "succeeded")
+    await web.site.reaches(fixed_run["id"], "succeeded")
     await page.reload()
     # Next runs and failures come in one answer.
     async for _ in seen.sizes():

@@ -103,7 +103,7 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
     await press_both(page, "g", "o")
     await expect(page.get_by_role("heading", name="Overview")).to_be_focused()
     await page.get_by_role("table", name="Next runs").wait_for()
-    # Above them stand what other tests left to mend: the keys walk through all rows.
+    # Above them stand what other tests left to fix: the keys walk through all rows.
     await expect(page.get_by_role("table", name="Next runs").locator("[data-row]")).to_have_count(2)
     await seen.wait_until_loaded()
     current = """(at) => [...document.querySelectorAll('main [data-row]')]

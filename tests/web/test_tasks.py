@@ -34,7 +34,7 @@ def _check_taps(hand: Hand, max_taps: int) -> None:
 async def test_a_failed_run_is_found_after_sign_in_and_mended(
     looking: Look, web: WebSite, way: type[Hand]
 ) -> None:
-    """A failed run shows account, answer, changes made and what to do; once mended it is gone.
+    """A failed run shows account, answer, changes made and what to do; once fixed it is gone.
 
     See docs/design/web.md#run and docs/design/web.md#overview.
     """

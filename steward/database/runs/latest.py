@@ -56,7 +56,7 @@ _PROBES = " UNION ".join(
 )
 # No fewer than there can be: with a limit, PostgreSQL looks up each automation instead of reading them all.
 _ALL_PROBES = _MAX_IN_USE + _MAX_PROBES + len(_FAILED_KINDS) * _MAX_PROBED_RUNS
-# The newest run of each kind of an automation `a` that mends a failure or is one; no index orders all kinds.
+# The newest run of each kind of an automation `a` that is or supersedes a failure; no index orders all kinds.
 _NEWEST = " UNION ALL ".join(
     "SELECT * FROM (SELECT r.id, r.queued_at FROM runs AS r WHERE r.org_id = a.org_id"
     f" AND r.automation_id = a.id AND r.kind = {kind} AND r.queued_at >= :since"
@@ -135,9 +135,9 @@ async def strips(
 
 
 async def unmended(tx: Tx, org: OrgId, *, since: datetime, limit: int) -> list[UnmendedFailure]:
-    """Returns the failures that no newer run has mended, newest first.
+    """Returns the failures that no newer run has superseded, newest first.
 
-    A newer run mends a failure by its success, or by waiting for an approval. Leaves out automations that
+    A newer run supersedes a failure if it succeeds or waits for an approval. Leaves out automations that
     are paused or archived, and runs queued before `since`.
     """
     args = {"org": org, "since": since, "now": tx.now, "limit": limit, "probes": _MAX_PROBES}

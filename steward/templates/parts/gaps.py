@@ -51,14 +51,14 @@ def missing_of(product: Product, checks: Sequence[str], variants: Sequence[Varia
         if check in _PRODUCT_CHECKS:
             if _PRODUCT_CHECKS[check](product):
                 failed[check] = 0
-        elif lacking := sum(_VARIANT_CHECKS[check](variant) for variant in variants):
-            failed[check] = lacking
+        elif failing := sum(_VARIANT_CHECKS[check](variant) for variant in variants):
+            failed[check] = failing
     return failed
 
 
-def gap_words(check: str, lacking: int, variants: int) -> str:
+def gap_words(check: str, failing: int, variants: int) -> str:
     """Returns a gap in words, such as `weight (2 of 3 variants)`."""
-    return f"{WORDS[check]} ({lacking} of {variants} variants)" if lacking and variants > 1 else WORDS[check]
+    return f"{WORDS[check]} ({failing} of {variants} variants)" if failing and variants > 1 else WORDS[check]
 
 
 def _no_weight(variant: Variant) -> bool:

@@ -342,8 +342,8 @@ def _words(validator: str, rule: AnyJson) -> str:
         kinds = [rule] if isinstance(rule, str) else rule
         return f"This must be {' or '.join(_KINDS[kind] for kind in kinds)}."
     if validator in ("enum", "const"):
-        allowed = rule if validator == "enum" else [rule]
-        return f"This must be one of {', '.join(json.dumps(option) for option in allowed)}."
+        allowed_values = rule if validator == "enum" else [rule]
+        return f"This must be one of {', '.join(json.dumps(option) for option in allowed_values)}."
     if validator == "pattern":
         return _PATTERN_WORDS.get(rule, "This is not written as it must be.")
     template = _TEMPLATES.get(validator, "This does not fit the other inputs.")

@@ -45,9 +45,9 @@ def marked_down(variant: Variant, options: MarkdownInputs) -> str:
         cents = Decimal(f"0{ending}")
         new = (new - cents).to_integral_value(ROUND_FLOOR) + cents
     if not 0 < new < present:
-        down = f", down to {ending}," if has_ending else ""
+        ending_note = f", down to {ending}," if has_ending else ""
         leaves = "no price above 0" if new <= 0 else f"{new:f}, which is not lower"
-        message = f"{options.percent.normalize():f} % off {variant.price}{down} leaves {leaves}."
+        message = f"{options.percent.normalize():f} % off {variant.price}{ending_note} leaves {leaves}."
         raise RowRefused("no_sensible_price", message)
     return money_text(new, currency)
 

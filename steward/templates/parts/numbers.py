@@ -14,14 +14,14 @@ _SHAPE = re.compile(
 )
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:(?P<group>.)[0-9]{3})(?:(?P=group)[0-9]{3})*", re.DOTALL)
 # For numbers that belong to no store: any currency is accepted.
-ANY = "any"
+ANY_CURRENCY = "any"
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     """Returns the number in a cell.
 
-    `form` is `auto`, `point` or `comma`; `currency` is the store's, or ANY. Raises RowRefused
+    `form` is `auto`, `point` or `comma`; `currency` is the store's, or ANY_CURRENCY. Raises RowRefused
     `not_a_number`, `number_ambiguous`, `currency_differs`.
     """
     if isinstance(cell, Decimal) and cell.is_finite():
@@ -93,20 +93,20 @@ def _check_currency(sign: str, text: str, currency: str | None) -> None:
     currencies = currencies_of(sign)
     if currencies is None:
         raise _not_a_number(text)
-    if currency not in (*currencies, ANY):
+    if currency not in (*currencies, ANY_CURRENCY):
         message = f"{display_text(text)} is not in the store's currency{f', {currency}' if currency else ''}."
         raise RowRefused("currency_differs", message)
 
 
 def _plain(digits: str, text: str, form: str) -> str:
     """Returns the digits with a point as the only separator."""
-    whole, fraction = _split(digits, text, form)
-    if re.fullmatch(r"[0-9]*", whole):
-        if not whole and not fraction:
+    integer_digits, fraction = _split(digits, text, form)
+    if re.fullmatch(r"[0-9]*", integer_digits):
+        if not integer_digits and not fraction:
             raise _not_a_number(text)
-    elif not _GROUPED.fullmatch(whole):
+    elif not _GROUPED.fullmatch(integer_digits):
         raise _not_a_number(text)
-    number = re.sub(r"[^0-9]", "", whole) or "0"
+    number = re.sub(r"[^0-9]", "", integer_digits) or "0"
     return f"{number}.{fraction}" if fraction else number
 
 
@@ -115,17 +115,17 @@ def _split(digits: str, text: str, form: str) -> tuple[str, str]:
     last = max(digits.rfind("."), digits.rfind(","))
     if last < 0 or not _is_decimal(digits, last, text, form):
         return digits, ""
-    whole, fraction = digits[:last], digits[last + 1 :]
-    if not re.fullmatch(r"[0-9]+", fraction) or digits[last] in whole:
+    integer_digits, fraction = digits[:last], digits[last + 1 :]
+    if not re.fullmatch(r"[0-9]+", fraction) or digits[last] in integer_digits:
         raise _not_a_number(text)
-    return whole, fraction
+    return integer_digits, fraction
 
 
 def _is_decimal(digits: str, last: int, text: str, form: str) -> bool:
     """Returns whether the last point or comma is the decimal separator."""
     sign = digits[last]
-    other = "," if sign == "." else "."
-    if other in digits:
+    other_sign = "," if sign == "." else "."
+    if other_sign in digits:
         return True
     if digits.count(sign) > 1:
         return False

@@ -58,8 +58,8 @@ async def read_tab(account: AccountAccess, tab: str | None, spreadsheet_id: str 
     header = _header(first_row)
     id_rows = [row for row in id_column.rows if row.cells and not is_blank(row.cells[0])]
     if not any(header) and not id_rows:
-        everything = await _area(account, title, None, spreadsheet_id)
-        if _holds_something(everything):
+        other_cells = await _area(account, title, None, spreadsheet_id)
+        if _holds_something(other_cells):
             raise _wrong_header(title)
         return OrderTab(title, first_row.spreadsheet_id, (), 0, frozenset())
     _check_header(header, title)

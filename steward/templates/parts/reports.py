@@ -26,17 +26,17 @@ _CELL_CHARACTERS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class SheetReport:
-    """A list with its header; `none` is the only line when it has no rows."""
+    """A list with its header; `if_none` is the only line when it has no rows."""
 
     header: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
-    none: str
+    if_none: str
 
     @property
     def lines(self) -> list[tuple[Cell, ...]]:
         """The whole list, header first."""
         rows = [tuple(_shortened(cell) for cell in row) for row in self.rows]
-        return [self.header, *(rows or [(self.none,)])]
+        return [self.header, *(rows or [(self.if_none,)])]
 
 
 class _SentReport(StepOutput, frozen=True):
@@ -99,7 +99,7 @@ def _plan(
     used = max(before, default=0)
     height = max(table.height or len(lines), used)
     width = max(len(cells) for cells in (*lines, *before.values()))
-    inside = lines[:height] + [()] * (used - len(lines))
+    replaced_lines = lines[:height] + [()] * (used - len(lines))
     writes = [
         WriteCells(
             tab=table.tab,
@@ -108,7 +108,7 @@ def _plan(
             before=tuple(before.get(number, ()) for number in range(first, first + len(rows))),
             spreadsheet_id=spreadsheet_id,
         )
-        for first, rows in _blocks(inside)
+        for first, rows in _blocks(replaced_lines)
     ]
     proposals = list(account.plan("sheet.write_cells", writes).proposals)
     if len(lines) > height:

@@ -9,7 +9,7 @@ from steward.templates.parts.inputs import DIALECT
 RESULT_ENTRIES = 200
 
 COUNT: JsonObject = {"type": "integer", "minimum": 0}
-WHOLE: JsonObject = {"type": "integer"}  # such as stock, which may be negative
+INTEGER: JsonObject = {"type": "integer"}  # such as stock, which may be negative
 TEXT: JsonObject = {"type": "string"}
 AMOUNT: JsonObject = {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 

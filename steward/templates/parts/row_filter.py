@@ -8,7 +8,7 @@ from decimal import Decimal
 from steward.connectors.base.records import Cell
 from steward.steps.rows import is_blank
 from steward.steps.skus import RowRefused, key_of
-from steward.templates.parts.numbers import ANY, read_number
+from steward.templates.parts.numbers import ANY_CURRENCY, read_number
 
 ORDERED = ("lt", "gt")
 
@@ -21,7 +21,7 @@ class CellCondition:
     value: str
     number_format: str
 
-    def fits(self, cell: Cell) -> bool:
+    def matches(self, cell: Cell) -> bool:
         """Returns whether a cell matches. Raises RowRefused `number_ambiguous`."""
         if self.op == "empty":
             return is_blank(cell)
@@ -51,7 +51,7 @@ def date_of(cell: Cell) -> date | None:
 def number_of(cell: Cell, number_format: str) -> Decimal | None:
     """Returns the number in a cell; None when it has none. Raises RowRefused `number_ambiguous`."""
     try:
-        return read_number(cell, form=number_format, currency=ANY)
+        return read_number(cell, form=number_format, currency=ANY_CURRENCY)
     except RowRefused as refusal:
         if refusal.code == "number_ambiguous":
             raise

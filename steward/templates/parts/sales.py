@@ -130,7 +130,7 @@ def add_up(window: SalesWindow) -> SalesSums:
     )
 
 
-def best(lines: Sequence[SoldLine], titles: Mapping[str, str | None], limit: int) -> list[SoldLine]:
+def top_products(lines: Sequence[SoldLine], titles: Mapping[str, str | None], limit: int) -> list[SoldLine]:
     """Returns the `limit` products with the highest sales, their variants added up.
 
     `titles` are the products' own titles. A null title means that the product no longer exists, and its
@@ -151,16 +151,16 @@ def best(lines: Sequence[SoldLine], titles: Mapping[str, str | None], limit: int
     return [SoldLine(key[0], key[1], quantity[key], sales[key]) for key in ranked[:limit]]
 
 
-async def titles_of_best(
+async def titles_of_top_products(
     account: AccountAccess, lines: Sequence[SoldLine], limit: int
 ) -> dict[str, str | None]:
-    """Reads the titles of the products that `best` would name, null for products that no longer exist.
+    """Reads the titles of the products that `top_products` returns, null for products that no longer exist.
 
     If some no longer exist, also reads those that take their places. Raises CallError.
     """
     titles: dict[str, str | None] = {}
     while True:
-        products = {line.product_id for line in best(lines, titles, limit)}
+        products = {line.product_id for line in top_products(lines, titles, limit)}
         missing = sorted(product for product in products if product is not None and product not in titles)
         if not missing:
             return titles

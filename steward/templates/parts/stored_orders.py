@@ -15,7 +15,7 @@ from steward.connectors.base.records import (
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.base import RecordTable
 
-_PLAIN = (
+_UNCONVERTED = (
     *("id", "number", "status", "paid", "fulfilled", "total", "currency", "customer_id", "url"),
     *("customer_name", "country", "billing_country", "refunded", "returning"),
 )
@@ -23,7 +23,7 @@ _TIMES = ("created_at", "modified_at", "cancelled_at", "paid_at", "fulfilled_at"
 _ENUMS = {"payment": Payment, "fulfilment": Fulfilment, "risk": Risk}
 _LISTS = ("tags", "discount_codes", "risk_reasons")
 _LINE = ("sku", "title", "quantity", "variant_id", "open_quantity", "ships")
-_FIELDS = (*_PLAIN, *_TIMES, *_ENUMS, *_LISTS, "fulfilment_orders", "refunds", "lines")
+_FIELDS = (*_UNCONVERTED, *_TIMES, *_ENUMS, *_LISTS, "fulfilment_orders", "refunds", "lines")
 
 
 class OrderTable(RecordTable[Order]):
@@ -42,7 +42,7 @@ class OrderTable(RecordTable[Order]):
 
 def _row(order: Order) -> list[JsonValue]:
     return [
-        *(getattr(order, name) for name in _PLAIN),
+        *(getattr(order, name) for name in _UNCONVERTED),
         *(_time_text(getattr(order, name)) for name in _TIMES),
         *(getattr(order, name).value for name in _ENUMS),
         *(list(getattr(order, name)) for name in _LISTS),
@@ -54,7 +54,7 @@ def _row(order: Order) -> list[JsonValue]:
 
 def _order(row: Mapping[str, AnyJson]) -> Order:
     fields: dict[str, AnyJson] = {
-        **{name: row[name] for name in _PLAIN},
+        **{name: row[name] for name in _UNCONVERTED},
         **{name: _time(row[name]) for name in _TIMES},
         **{name: enum(row[name]) for name, enum in _ENUMS.items()},
         **{name: tuple(row[name]) for name in _LISTS},
