@@ -28,8 +28,8 @@ _PROJECT = OptionTable("additionalFields", "archived team workspace")
 _PAGES = token_pages("next_page.offset", "offset")
 
 
-def _data(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    data = js.get_path(answer, "data")
+def _data(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    data = js.get_path(response, "data")
     return [data] if isinstance(data, Mapping) else []
 
 

@@ -39,8 +39,8 @@ def _mail(fields: ServiceFields) -> dict[str, AnyJson]:
     return {**body, name: fields.text(name)}
 
 
-def _upserted(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
+def _upserted(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    return [response] if isinstance(response, Mapping) and response else [{"success": True}]
 
 
 def _more_options(node: NodeDefinition) -> Iterable[StepProblem]:

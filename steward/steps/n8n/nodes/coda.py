@@ -23,8 +23,8 @@ def _row(row: AnyJson, fields: ServiceFields) -> Mapping[str, AnyJson]:
     return {"id": row.get("id"), **(values if isinstance(values, Mapping) else {})}
 
 
-def _rows(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    rows = js.get_path(answer, "items")
+def _rows(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    rows = js.get_path(response, "items")
     return [_row(row, fields) for row in rows] if isinstance(rows, list) else []
 
 
@@ -54,7 +54,7 @@ _OPERATIONS = {
     ),
     "table.getRow": get(
         f"{_TABLE}/rows/{{rowId}}", CallForm(tables=(_ROW,)), makes=_one_query,
-        answered=lambda answer, fields: [_row(answer, fields)],
+        answered=lambda response, fields: [_row(response, fields)],
     ),
     "table.createRow": send(
         "POST", f"{_TABLE}/rows", CallForm(tables=(_NEW,)), makes=_new_row,

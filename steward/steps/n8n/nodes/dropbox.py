@@ -42,8 +42,8 @@ def _argument(**more: AnyJson) -> AnyJson:
     return query
 
 
-def _entries(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    rows = js.get_path(answer, "entries")
+def _entries(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    rows = js.get_path(response, "entries")
     return [
         {renamed: row[name] for name, renamed in _MEMBERS.items() if name in row}
         for row in (rows if isinstance(rows, list) else [])
@@ -51,8 +51,8 @@ def _entries(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, An
     ]
 
 
-def _no_more(answer: AnyJson, body: Mapping[str, AnyJson]) -> None:
-    if js.truthy(js.get_path(answer, "has_more")):
+def _no_more(response: AnyJson, body: Mapping[str, AnyJson]) -> None:
+    if js.truthy(js.get_path(response, "has_more")):
         raise ItemFailed(f"The folder has more than {_LISTED} entries. Read one of its folders.")
 
 

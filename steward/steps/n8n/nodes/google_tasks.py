@@ -35,12 +35,12 @@ def _places(fields: ServiceFields) -> dict[str, str]:
     return {name: str(value) for name, value in fields.options("additionalFields", *_IN_QUERY).items()}
 
 
-def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
-    token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
+def _next_page(response: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
+    token = response.get("nextPageToken") if isinstance(response, Mapping) else None
     return {**query, "pageToken": str(token)} if token else None
 
 
-def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
+def _success(response: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [{"success": True}]
 
 

@@ -13,9 +13,9 @@ _FILTERS = OptionTable("additionalFields", "keyword:query", {"tags": joined("tag
 _ARTICLE = OptionTable("additionalFields", "includeComments")
 
 
-def _article(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def _article(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     """Returns an article, with its comments if the step asks for them."""
-    article = dict(answer) if isinstance(answer, Mapping) else {}
+    article = dict(response) if isinstance(response, Mapping) else {}
     if not fields.flag("additionalFields.includeComments"):
         article.pop("children", None)
     return [article]

@@ -103,7 +103,7 @@ def _transition(fields: ServiceFields) -> JsonObject:
     return {"transition": {"id": fields.text("updateFields.statusId")}}
 
 
-def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+def _done(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [{"success": True}]
 
 
@@ -137,11 +137,11 @@ def _commenting(method: str, suffix: str = "") -> ServiceOperation:
 def _pages(path: str, items: str, table: OptionTable) -> ServiceOperation:
     """Returns an operation that lists by offset."""
 
-    def next_page(answer: AnyJson, query: Mapping[str, str]) -> Mapping[str, str] | None:
-        listed = answer.get(items) if isinstance(answer, Mapping) else None
+    def next_page(response: AnyJson, query: Mapping[str, str]) -> Mapping[str, str] | None:
+        listed = response.get(items) if isinstance(response, Mapping) else None
         count = len(listed) if isinstance(listed, list) else 0
         position = int(query.get("startAt", "0")) + count
-        more = count > 0 and position < int(js.number(answer.get("total", 0)))
+        more = count > 0 and position < int(js.number(response.get("total", 0)))
         return {**query, "startAt": str(position)} if more else None
 
     return ServiceOperation(
@@ -161,8 +161,8 @@ def _query(fields: ServiceFields) -> dict[str, JsonValue]:
     return {"maxResults": _PAGE, "jql": 'created >= "1970-01-01"', "fields": "*navigable", **chosen}
 
 
-def _next_found(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
+def _next_found(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    token = response.get("nextPageToken") if isinstance(response, Mapping) else None
     return {**query, "nextPageToken": js.text(token)} if token else None
 
 

@@ -34,8 +34,8 @@ def _document(text: str, form: CallForm, *own: str) -> Callable[[ServiceFields],
 
 
 def _at(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
-    def answered(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-        return graphql_data(answer, path)
+    def answered(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+        return graphql_data(response, path)
 
     return answered
 

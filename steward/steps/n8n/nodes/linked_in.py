@@ -42,8 +42,8 @@ def _post(fields: ServiceFields) -> dict[str, AnyJson]:
     }
 
 
-def _urn(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    return [{"urn": js.to_json(js.get_path(answer, "id"))}]
+def _urn(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    return [{"urn": js.to_json(js.get_path(response, "id"))}]
 
 
 def _problems(node: NodeDefinition) -> Iterable[StepProblem]:

@@ -114,7 +114,7 @@ def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProb
     return check
 
 
-def _done(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+def _done(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     return [{"success": True}]
 
 
@@ -122,8 +122,8 @@ def _pages(path: str, items: str, options: str, **needed: str) -> ServiceOperati
     """Returns an operation that lists by offset."""
     table = OptionTable("options", options)
 
-    def next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-        page = answer if isinstance(answer, Mapping) else {}
+    def next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+        page = response if isinstance(response, Mapping) else {}
         listed = page.get(items)
         count = len(listed) if isinstance(listed, list) else 0
         position = int(query.get("offset", "0")) + count

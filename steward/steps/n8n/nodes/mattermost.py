@@ -63,8 +63,8 @@ def _channel(fields: ServiceFields) -> JsonObject:
     return {name: fields.value(path) for name, path in names.items()} | {"type": kind}
 
 
-def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    if not isinstance(answer, list) or len(answer) < _PAGE:
+def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    if not isinstance(response, list) or len(response) < _PAGE:
         return None
     return {**query, "page": str(int(query.get("page", "0")) + 1)}
 

@@ -32,13 +32,13 @@ def _contact(contact: AnyJson, fields: ServiceFields) -> Mapping[str, AnyJson]:
     return values if isinstance(values, Mapping) else {}
 
 
-def _one(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    return [_contact(js.get_path(answer, "contact"), fields)]
+def _one(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    return [_contact(js.get_path(response, "contact"), fields)]
 
 
-def _all(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def _all(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     """Returns the contacts of a page, which Mautic keys by their ids."""
-    contacts = js.get_path(answer, "contacts")
+    contacts = js.get_path(response, "contacts")
     rows = list(contacts.values()) if isinstance(contacts, Mapping) else contacts
     return [_contact(contact, fields) for contact in rows] if isinstance(rows, list) else []
 
@@ -51,8 +51,8 @@ def _query(fields: ServiceFields) -> dict[str, AnyJson]:
     return {"limit": _SIZE, **texts, **flags}
 
 
-def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-    contacts = js.get_path(answer, "contacts")
+def _next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+    contacts = js.get_path(response, "contacts")
     if not isinstance(contacts, Mapping | list) or len(contacts) < _SIZE:
         return None
     return {**query, "start": str(int(str(query.get("start") or 0)) + _SIZE)}

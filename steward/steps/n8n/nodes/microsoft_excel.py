@@ -13,9 +13,9 @@ from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepPr
 _WORKBOOK = "/drive/items/{workbook}/workbook"
 
 
-def _rows(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def _rows(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     """Returns the used rows of a sheet as objects, keyed by the header row. Raises ItemFailed."""
-    values = js.get_path(answer, "values")
+    values = js.get_path(response, "values")
     rows = [row for row in values if isinstance(row, list)] if isinstance(values, list) else []
     if not rows or rows == [[""]]:
         return []

@@ -20,10 +20,10 @@ _PARENT = OptionTable("options", "parentFolderId")
 def _of_kind(kind: str) -> Answered:
     """Returns a reader of the page's files or folders. Raises ItemFailed if there are further pages."""
 
-    def answered(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-        if isinstance(answer, Mapping) and answer.get("@odata.nextLink"):
+    def answered(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+        if isinstance(response, Mapping) and response.get("@odata.nextLink"):
             raise ItemFailed("There are more than 200 objects. Search for less.")
-        rows = js.get_path(answer, "value")
+        rows = js.get_path(response, "value")
         objects = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
         return [row for row in objects if not kind or kind in row]
 

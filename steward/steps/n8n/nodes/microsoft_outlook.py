@@ -50,16 +50,16 @@ _EXPRESSION = "An expression decides whether it sends or makes a draft. Choose o
 _REPLY_FIELDS = "The additional fields of a reply to all are left out, as n8n does. Nothing to do."
 
 
-def _success(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+def _success(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     return [{"success": True}]
 
 
-def _one_row(answer: JsonValue, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    return [simplified(answer, fields)]
+def _one_row(response: JsonValue, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    return [simplified(response, fields)]
 
 
-def _many(answer: JsonValue, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    rows = answer.get("value") if isinstance(answer, Mapping) else None
+def _many(response: JsonValue, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    rows = response.get("value") if isinstance(response, Mapping) else None
     return [simplified(row, fields) for row in (rows if isinstance(rows, list) else ())]
 
 

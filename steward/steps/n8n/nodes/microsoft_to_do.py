@@ -11,10 +11,10 @@ from steward.steps.workflow.javascript import values as js
 _TASKS = "/lists/{taskListId}/tasks"
 
 
-def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+def _next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
     """Returns the query of the next page, taken from Microsoft Graph's link."""
-    link = answer.get("@odata.nextLink") if isinstance(answer, Mapping) else None
-    page = js.get_path(answer, "value")
+    link = response.get("@odata.nextLink") if isinstance(response, Mapping) else None
+    page = js.get_path(response, "value")
     if not link or not isinstance(page, list):
         return None
     return {**query, "$skip": str(int(str(query.get("$skip") or 0)) + len(page))}

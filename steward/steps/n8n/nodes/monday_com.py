@@ -29,8 +29,8 @@ def _operation(text: str, path: str, variables: str, needed: str) -> ServiceOper
 
 
 def _at(path: str) -> Callable[[AnyJson, ServiceFields], Sequence[Mapping[str, AnyJson]]]:
-    def answered(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-        return graphql_data(answer, path)
+    def answered(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+        return graphql_data(response, path)
 
     return answered
 

@@ -48,8 +48,8 @@ def _workflow(fields: ServiceFields) -> JsonObject:
     return {name: workflow[name] for name in _PARTS if name in workflow}
 
 
-def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
-    cursor = answer.get("nextCursor") if isinstance(answer, Mapping) else None
+def _next_page(response: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
+    cursor = response.get("nextCursor") if isinstance(response, Mapping) else None
     return {**query, "cursor": str(cursor)} if cursor else None
 
 

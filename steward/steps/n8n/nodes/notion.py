@@ -162,13 +162,13 @@ def _query(fields: ServiceFields) -> dict[str, JsonValue]:
     return {"page_size": _PAGE, **_filter(fields), **({"sorts": sorts} if sorts else {})}
 
 
-def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
-    cursor = answer.get("next_cursor") if isinstance(answer, Mapping) else None
+def _next_page(response: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
+    cursor = response.get("next_cursor") if isinstance(response, Mapping) else None
     return {**query, "start_cursor": cursor} if cursor else None
 
 
-def _results(answer: JsonValue) -> list[AnyJson]:
-    results = answer.get("results") if isinstance(answer, Mapping) else None
+def _results(response: JsonValue) -> list[AnyJson]:
+    results = response.get("results") if isinstance(response, Mapping) else None
     return results if isinstance(results, list) else []
 
 
@@ -176,13 +176,13 @@ def _is_simple(fields: ServiceFields) -> bool:
     return fields.flag("simple", True)
 
 
-def _pages(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
-    pages = _results(answer) if isinstance(answer, Mapping) and "results" in answer else [answer]
+def _pages(response: AnyJson, fields: ServiceFields) -> list[JsonObject]:
+    pages = _results(response) if isinstance(response, Mapping) and "results" in response else [response]
     return [simple_page(page, fields.version) if _is_simple(fields) else page for page in pages]
 
 
-def _databases(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
-    databases = _results(answer) if "results" in answer else [answer]
+def _databases(response: AnyJson, fields: ServiceFields) -> list[JsonObject]:
+    databases = _results(response) if "results" in response else [response]
     if not _is_simple(fields):
         return databases
     simple: list[JsonObject] = []
@@ -194,9 +194,9 @@ def _databases(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
     return simple
 
 
-def _block_texts(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+def _block_texts(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the blocks of a page; simplified ones have their text as `content`."""
-    blocks = _results(answer)
+    blocks = _results(response)
     if fields.version < 2.2 or not fields.flag("simplifyOutput", True):
         return blocks
     simple: list[JsonObject] = []
@@ -276,11 +276,11 @@ def _search_order(sort: JsonObject) -> JsonObject:
     return {"direction": direction, "timestamp": sort.get("timestamp", "last_edited_time")}
 
 
-def _searched(answer: AnyJson, fields: ServiceFields) -> list[JsonObject]:
+def _searched(response: AnyJson, fields: ServiceFields) -> list[JsonObject]:
     """Returns the pages and databases of a result, each simplified as its kind requires."""
     return [
         item
-        for result in _results(answer)
+        for result in _results(response)
         for item in (_databases if result.get("object") == "database" else _pages)(result, fields)
     ]
 
@@ -335,7 +335,7 @@ _OPERATIONS = {
     "page.search": _searching(),
     "block.append": ServiceOperation(
         "PATCH", "", _append, recipient="blockId", needed=_BLOCK, choose_path=_children_path,
-        answered=lambda answer, fields: _results(answer), check=_block_problems,
+        answered=lambda response, fields: _results(response), check=_block_problems,
     ),
     "block.getAll": ServiceOperation(
         "GET", "", {"page_size": lambda fields: _PAGE}, needed=_BLOCK, choose_path=_children_path,

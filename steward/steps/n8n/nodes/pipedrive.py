@@ -45,15 +45,15 @@ def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProb
     return check
 
 
-def _data(answer: JsonValue, fields: ServiceFields) -> list[JsonObject]:
+def _data(response: JsonValue, fields: ServiceFields) -> list[JsonObject]:
     """Returns the object or list in `data`, or nothing if it is `null`."""
-    data = answer.get("data") if isinstance(answer, Mapping) else None
+    data = response.get("data") if isinstance(response, Mapping) else None
     return [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
 
 
-def _hits(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+def _hits(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the hits of a search, each with its score beside its fields, or as raw data."""
-    data = answer.get("data") if isinstance(answer, Mapping) else None
+    data = response.get("data") if isinstance(response, Mapping) else None
     rows = data.get("items") if isinstance(data, Mapping) else None
     hits = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, Mapping)]
     if fields.flag("additionalFields.rawData"):
@@ -65,8 +65,8 @@ def _object(value: JsonValue) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    more = _object(_object(_object(answer).get("additional_data")).get("pagination"))
+def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    more = _object(_object(_object(response).get("additional_data")).get("pagination"))
     if not more.get("more_items_in_collection"):
         return None
     return {**query, "start": str(more.get("next_start", ""))}

@@ -14,15 +14,15 @@ _SORT = OptionTable("additionalFields", "sort")
 _PAGE = 100
 
 
-def _posts(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def _posts(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     """Returns the posts of a listing."""
-    children = js.get_path(answer, "data.children")
+    children = js.get_path(response, "data.children")
     rows = [js.get_path(child, "data") for child in children] if isinstance(children, list) else []
     return [row for row in rows if isinstance(row, Mapping)]
 
 
-def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-    after = js.get_path(answer, "data.after")
+def _next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+    after = js.get_path(response, "data.after")
     return {**query, "after": js.text(after)} if js.truthy(after) else None
 
 
@@ -62,8 +62,8 @@ def _as_json(fields: ServiceFields) -> dict[str, str]:
     return {"api_type": "json"}
 
 
-def _json_data(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
-    data = js.get_path(answer, "json.data")
+def _json_data(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+    data = js.get_path(response, "json.data")
     return [data] if isinstance(data, Mapping) else []
 
 

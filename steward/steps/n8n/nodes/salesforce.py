@@ -31,8 +31,8 @@ _ACCOUNT = (
 )
 
 
-def _no_more(answer: AnyJson, query: Mapping[str, AnyJson]) -> None:
-    if js.truthy(js.get_path(answer, "nextRecordsUrl")):
+def _no_more(response: AnyJson, query: Mapping[str, AnyJson]) -> None:
+    if js.truthy(js.get_path(response, "nextRecordsUrl")):
         raise ItemFailed("The query has more records than one page. Limit it.")
 
 
@@ -53,7 +53,7 @@ def _record(resource: str, name: str, number: str, fields: str, first: str) -> d
     }
 
 
-def _changed(answer: AnyJson, fields: ServiceFields) -> list[dict[str, AnyJson]]:
+def _changed(response: AnyJson, fields: ServiceFields) -> list[dict[str, AnyJson]]:
     return [{"errors": [], "success": True}]
 
 

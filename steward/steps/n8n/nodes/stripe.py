@@ -55,9 +55,9 @@ def _form(table: OptionTable, *first: str) -> Callable[[ServiceFields], dict[str
     return body
 
 
-def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
     """Returns the query for the records after the last one, or None if there are no more."""
-    page = answer if isinstance(answer, Mapping) else {}
+    page = response if isinstance(response, Mapping) else {}
     listed = page.get("data")
     last = listed[-1] if isinstance(listed, list) and listed else None
     if not page.get("has_more") or not isinstance(last, Mapping):

@@ -93,8 +93,8 @@ def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
             yield StepProblem("error", "parameter", message)
 
 
-def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-    is_full = isinstance(answer, list) and len(answer) == _PAGE
+def _next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+    is_full = isinstance(response, list) and len(response) == _PAGE
     return {**query, "offset": str(int(query.get("offset", "0")) + _PAGE)} if is_full else None
 
 

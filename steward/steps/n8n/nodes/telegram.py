@@ -119,8 +119,8 @@ def _inline_answer(fields: ServiceFields) -> JsonObject:
     return {"inline_query_id": fields.value("queryId"), "results": results, **_options(fields)}
 
 
-def _administrators(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
-    members = answer.get("result") if isinstance(answer, Mapping) else None
+def _administrators(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+    members = response.get("result") if isinstance(response, Mapping) else None
     return [
         member for member in (members if isinstance(members, list) else ()) if isinstance(member, Mapping)
     ]
@@ -240,12 +240,12 @@ class TelegramNode(ServiceNode):
         async def fetch(index: int, item: Item) -> list[Item]:
             fields = ServiceFields(call.params(index), call.version, {}, item.json)
             request = self.operations["file.get"].call(fields)
-            answer = parsed_answer(
+            response = parsed_answer(
                 (await port.read(request.path, request.query)).body.decode("utf-8", "replace")
             )
-            path = js.text(js.get_path(answer, "result.file_path"))
+            path = js.text(js.get_path(response, "result.file_path"))
             content = (await port.read(f"{_FILE_PATH}{quote(path)}", {})).body
             file = await item_files.store(call, content, file_name=path.rpartition("/")[2])
-            return [Item(dict(answer), paired_with(index), binary={"data": file})]
+            return [Item(dict(response), paired_with(index), binary={"data": file})]
 
         return await read_items(call, fetch)

@@ -37,12 +37,12 @@ def _new_task(fields: ServiceFields) -> JsonObject:
     }
 
 
-def _next_page(answer: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
-    cursor = answer.get("next_cursor") if isinstance(answer, Mapping) else None
+def _next_page(response: JsonValue, query: JsonObject) -> Mapping[str, AnyJson] | None:
+    cursor = response.get("next_cursor") if isinstance(response, Mapping) else None
     return {**query, "cursor": str(cursor)} if cursor else None
 
 
-def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
+def _success(response: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
     return [{"success": True}]
 
 

@@ -37,10 +37,12 @@ def _new_card(fields: ServiceFields) -> JsonObject:
     }
 
 
-def _limited(answer: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
+def _limited(response: JsonValue, fields: ServiceFields) -> Sequence[JsonObject]:
     """Returns the list up to the step's limit."""
     elements = (
-        [element for element in answer if isinstance(element, Mapping)] if isinstance(answer, list) else []
+        [element for element in response if isinstance(element, Mapping)]
+        if isinstance(response, list)
+        else []
     )
     count = len(elements) if fields.flag("returnAll") else int(float(fields.text("limit", "100")))
     return [dict(element) for element in elements[:count]]

@@ -45,8 +45,8 @@ def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("warning", "parameter", f"{message} Choose an account with the right to post.")
 
 
-def _data(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
-    data = answer.get("data") if isinstance(answer, Mapping) else None
+def _data(response: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
+    data = response.get("data") if isinstance(response, Mapping) else None
     return [dict(data)] if isinstance(data, Mapping) else [{}]
 
 

@@ -17,9 +17,9 @@ def _tags(value: AnyJson) -> Mapping[str, AnyJson]:
 _OPTIONS = OptionTable("additionalFields", "customAgent:customagent referer visibility", {"tags": _tags})
 
 
-def _with_id(answer: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
+def _with_id(response: AnyJson, fields: ServiceFields) -> Sequence[Mapping[str, AnyJson]]:
     """Returns the scan with its id under the name that n8n uses."""
-    scan = dict(answer) if isinstance(answer, Mapping) else {}
+    scan = dict(response) if isinstance(response, Mapping) else {}
     number = scan.pop("uuid", None)
     return [{"scanId": number, **scan} if number else scan]
 

@@ -35,8 +35,8 @@ def _with_title(table: OptionTable) -> AnyJson:
     return lambda fields: {"title": fields.text("title"), **table.read(fields)}
 
 
-def _next_page(answer: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
-    is_full = isinstance(answer, list) and len(answer) == _PAGE
+def _next_page(response: AnyJson, query: Mapping[str, AnyJson]) -> Mapping[str, AnyJson] | None:
+    is_full = isinstance(response, list) and len(response) == _PAGE
     return {**query, "page": str(int(query.get("page", "1")) + 1)} if is_full else None
 
 

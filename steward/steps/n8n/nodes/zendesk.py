@@ -76,8 +76,8 @@ def _new_user(fields: ServiceFields) -> JsonObject:
     return {"user": {"name": fields.text("name"), **_NEW_USER.read(fields)}}
 
 
-def _next_page(answer: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
-    following = answer.get("next_page") if isinstance(answer, Mapping) else None
+def _next_page(response: JsonValue, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    following = response.get("next_page") if isinstance(response, Mapping) else None
     return {**query, "page": str(int(query.get("page", "1")) + 1)} if following else None
 
 
@@ -106,8 +106,8 @@ def _tickets(fields: ServiceFields) -> JsonObject:
     return {"query": " ".join(parts), "per_page": _PAGE, **order}
 
 
-def _success(answer: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
-    return [answer] if isinstance(answer, dict) and answer else [{"success": True}]
+def _success(response: JsonValue, fields: ServiceFields) -> list[dict[str, JsonValue]]:
+    return [response] if isinstance(response, dict) and response else [{"success": True}]
 
 
 def _suspended(node: NodeDefinition) -> list[StepProblem]:
