@@ -39,10 +39,10 @@ _SPELLED = re.compile(rf"\b(?:{'|'.join(_SPELLINGS)})\b")
 
 def label_of(parameters: Mapping[str, Any], path: str) -> str:
     """Returns the label of the field at a path of a node, such as “The field “Api Key””."""
-    first, _, below = path.partition(".")
+    first, _, inner_path = path.partition(".")
     if first != "parameters":
         return "A part of the step"
-    parts = below.split(".")
+    parts = inner_path.split(".")
     if parts[0] in _LABELS:
         return _LABELS[parts[0]]
     name = _name_of_row(parameters, parts)

@@ -197,16 +197,18 @@ def reads_beside(plan: Plan) -> list[Finding]:
     for read in plan.steps:
         if read.kind is not StepKind.READ:
             continue
-        beside = [
+        unordered_changes = [
             change.name
             for change in changes
             if _same_object(change, read)
             and read.name not in reach(change.name)
             and change.name not in reach(read.name)
         ]
-        if beside:
-            message = f"It reads the store while the changes of “{beside[0]}” still wait for approval. "
-            message += f"If it should see them, place it behind “{beside[0]}”."
+        if unordered_changes:
+            message = (
+                f"It reads the store while the changes of “{unordered_changes[0]}” still wait for approval. "
+            )
+            message += f"If it should see them, place it behind “{unordered_changes[0]}”."
             notes.append(Finding(read.name, FindingLevel.NOTE, "reads_before_approval", message))
     return notes
 

@@ -118,11 +118,11 @@ def _missing_field(read: FieldRead, known: KnownFields) -> str | None:
     """Returns the field that a read requests and items lack, as written in code; None if none is missing."""
     if not read.keys:
         return None
-    first, *below = read.keys
+    first, *inner_keys = read.keys
     if first not in known:
         return first
     members = known[first]
-    member = below[0] if below else read.element
+    member = inner_keys[0] if inner_keys else read.element
     return f"{first}.{member}" if members is not None and member and member not in members else None
 
 

@@ -87,9 +87,9 @@ class _Items:
     def __init__(self, code: ScriptCode, *, of_named_steps: bool) -> None:
         self._code = code
         self._of_named_steps = of_named_steps
-        whole = _WHOLE_NAMED_ITEM if of_named_steps else _WHOLE_ITEM
+        whole_item = _WHOLE_NAMED_ITEM if of_named_steps else _WHOLE_ITEM
         self._positions = [
-            match.start() for match in whole.finditer(code.text) if not code.is_parameter(match.start())
+            match.start() for match in whole_item.finditer(code.text) if not code.is_parameter(match.start())
         ]
         self._item_names: set[tuple[str, int]] = set()
         self._positions_of: dict[str, list[int]] = {}

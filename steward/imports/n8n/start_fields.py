@@ -43,8 +43,8 @@ def start_form(plan: Plan) -> StartForm | None:
         is_known = (path[:1], False) in fields or path[0] in stored_fields
         if not is_known and len(fields) < _MAX_FIELDS:
             fields[path, False] = StartField(path, ".".join(path), field_type)
-    asks = trigger in ("webhook", "formTrigger", "chatTrigger")
-    return StartForm(tuple(fields.values())) if fields or asks else None
+    takes_values = trigger in ("webhook", "formTrigger", "chatTrigger")
+    return StartForm(tuple(fields.values())) if fields or takes_values else None
 
 
 def with_fields(plan: Plan, finding: Finding) -> Finding:

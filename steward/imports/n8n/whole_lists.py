@@ -26,11 +26,11 @@ def whole_list_findings(plan: Plan, nodes: Iterable[Node]) -> list[Finding]:
     if not sources:
         return []
     lists = {name: _list_reads(step) for name, step in running.items()}
-    own = {name for name, read_names in lists.items() if None in read_names}
+    readers_of_own_items = {name for name, read_names in lists.items() if None in read_names}
     findings = []
     for source in sources:
         names = passing_on(plan, source)
-        readers = own & receiving(plan, source, joined=False)
+        readers = readers_of_own_items & receiving(plan, source, joined=False)
         readers |= {name for name, read_names in lists.items() if not read_names.isdisjoint(names)}
         message = f"It reads the list that “{source[:80]}” passes on as one item in n8n. {_ADVICE}"
         findings += [

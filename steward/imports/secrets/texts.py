@@ -226,12 +226,12 @@ def _quoted(text: str, hit: re.Match[str], weight: NameWeight) -> list[Span] | N
         if joined is None or len(parts) >= 50:
             break
         start, quote = joined.end(), joined["quote"]
-    whole = "".join(text[start:end] for start, end in parts)
-    if _EXPRESSION.search(whole) or values.is_removed(whole) or _is_mere_name(whole):
+    concatenated = "".join(text[start:end] for start, end in parts)
+    if _EXPRESSION.search(concatenated) or values.is_removed(concatenated) or _is_mere_name(concatenated):
         return []
-    if hit["to"] == "," and not any(character.isdigit() for character in whole):
+    if hit["to"] == "," and not any(character.isdigit() for character in concatenated):
         return []
-    if not values.is_secret(whole, weight):
+    if not values.is_secret(concatenated, weight):
         return []
     return _without_scheme(text, parts)
 

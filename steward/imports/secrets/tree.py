@@ -96,7 +96,7 @@ class SecretRemoval:
         if isinstance(value, str):
             is_secret = _is_literal(value) and values.is_secret(value, weight)
             if is_secret and (values.is_placeholder(value) or not values.is_name(value)):
-                return self._whole(value, path)
+                return self._replaced_entirely(value, path)
             return self.text(value, path, name)
         is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGE
         if is_number and weight is NameWeight.STRONG and not words_of(name)[-1].endswith("s"):
@@ -104,7 +104,7 @@ class SecretRemoval:
             return self.marker_of(str(value))
         return value
 
-    def _whole(self, value: str, path: str) -> str:
+    def _replaced_entirely(self, value: str, path: str) -> str:
         self.paths.append(path)
         scheme = values.scheme_length(value)
         return value[:scheme] + self.marker_of(value[scheme:].strip())
@@ -129,9 +129,9 @@ class SecretRemoval:
         """Returns a text with its secrets replaced by markers."""
         if len(text) < 8:
             return text
-        inside = self._inside(text, path)
-        if inside is not None:
-            return inside
+        cleaned_json = self._cleaned_json(text, path)
+        if cleaned_json is not None:
+            return cleaned_json
         spans = texts.secrets_in(text, holds_ids=not _IDS.isdisjoint(words_of(name)[-1:]))
         spans += [
             hit.span(2)
@@ -152,7 +152,7 @@ class SecretRemoval:
                 position = end
         return "".join([*parts, text[position:]])
 
-    def _inside(self, text: str, path: str) -> str | None:
+    def _cleaned_json(self, text: str, path: str) -> str | None:
         """Returns a text that is JSON (a body, headers, a workflow) cleaned; None for any other text."""
         mark = "=" if text.startswith("=") else ""
         bare = text.removeprefix("=")

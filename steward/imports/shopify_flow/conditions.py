@@ -52,9 +52,9 @@ def paths_in(tree: JsonObject) -> list[str]:
         if "each" in current:
             path = _spelled(str(current["each"]), items)
             paths.append(path)
-            holds = current["holds"]
-            if isinstance(holds, Mapping):
-                stack.append((holds, {**items, str(current["item"]): path}))
+            inner_condition = current["holds"]
+            if isinstance(inner_condition, Mapping):
+                stack.append((inner_condition, {**items, str(current["item"]): path}))
         paths += [_spelled(str(current[name]), items) for name in ("path", "value_path") if name in current]
     return paths
 
@@ -73,8 +73,8 @@ def _joined(word: str, parts: list[JsonObject]) -> JsonObject:
     """Joins parts with `and` or `or`, flattening parts that are joined the same way."""
     flat: list[JsonValue] = []
     for part in parts:
-        below = part.get(word)
-        flat += below if isinstance(below, list) else [part]
+        inner_parts = part.get(word)
+        flat += inner_parts if isinstance(inner_parts, list) else [part]
     return {word: flat}
 
 
@@ -262,9 +262,9 @@ class _Text:
             raise UnreadableCondition(f"The items of “{path[:80]}” have no name.")
         self._expect("|")
         self._expect("(")
-        holds = self._joined(depth + 1)
+        inner_condition = self._joined(depth + 1)
         self._expect(")")
-        return {"each": path, "item": item, "operator": word, "holds": holds}
+        return {"each": path, "item": item, "operator": word, "holds": inner_condition}
 
     def _value(self) -> tuple[str, JsonValue]:
         kind, text = self._next()

@@ -54,7 +54,7 @@ class Flow:
     tasks: list[Task]
     links: list[TaskLink]
     patched: list[Patched]
-    strange: list[str] = field(default_factory=list)  # descriptions of the parts that were left out
+    oddities: list[str] = field(default_factory=list)  # descriptions of the parts that were left out
 
 
 def split(text: str) -> tuple[str, bool | None]:
@@ -68,8 +68,10 @@ def split(text: str) -> tuple[str, bool | None]:
     body = text[prefix.end() :]
     bare = body.removesuffix("\n").removesuffix("\r")
     digits = prefix[1].lower()
-    fits = digits in (hashlib.sha256(content.encode("utf-8")).hexdigest() for content in (bare, body))
-    return bare, fits
+    checksum_matches = digits in (
+        hashlib.sha256(content.encode("utf-8")).hexdigest() for content in (bare, body)
+    )
+    return bare, checksum_matches
 
 
 def root_of(value: JsonValue) -> Mapping[str, Any]:
@@ -100,9 +102,9 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     )
     _patched(flow, root.get("patched_fields"))
     if root.get("variables"):
-        flow.strange.append("It has variables of its own, which are not supported here.")
+        flow.oddities.append("It has variables of its own, which are not supported here.")
     if len(raw) != len(root["steps"]):
-        flow.strange.append("Some of its steps are no steps at all and were left out.")
+        flow.oddities.append("Some of its steps are no steps at all and were left out.")
     return flow
 
 
@@ -142,10 +144,10 @@ def _is_deep(value: JsonValue) -> bool:
         current, depth = stack.pop()
         if depth > _MAX_DEPTH:
             return True
-        inside = (
+        members = (
             current.values() if isinstance(current, Mapping) else current if isinstance(current, list) else ()
         )
-        stack += [(member, depth + 1) for member in inside if isinstance(member, list | Mapping)]
+        stack += [(member, depth + 1) for member in members if isinstance(member, list | Mapping)]
     return False
 
 
@@ -221,7 +223,7 @@ def _patched(flow: Flow, raw: Any) -> None:
             flow.patched.append(Patched(*(str(text) for text in texts)))
         else:
             handle = plain(_text(patch.get("handle")))[:80]
-            flow.strange.append(f"Its added field “{handle}” is no metafield with a namespace and a key.")
+            flow.oddities.append(f"Its added field “{handle}” is no metafield with a namespace and a key.")
 
 
 def _type(value: Any) -> Any:

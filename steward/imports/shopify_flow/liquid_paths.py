@@ -82,9 +82,9 @@ def paths_of(text: str, roots: Iterable[str]) -> LiquidPaths:
         name: {path for path in meanings if path[0] in first.roots or path[0] not in first.names}
         for name, meanings in first.names.items()
     }
-    again = _LiquidReader(first.roots, later)
-    again.read(text)
-    return again.result
+    second = _LiquidReader(first.roots, later)
+    second.read(text)
+    return second.result
 
 
 @dataclass(slots=True)

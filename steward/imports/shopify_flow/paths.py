@@ -119,12 +119,12 @@ def _assign_path(
     inputs: FlowInputs,
 ) -> None:
     """Records a path under the object it is read from, or reports why it cannot be read."""
-    whole = scopes.spelled(step, path)
-    head, _, rest = whole.partition(".")
+    full_path = scopes.spelled(step, path)
+    head, _, rest = full_path.partition(".")
     if head in roots:
-        used_paths.read.setdefault(head, {}).setdefault(whole, []).append(step)
+        used_paths.read.setdefault(head, {}).setdefault(full_path, []).append(step)
         return
-    if whole in inputs.by_run:
+    if full_path in inputs.by_run:
         return
     other = scopes.variables.get(head)
     if other is not None:
@@ -139,19 +139,21 @@ def _assign_path(
         message = f"“{head[:80]}” is not told by any event of the store. Do without it."
         used_paths.error(step, message)
     else:
-        message = f"“{whole[:120]}” is nothing this flow has, no object of its trigger and no step’s output."
+        message = (
+            f"“{full_path[:120]}” is nothing this flow has, no object of its trigger and no step’s output."
+        )
         message += " Do without it."
         used_paths.error(step, message)
 
 
 def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scopes: Scopes) -> None:
     """Checks a path below an earlier step's output, and records it if that step fetches objects."""
-    if not scopes.ran(step, other.name):
+    if not scopes.runs_before(step, other.name):
         message = (
             f"It uses what “{other.name[:80]}” gives, which has not run by then. Place it after that step."
         )
         used_paths.error(step, message, "expression_feature")
-    elif not scopes.lasts(step, other.name):
+    elif not scopes.can_use_output(step, other.name):
         message = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
         used_paths.error(step, message, "expression_feature")
     if not _may_output(other, rest):

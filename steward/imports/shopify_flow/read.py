@@ -28,10 +28,10 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 def read(content: Content, name: str | None = None) -> ReadExport:
     """Returns the plan of an export. Raises Unreadable if it is no export or cannot be stored."""
-    text, fits = file.split(content.text)
+    text, checksum_matches = file.split(content.text)
     export = read_value(parsed(text), content.sha256, name)
-    if fits is not True:
-        message = "Its checksum does not fit its text" if fits is False else "It has no checksum"
+    if checksum_matches is not True:
+        message = "Its checksum does not fit its text" if checksum_matches is False else "It has no checksum"
         message += ": it was changed after it was exported, or cut. Look at every step, or export it again."
         export.findings.insert(0, Finding(None, FindingLevel.WARNING, "checksum_mismatch", message))
     return export
@@ -100,7 +100,7 @@ class _FlowReader:
                 f"The file is of version {self.flow.version:g}; {file.VERSION:g} is known. Check every step."
             )
             self.find(None, FindingLevel.WARNING, "node_version", words)
-        for words in self.flow.strange:
+        for words in self.flow.oddities:
             self.find(None, FindingLevel.WARNING, "parameter", f"{words} Look whether anything needs it.")
 
     def start(self) -> PlanTrigger:

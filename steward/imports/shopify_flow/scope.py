@@ -31,15 +31,15 @@ class Scopes:
     of: dict[str, StepScope]
     circles: list[str]
     variables: dict[str, str]  # by alias: the step's name
-    places: Mapping[str, int]
+    positions: Mapping[str, int]
 
-    def ran(self, step: str, other: str) -> bool:
+    def runs_before(self, step: str, other: str) -> bool:
         """Returns whether `other` runs before `step`."""
-        return bool(self.of[step].earlier >> self.places[other] & 1)
+        return bool(self.of[step].earlier >> self.positions[other] & 1)
 
-    def lasts(self, step: str, other: str) -> bool:
+    def can_use_output(self, step: str, other: str) -> bool:
         """Returns whether `step` can use the output of `other`, which may expire at a wait between them."""
-        return bool(self.of[step].lasting >> self.places[other] & 1)
+        return bool(self.of[step].lasting >> self.positions[other] & 1)
 
     def spelled(self, step: str, path: str) -> str:
         """Returns a path with loop items expressed as members of their lists."""
@@ -50,36 +50,38 @@ class Scopes:
 
 def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
     """Computes the scope of each step from those of the steps before it."""
-    places = {step.name: index for index, step in enumerate(steps)}
+    positions = {step.name: index for index, step in enumerate(steps)}
     scopes = Scopes(
         steps,
-        {name: StepScope() for name in places},
-        _circles(edges, places),
+        {name: StepScope() for name in positions},
+        _circles(edges, positions),
         {step.origin.alias: step.name for step in steps if step.origin is not None and step.origin.alias},
-        places,
+        positions,
     )
-    gone = sum(1 << places[step.name] for step in steps if _is_gone_after_wait(step))
-    for edge in _edges_in_order(edges, places, trigger):
-        _propagate(scopes, edge, places, gone)
+    expiring_outputs = sum(1 << positions[step.name] for step in steps if _is_gone_after_wait(step))
+    for edge in _edges_in_order(edges, positions, trigger):
+        _propagate(scopes, edge, positions, expiring_outputs)
     return scopes
 
 
-def _circles(edges: Sequence[PlanEdge], places: Mapping[str, int]) -> list[str]:
+def _circles(edges: Sequence[PlanEdge], positions: Mapping[str, int]) -> list[str]:
     """Returns the first step of every cycle, in step order."""
     after: dict[str, list[str]] = {}
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
 
     def place(name: str) -> int:
-        return places.get(name, 0)
+        return positions.get(name, 0)
 
     return sorted((min(circle, key=place) for circle in cycles(after)), key=place)
 
 
-def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigger: str) -> Iterator[PlanEdge]:
+def _edges_in_order(
+    edges: Sequence[PlanEdge], positions: Mapping[str, int], trigger: str
+) -> Iterator[PlanEdge]:
     """Yields the edges in topological order, without those on or after a cycle."""
     after: dict[str, list[PlanEdge]] = {}
-    pending: dict[str, int] = dict.fromkeys(places, 0)
+    pending: dict[str, int] = dict.fromkeys(positions, 0)
     for edge in edges:
         after.setdefault(edge.source, []).append(edge)
         pending[edge.target] += 1
@@ -103,16 +105,16 @@ def _is_gone_after_wait(step: PlanStep) -> bool:
     return task.rpartition("::")[2] in _LISTED or "::fetch::" in task
 
 
-def _propagate(scopes: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: int) -> None:
+def _propagate(scopes: Scopes, edge: PlanEdge, positions: Mapping[str, int], expiring_outputs: int) -> None:
     """Extends the scope of an edge's target by the scope and output of its source."""
     to = scopes.of[edge.target]
-    if edge.source not in places:
+    if edge.source not in positions:
         return
-    scope, step = scopes.of[edge.source], scopes.steps[places[edge.source]]
-    source_bit = 1 << places[edge.source]
+    scope, step = scopes.of[edge.source], scopes.steps[positions[edge.source]]
+    source_bit = 1 << positions[edge.source]
     to.earlier |= scope.earlier | source_bit
     lasting = scope.lasting | source_bit
-    to.lasting |= lasting & ~gone if step.operation == "wait" else lasting
+    to.lasting |= lasting & ~expiring_outputs if step.operation == "wait" else lasting
     items = scope.items
     if edge.port == _LOOP_BODY:
         name, path = step.config.get("item"), step.config.get("list")

@@ -62,7 +62,7 @@ def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
     if reader is not None:
         reader(settings)
     else:
-        _plain(settings, frozenset(fields))
+        _store_fields(settings, frozenset(fields))
     for name in settings.unread():
         message = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
         settings.error(message)
@@ -112,7 +112,7 @@ def _assignments(text: str, paths_by_name: Mapping[str, str]) -> str:
     return "".join(f"{{% assign {name} = {paths_by_name[name]} | capitalize %}}" for name in used)
 
 
-def _plain(settings: TaskSettings, fields: frozenset[str]) -> None:
+def _store_fields(settings: TaskSettings, fields: frozenset[str]) -> None:
     for name in settings.task.fields:
         if name not in fields:
             continue

@@ -33,6 +33,6 @@ def _has_branch_beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> 
     """Returns whether an output on the way to the wait also leads elsewhere."""
     leads: dict[tuple[str, str], set[bool]] = {}
     for edge in edges:
-        to_wait = edge.target == wait or scopes.ran(wait, edge.target)
+        to_wait = edge.target == wait or scopes.runs_before(wait, edge.target)
         leads.setdefault((edge.source, edge.port), set()).add(to_wait)
-    return any(len(both) == 2 for both in leads.values())
+    return any(len(leads_to_wait) == 2 for leads_to_wait in leads.values())
