@@ -12,12 +12,12 @@ from steward.templates.base import Category, ConnectionNeed, ConnectionUse, Temp
 from tests.source import ROOT
 
 PAGE = ROOT / "docs/templates.md"
-_KINDS = {"woocommerce": "WooCommerce", "shopify": "Shopify", "teams": "Teams channel"}
+_KINDS = {"woocommerce": "WooCommerce", "shopify": "Shopify", "teams": "channel for messages"}
 _KINDS |= {"spreadsheet": "Google spreadsheet", "cloud_s3": "S3 bucket", "store": "store"}
 _SHARED = {
     "sheet": "a connected spreadsheet and its tab",
     "sheet_place": "a spreadsheet and its tab",
-    "teams": "a connected Teams channel",
+    "teams": "a connected channel for messages (Teams, Slack)",
     "file": "a file of a connected bucket",
     "products": "tags, vendors and types of products",
 }

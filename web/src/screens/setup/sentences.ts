@@ -60,28 +60,28 @@ function orderRule({ min_total, countries, discount_code, skus }: Inputs): strin
 }
 
 function goes({ sheet, teams }: Inputs): string {
-  const places = [sheet ? "a spreadsheet" : "", teams ? "Teams" : ""].filter(Boolean);
+  const places = [sheet ? "a spreadsheet" : "", teams ? "a channel" : ""].filter(Boolean);
   return places.length ? list(places) : OPEN;
 }
 
 const SAY: Readonly<Record<string, Say>> = {
   "archive-fulfilled-orders": (i) => say`When an order was finished more than ${number(i.older_than_days, "day")} ago, archive it.`,
   "cancel-unpaid-orders": (i) => say`When an order is unpaid for more than ${number(i.older_than_hours, "hour")}, cancel it${i.restock === false ? "" : " and put its items back in stock"}.`,
-  "daily-sales-summary": (i) => say`Add up the sales of the day before with the ${number(i.top, "top product")}, and send them to ${i.teams ? "Teams" : OPEN}.`,
+  "daily-sales-summary": (i) => say`Add up the sales of the day before with the ${number(i.top, "top product")}, and send them to ${i.teams ? "the channel" : OPEN}.`,
   "duplicate-sku-check": (i) => say`When two variants have the same ${texts(i.fields).replaceAll("sku", "SKU")}, list them in ${goes(i)}.`,
   "hide-out-of-stock-products": (i) => say`When the stock of ${products(i.products)} falls to ${text(i.threshold)} or less, hide it and add the tag ${text(i.marker)}.`,
   "high-risk-order-hold": (i) => say`When an order has a ${i.level === "medium_and_high" ? "medium or high" : "high"} risk, hold it and add the tag ${text(i.tag)}.`,
-  "low-stock-alert": (i) => say`When the stock of ${products(i.products)} falls to ${text(i.threshold)} or less, tell ${i.teams ? "Teams" : OPEN}.`,
+  "low-stock-alert": (i) => say`When the stock of ${products(i.products)} falls to ${text(i.threshold)} or less, tell ${i.teams ? "the channel" : OPEN}.`,
   "missing-product-data-audit": (i) => say`When a product lacks its ${texts(i.checks).replaceAll("_", " ")}, list it in ${goes(i)}.`,
   "order-export-to-spreadsheet": (i) => say`When an order is ${texts(i.statuses)}, write it to ${i.sheet ? "the spreadsheet" : OPEN}.`,
   "price-difference-report": (i) => say`When the stores' prices of a product differ by more than ${text(i.tolerance)} %, list it in ${goes(i)}.`,
   "price-update-from-spreadsheet": (i) => say`When the price in the column ${text(i.price_column)} of the spreadsheet is another than the store's, take the spreadsheet's, at most ${text(i.max_change_percent)} % away.`,
   "sale-end": (i) => say`Put back the prices from before the sale, and take off the tag ${text(i.sale_tag)}.`,
   "sale-start": (i) => say`Reduce ${i.products ? products(i.products) : OPEN} by ${text(i.percent)} %, and add the tag ${text(i.sale_tag)}.`,
-  "sales-summary-across-stores": (i) => say`Add up the sales of the stores in ${text(i.currency)}, and send them to ${i.teams ? "Teams" : OPEN}.`,
+  "sales-summary-across-stores": (i) => say`Add up the sales of the stores in ${text(i.currency)}, and send them to ${i.teams ? "the channel" : OPEN}.`,
   "show-back-in-stock-products": (i) => say`When a product tagged ${text(i.marker)} has a stock of ${text(i.threshold)} or more again, show it.`,
   "slow-stock-markdown": (i) => say`When ${products(i.products)} was not sold for ${number(i.no_sale_days, "day")}, reduce it by ${text(i.percent)} %.`,
-  "spreadsheet-to-teams-digest": (i) => say`When rows of the spreadsheet fit, send their ${Array.isArray(i.columns) && i.columns.length ? `columns ${list(i.columns.map(String))}` : OPEN} to ${i.teams ? "Teams" : OPEN}.`,
+  "spreadsheet-to-teams-digest": (i) => say`When rows of the spreadsheet fit, send their ${Array.isArray(i.columns) && i.columns.length ? `columns ${list(i.columns.map(String))}` : OPEN} to ${i.teams ? "the channel" : OPEN}.`,
   "stock-report-across-stores": (i) => say`List the stock of the stores${i.low_only ? ` where it is ${text(i.threshold)} or less` : ""} in ${goes(i)}.`,
   "supplier-feed-import": (i) => say`When the supplier's file names another ${[i.stock_column && "stock", i.price_column && "price"].filter(Boolean).join(" or ") || OPEN} than the store, take the file's.`,
   "sync-stock-between-stores": (i) => say`When the stock in ${i.source_integration_id ? "the other store" : OPEN} is another, set this store's to it${i.buffer ? `, less ${text(i.buffer)}` : ""}.`,
@@ -91,7 +91,7 @@ const SAY: Readonly<Record<string, Say>> = {
     i.remove_when_not
       ? say`When a product ${rule(i)}, add the tag ${text(i.tag)}, else take it off.`
       : say`When a product ${rule(i)}, add the tag ${text(i.tag)}.`,
-  "unfulfilled-order-alert": (i) => say`When an order was paid more than ${number(i.older_than_days, "day")} ago and is not sent, tell ${i.teams ? "Teams" : OPEN}.`,
+  "unfulfilled-order-alert": (i) => say`When an order was paid more than ${number(i.older_than_days, "day")} ago and is not sent, tell ${i.teams ? "the channel" : OPEN}.`,
 };
 
 function tiers(value: unknown): string {

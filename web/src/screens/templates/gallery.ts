@@ -45,10 +45,15 @@ export function mostUsed(templates: readonly TemplateRecord[]): TemplateRecord[]
   return FIRST.flatMap((id) => templates.find(({ template_id }) => template_id === id) ?? []);
 }
 
-/** Returns which connections a template still needs; null if none. */
-export function lacks({ readiness, platforms }: TemplateRecord): string | null {
+/** Returns which connections a template still needs; null if none. `channels` are the platforms that messages go to. */
+export function lacks({ readiness, platforms }: TemplateRecord, channels: readonly string[] = []): string | null {
   if (readiness.ready) return null;
-  const kinds = readiness.missing.map((kind) => KINDS[kind]?.one ?? kind);
+  const kinds = readiness.missing.map((kind) => (kind === "teams" ? channelWords(channels) : KINDS[kind]?.one ?? kind));
   if (!kinds.length && platforms.length) kinds.push(list(platforms.map((one) => KINDS[one]?.name ?? one)).replace(" and ", " or ") + " store");
   return kinds.length ? `Needs a ${list(kinds).replace(" and ", " or a ")}` : null;
+}
+
+/** An input named `teams` takes any connection that receives messages: "channel for messages (Microsoft Teams, Slack)". */
+function channelWords(channels: readonly string[]): string {
+  return channels.length ? `channel for messages (${channels.join(", ")})` : "channel for messages";
 }
