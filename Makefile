@@ -15,6 +15,9 @@ PROMTOOL := .cache/promtool/promtool
 CARDS := .cache/cards/schema-1.4.json
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
+# The same into an environment of its own, which has no pip; most of it is never imported, nor compiled before it is.
+INSTALL_INTO = $(PY) -m venv --without-pip $(1) && $(PY) -m pip --python $(1)/bin/python install --quiet \
+	--disable-pip-version-check --only-binary :all: --require-hashes --no-compile
 PYTEST := $(PY) -m pytest
 # The order of the tests and their random cases: a commit is judged by the same ones each time. Other ones are
 # tried with `make test SEED=1`, and by `make fuzz`.
@@ -148,14 +151,12 @@ scale: $(DEV) postgres ## what schedules cost on PostgreSQL, each decade up to M
 # What is compared with has an environment of its own: nothing of the service or its tests depends on it.
 $(PEERS): bench/requirements.txt | $(DEV)
 	@echo "Installing what is compared with"
-	@$(PY) -m venv .cache/peers && .cache/peers/bin/python -m pip install --quiet --disable-pip-version-check \
-		--only-binary :all: --require-hashes -r bench/requirements.txt && touch $@
+	@$(call INSTALL_INTO,.cache/peers) -r bench/requirements.txt && touch $@
 
 # The generators of clients are kept apart, as what is compared with is.
 $(GENERATORS): tests/api/generators/requirements.txt | $(DEV)
 	@echo "Installing a generator of clients"
-	@$(PY) -m venv .cache/generators && .cache/generators/bin/python -m pip install --quiet --disable-pip-version-check \
-		--only-binary :all: --require-hashes -r $< && touch $@
+	@$(call INSTALL_INTO,.cache/generators) -r $< && touch $@
 
 generators: $(GENERATORS) ## three generators of clients read the OpenAPI documents without a warning
 	@cp tests/api/generators/package*.json tests/api/generators/.npmrc .cache/generators/
@@ -419,8 +420,7 @@ $(CLIENT_TS): clients/typescript/package-lock.json clients/typescript/generate.m
 # The tool of the documentation site is kept apart, too.
 $(SITE): docs/requirements.txt | $(DEV)
 	@echo "Installing the tool of the documentation site"
-	@$(PY) -m venv .cache/docs && .cache/docs/bin/python -m pip install --quiet --disable-pip-version-check \
-		--only-binary :all: --require-hashes -r $< && touch $@
+	@$(call INSTALL_INTO,.cache/docs) -r $< && touch $@
 
 site: $(SITE) $(CLIENT) docs/settings.md ## the documentation site, into .cache/site (make site ARGS=serve shows it)
 	@$(PY) tools/site.py stage .cache/site-source
