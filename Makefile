@@ -61,12 +61,13 @@ serve: $(WEB) $(READABLE) ## the service with the settings of the environment (d
 	@exec $(PY) -m steward serve $(ARGS)
 
 # npm fetches while pip does; then one half checks Python and installs, and the other builds and checks for Node and
-# fetches by apt, which locks. Each half begins when all that it shares with the other is made.
+# fetches by apt, which locks. Each half begins when all that it shares with the other is made. Three processes test on
+# two cores: tests of processes wait for most of their time, for kills, leases and ports.
 test: $(SCRIPTS) ## all checks and all tests, on SQLite and PostgreSQL
 	@$(MAKE) --silent $(NODE) & fetching=$$!; $(MAKE) --silent $(DEV) $(CLIENT) $(READABLE) && wait $$fetching
 	@$(MAKE) --silent check $(GENERATORS) $(SITE) & checking=$$!; $(MAKE) --silent $(CLIENT_TS) postgres browser \
 		shopify-schema cards-schema promtool web-check; prepared=$$?; wait $$checking && exit $$prepared
-	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED) $(ARGS)
+	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 3 --dist worksteal -q --randomly-seed=$(SEED) --hypothesis-seed=$(SEED) $(ARGS)
 
 check: $(DEV) $(CLIENT) ## lint, format, types, import order
 	@$(PY) -m ruff check --quiet .
