@@ -32,6 +32,7 @@ _CREATED_FILES = (
     "web/src/api/schema.d.ts",
     ".cache",
 )
+_NEEDED_BY_WEB = ("web/node_modules", "web/src/api/schema.d.ts")
 # What `make web-check` keeps of its last check: the next one checks the components that differ.
 _CHECKED_TYPES = "web/.svelte-check"
 
@@ -81,6 +82,8 @@ def copy_repository(folder: Path) -> None:
             target = folder / name_of(source)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)  # with its time, by which Python knows that it is the same
+    for name in _NEEDED_BY_WEB:
+        assert (ROOT / name).exists(), f"{name} is missing, which the web app's check needs: run `make types`"
     for name in _CREATED_FILES:
         if (ROOT / name).is_dir():
             (folder / name).symlink_to(ROOT / name)

@@ -68,9 +68,7 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
     await _connected(page, "Ops channel")
     await page.get_by_role("button", name="Open the connection").click()
     await expect(page.get_by_role("heading", name="Ops channel")).to_be_visible()
-    await expect(
-        page.get_by_text("Microsoft Teams", exact=True)
-    ).to_be_visible()
+    await expect(page.get_by_text("Microsoft Teams", exact=True)).to_be_visible()
     opened = page.url
     await seen.open("/connections")
     row = page.get_by_role("row").filter(has_text="Ops channel")
