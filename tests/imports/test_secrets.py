@@ -11,6 +11,7 @@ import pytest
 
 from steward.imports.n8n.read import read_value
 from steward.imports.n8n.secrets import without_secrets
+from steward.imports.secrets.texts import secrets_in
 from steward.imports.shopify_flow import secrets as flow_secrets
 from steward.model.removed_secrets import MARKER, markers_in
 from steward.steps.workflow import addresses
@@ -110,6 +111,18 @@ def test_secrets_assigned_in_scripts_are_removed(script: str, cleaned: str | Non
     """Removes assigned secrets whatever their quotes; names, comparisons and calls stay."""
     parameters = without_secrets(workflow({"jsCode": script}, "code"))[0]["nodes"][1]["parameters"]
     assert MARKER.sub("{}", parameters["jsCode"]) == (cleaned or script)
+
+
+@pytest.mark.parametrize("length", [199, 200, 201, 5_000])
+def test_a_long_key_is_removed_to_its_end(length: int) -> None:
+    """Judges a word behind a name by its first characters, and removes all of it."""
+    key = "aB3".ljust(length, "x")
+    assert secrets_in(f"The password: {key}. Use it.") == [(14, 14 + length)]
+
+
+def test_names_inside_of_one_word_take_linear_time() -> None:
+    """Reads 20,000 names in one word, whose every name would read the rest: 1,800,000,000 characters."""
+    assert secrets_in("password:" * 20_000) == []
 
 
 def test_stored_credentials_lose_every_value() -> None:

@@ -35,8 +35,9 @@ _TO_WORD: Final = re.compile(
     r"(?P<to>:=|=>|->|→|[:=|](?![=~|])|\bis(?= )|\bist(?= )|\blautet(?= )|(?=[ \t]))"
     r"\*{0,3}[ \t\"'`]{0,20}(?:\n[ \t]{0,8}(?=\S{12}))?"
     r"(?P<scheme>(?i:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?"
-    r"(?P<value>[^\s\"'`,;<>|&{}()\[\]\\]{4,})"
+    r"(?P<value>[^\s\"'`,;<>|&{}()\[\]\\]{4,200}+)"
 )
+_REST: Final = re.compile(r"[^\s\"'`,;<>|&{}()\[\]\\]*+")  # of a longer value, which its first part judges
 # A lower-case word after a name, and one after a name and a sign if no quoted text follows.
 _PLAIN_WORD: Final = re.compile(
     r"[ \t]{1,20}(?!(?:is|ist|or|lautet)\b)(?:(?:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?+"
@@ -266,7 +267,19 @@ def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span
     hit = _TO_WORD.match(text, right)
     if hit is None:
         return []
-    value, start = hit["value"].rstrip(".,:!?*_"), hit.start("value")
+    start, end = hit.start("value"), hit.end("value")
+    value = text[start:end].rstrip(".,:!?*_")
+    spans = _judged(text, hit, value, left, weight)
+    # only what is a secret is read to its end, so that names in one long word take linear time
+    rest = _REST.match(text, end) if spans else None
+    if rest is None or not rest[0]:
+        return spans
+    return [(start, start + len(text[start : rest.end()].rstrip(".,:!?*_")))]
+
+
+def _judged(text: str, hit: re.Match[str], value: str, left: int, weight: NameWeight) -> list[Span]:
+    """Returns the span of the unquoted value behind the name at `left` if it is a secret."""
+    start = hit.start("value")
     end = start + len(value)
     if _EXPRESSION.search(value) or values.is_removed(hit["value"]) or text[end : end + 1] in ("(", "["):
         return []

@@ -5,7 +5,6 @@ import binascii
 import re
 import string
 from functools import lru_cache
-from itertools import pairwise
 from typing import Final
 
 import re2
@@ -123,6 +122,10 @@ _TO_CLASS: Final = {
     code: "d" if one.isdigit() else "u" if one.isupper() else "l" if one.isalnum() else None
     for code, one in enumerate(map(chr, range(128)))
 }
+_DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_KEY_SIGN: Final = re.compile(r"[!@#$%^&*+=?~]")
+_CASE_CHANGE: Final = re.compile(r"[a-z](?=[A-Z])")
 _SAME_CLASS: Final = re.compile("l+|u+|d+")
 _SHORTEST: Final = 4
 _LONGEST: Final = 8192
@@ -207,18 +210,14 @@ def is_loose_secret(value: str) -> bool:
         return False
     if value.startswith("/") and not _is_opaque(value):
         return False
-    has_digit = any(character.isdigit() for character in value)
-    has_letter = any(character.isalpha() for character in value)
-    has_sign = any(character in "!@#$%^&*+=?~" for character in value[:-1])
+    has_digit = _DIGIT.search(value) is not None
+    has_letter = _LETTER.search(value) is not None
+    has_sign = _KEY_SIGN.search(value, 0, len(value) - 1) is not None
     return has_letter and (has_digit or has_sign or _changes_case(value))
 
 
 def _changes_case(value: str) -> bool:
-    return (
-        len(value) >= 16
-        and sum(before.islower() and after.isupper() for before, after in pairwise(value)) >= len(value) // 6
-        and value.isascii()
-    )
+    return len(value) >= 16 and value.isascii() and len(_CASE_CHANGE.findall(value)) >= len(value) // 6
 
 
 def is_random_text(value: str) -> bool:
