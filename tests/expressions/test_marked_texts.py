@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from steward.model.removed_secrets import marker
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.marked_texts import RemovedKey, TextPart, VariablePart, parts_of
+from steward.steps.workflow.expressions.marked_texts import (
+    RemovedKey,
+    TextPart,
+    VariablePart,
+    parts_of,
+    variable_reads,
+)
 from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import ExpressionContext
 
@@ -156,3 +162,22 @@ def _is_accepted(code: str) -> bool:
 
 def _written(outcome: Any) -> str:
     return json.dumps(outcome, default=str)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("+".join(["$env.A"] * 500) + "+", 500),  # four tokens each
+        ("+".join(["$env.A"] * 500) + "+ 1", 0),
+        ("$env.A + \\'", 0),
+        ("$env.A + " + "\\'" * 500_000, 0),
+        ("$env.A + " + '\\"' * 500_000, 0),
+        ("$env.A + `" + "${`" * 300_000, 0),
+    ],
+)
+def test_variables_are_read_within_limits(code: str, count: int) -> None:
+    """Reads none in code with more than 2,000 tokens or with a quote that is not closed, and ends at once.
+
+    Every quote is searched for to the end of the line; for half a million that would take hours.
+    """
+    assert len(variable_reads(code)) == count

@@ -115,13 +115,13 @@ def variable_reads(code: str) -> list[VariableRead]:
 
 def _variable_reads(code: str, offset: int, depth: int) -> Iterable[VariableRead]:
     tokens = _tokens(code)
-    if depth > _MAX_DEPTH or len(tokens) > _MAX_TOKENS:
+    if depth > _MAX_DEPTH:
         raise _KeyChanged
     for index, token in enumerate(tokens):
         if token.kind == "template":
             yield from _reads_in_template(token, offset, depth + 1)
         elif token.text in _VARIABLES and not (index and tokens[index - 1].text in _MEMBER):
-            yield from _variable_read(tokens[index:], offset)
+            yield from _variable_read(tokens[index : index + 8], offset)
 
 
 def _reads_in_template(token: _Token, offset: int, depth: int) -> Iterable[VariableRead]:
@@ -179,7 +179,7 @@ class _Code:
             literal = _LITERAL.fullmatch(self.code)
             return [VariablePart.DATA if literal is None else _unquoted(literal[1])]
         tokens = _tokens(self.code)
-        if self.depth > _MAX_DEPTH or len(tokens) > _MAX_TOKENS:
+        if self.depth > _MAX_DEPTH:
             raise _KeyChanged
         return self._value(tokens)
 
@@ -314,20 +314,32 @@ class _Code:
 
 
 def _tokens(code: str) -> list[_Token]:
+    """Returns the tokens of code. Raises _KeyChanged for too many, and at a quote that is not closed."""
     tokens: list[_Token] = []
     position = 0
     while position < len(code):
         if code[position] == "`":
-            end = _template_end(code, position)
-            tokens.append(_Token("template", code[position:end], position, end))
-            position = end
-            continue
-        hit = _TOKEN.match(code, position)
-        assert hit is not None
-        position = hit.end()
-        if hit.lastgroup != "space":
-            tokens.append(_Token(str(hit.lastgroup), hit[0], hit.start(), hit.end()))
+            kind, end = "template", _template_end(code, position)
+        else:
+            hit = _token_at(code, position)
+            kind, end = str(hit.lastgroup), hit.end()
+        if kind != "space":
+            if len(tokens) == _MAX_TOKENS:
+                raise _KeyChanged
+            tokens.append(_Token(kind, code[position:end], position, end))
+        position = end
     return tokens
+
+
+def _token_at(code: str, position: int) -> re.Match[str]:
+    """Returns the match of the token at a position. Raises _KeyChanged at a quote that is not closed.
+
+    Each such quote is searched for to the end of its line, so going on would take quadratic time.
+    """
+    hit = _TOKEN.match(code, position)
+    if hit is None or hit[0] in ("'", '"'):
+        raise _KeyChanged
+    return hit
 
 
 def _template_end(code: str, start: int) -> int:
@@ -357,8 +369,7 @@ def _code_end(code: str, position: int, nested: int = 0) -> int:
         if code[position] == "`":
             position = next(iter(_template_walk(code, position + 1, nested)), len(code))
             continue
-        hit = _TOKEN.match(code, position)
-        assert hit is not None
+        hit = _token_at(code, position)
         if hit[0] == "}" and not braces:
             return position
         braces += {"{": 1, "}": -1}.get(hit[0], 0)
