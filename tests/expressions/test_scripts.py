@@ -6,6 +6,7 @@ See docs/design/imports-n8n.md#code-steps.
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,6 +51,49 @@ async def test_parts_of_the_execution_that_are_missing_fail(
     """Fails in any spelling instead of going on with undefined."""
     with pytest.raises(CodeFailed, match="is not there"):
         await _all(evaluator, text, world(TWO))
+
+
+_FIXED_NAMES = "“$env”: Variables of n8n are read by fixed names"
+_NO_VALUE = "“$env.PLACE” has no value here"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "return { a: $env.SHOP, b: 'SHOP' in $env, c: $env.PLACE ?? 'x' }",
+            {"a": "Tea", "b": True, "c": "x"},
+        ),
+        (
+            "const e = $env; return { a: e.SHOP, b: e[Symbol.toStringTag] === undefined }",
+            {"a": "Tea", "b": True},
+        ),
+        ("const e = $env; return { a: e.PLACE }", _NO_VALUE),
+        ("const { SHOP, PLACE } = $env; return { SHOP, PLACE }", _NO_VALUE),
+        ("const e = $env; return { a: 'PLACE' in e }", _NO_VALUE),
+        ("const e = $env; return { a: Object.hasOwn(e, 'PLACE') }", _NO_VALUE),
+        (
+            "const f = $env => $env.q ?? $env.PLACE; return { a: f({ q: 1 }), b: $env.SHOP + $env.KEY }",
+            "$env.KEY",
+        ),
+        ("const e = $env; return { ...e }", _FIXED_NAMES),
+        ("const e = $env; return { a: JSON.stringify(e) }", _FIXED_NAMES),
+    ],
+)
+async def test_a_variable_without_a_value_fails(evaluator: Evaluator, text: str, expected: Any) -> None:
+    """Reads variables that have a value, or a fallback where they are read; fails for others in any spelling.
+
+    See docs/design/imports-variables.md#values.
+    """
+    scope = ExpressionVariables(
+        now=NOW, timezone="UTC", seed=3, of_n8n={"$env.SHOP": "Tea", "$vars.PLACE": "x"}
+    )
+    values = ExpressionContext(items=[{}], variables=scope)
+    if isinstance(expected, str):
+        with pytest.raises(CodeFailed, match=re.escape(expected)):
+            await _all(evaluator, text, values)
+    else:
+        assert (await _all(evaluator, text, values))[0].json == expected
 
 
 async def test_the_execution_is_written_out_without_what_is_missing(

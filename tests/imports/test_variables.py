@@ -150,6 +150,28 @@ async def test_an_optional_variable_may_stay_without_a_value(shop: Shop) -> None
     assert list(refused.value.errors or ()) == ["variables.$vars.apiKey"]
 
 
+UNSEEN = {
+    "behind a condition": ("const e = $json.n ? $env : {}; return [{json: {a: e.SHOP}}]", False),
+    "behind a name of a function": (
+        "const f = $env => $env.q; return [{json: {a: f({q: 1}), b: $env.SHOP}}]",
+        False,
+    ),
+    "behind a name of a block": ("{ const $vars = {shop: 1}; } return [{json: {a: $vars.shop}}]", False),
+    "of a name of the script": ("const $vars = {shop: 1}; return [{json: {a: $vars.shop}}]", True),
+    "of a key": ("return [{json: {a: [1].map((n) => ({$env: n}))[0].$env}}]", True),
+}
+
+
+@on_one_engine
+@pytest.mark.parametrize("what", UNSEEN)
+async def test_a_name_that_a_script_gives_itself_counts_where_it_does(shop: Shop, what: str) -> None:
+    """Refuses scripts that hide a read of a variable; a name of the whole script is the script's."""
+    script, is_supported = UNSEEN[what]
+    automation_import = (await store_export(shop, chain(code("Show", script)))).record
+    assert automation_import.supported is is_supported
+    assert not is_supported or automation_import.report["variables"] == []
+
+
 async def test_what_was_approved_is_sent_with_the_values_of_then(shop: Shop) -> None:
     """Ends a run that waits when a value changes; an approved one sends the value that it was shown with."""
     tell = tell_step()

@@ -9,7 +9,7 @@ const AsyncFunction = (async () => {}).constructor;
 
 // What answers are read and written with, and judged by: a script may replace those it finds.
 const { parse, stringify } = JSON;
-const { hasOwn, keys: keysOf, freeze, isFrozen } = Object;
+const { hasOwn, keys: keysOf, freeze, isFrozen, getOwnPropertyDescriptor: descriptorOf } = Object;
 const { isInteger } = Number;
 const { apply, construct, getPrototypeOf, set: setMember } = Reflect;
 const isList = Array.isArray;

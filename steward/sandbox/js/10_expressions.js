@@ -46,7 +46,8 @@ const compiled = (code) => {
     else {
       const names = namesUsed(tokens, expressionNames);
       const finders = names.map((name) => EXPRESSION_NAMES[name]);
-      chunk = { call: functionOf(code, tokens, names), finders, access: MUTATES.test(code) ? COPIED : isEvasive(tokens) ? GUARDED : PLAIN };
+      const withFallback = fallbacksOf(tokens);
+      chunk = { call: functionOf(code, tokens, names), finders, withFallback, access: MUTATES.test(code) ? COPIED : isEvasive(tokens) ? GUARDED : PLAIN };
     }
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
@@ -61,9 +62,9 @@ const valueOf = (chunk, contexts) => {
   if (chunk.problem) fault(chunk.problem);
   const context = contexts[chunk.access];
   try {
-    const { call, finders } = chunk;
-    if (finders.length === 1) return call($ext$, finders[0](context));
-    return call($ext$, ...finders.map((find) => find(context)));
+    const { call, finders, withFallback } = chunk;
+    if (finders.length === 1) return call($ext$, finders[0](context, withFallback));
+    return call($ext$, ...finders.map((find) => find(context, withFallback)));
   } catch (error) {
     if (run.wanted) throw error;
     if (isFatal(error) || error instanceof Fault) throw error;

@@ -97,11 +97,11 @@ const staticData = (kind) => {
 /** The name it has in scripts of a mode. */
 const STATIC_NAMES = { all: '$getWorkflowStaticData', each: '$getWorkflowStaticData', function: 'getWorkflowStaticData', function_item: 'getWorkflowStaticData' };
 
-/** The names of a mode, each with a function of (items, index) that returns its value. */
+/** The names of a mode, each with a function of (items, index, withFallback) that returns its value. */
 const namesOf = (mode) => {
   const names = {};
   if (mode in STATIC_NAMES) names[STATIC_NAMES[mode]] = () => staticData;
-  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, index) => find(new ItemContext(index, COPIED));
+  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, index, withFallback) => find(new ItemContext(index, COPIED), withFallback);
   names.$input = scriptInput;
   const itemNames = { $json: (items, index) => items[index]?.json, $binary: (items, index) => items[index]?.binary ?? {}, $itemIndex: (items, index) => index ?? 0 };
   if (mode === 'all' || mode === 'function') return { ...names, ...itemNames, items: (items) => items };
@@ -125,11 +125,12 @@ const scriptOf = (text, names) => {
   const tokens = tokensOf(text);
   const used = namesUsed(tokens, new Set(Object.keys(names)));
   const opening = `return (${awaits(tokens) ? 'async ' : ''}function () {`;
+  const withFallback = fallbacksOf(tokens);
   wording = scriptWording(text, tokens, opening.length);
   const call = new RealFunction(...used, WORDED, `${opening}${wording.code}\n}).call(this);`);
   return (items, index) => {
     const values = [];
-    for (let position = 0; position < used.length; position += 1) values[position] = names[used[position]](items, index);
+    for (let position = 0; position < used.length; position += 1) values[position] = names[used[position]](items, index, withFallback);
     values[used.length] = wordIt;
     return apply(call, {}, values);
   };

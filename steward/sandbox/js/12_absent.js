@@ -51,6 +51,16 @@ const declarationCount = (tokens, name) => {
   }
   return nameCounts.get(tokens).get(name) ?? 0;
 };
+/** The index of the word with which code declares a name of its own for all of its text: outside of all brackets; -1 if
+ * it does not. A name that is declared within brackets is another's outside of them. */
+const outerDeclaration = (tokens, name) => {
+  let end = 0; // of the brackets that are open
+  return tokens.findIndex((token, index) => {
+    if (index < end) return false;
+    if (token.partner > index) end = token.partner;
+    return token.kind === 'word' && token.text === name && DECLARING.has(tokens[index - 1]?.text);
+  });
+};
 /** Whether a script declares a name of its own, which then means that. */
 const declares = (tokens, name) => declarationCount(tokens, name) > 0;
 
@@ -101,13 +111,31 @@ const variableName = (tokens, index) => {
   return (joint === '.' || joint === '?.') && tokens[index + 2]?.kind === 'word' ? tokens[index + 2].text : undefined;
 };
 
+/** The indexes of the words `$env` and `$vars` that are those of n8n: no member, key, or name that code declares itself. */
+const variableReads = (tokens) => {
+  const indexes = [];
+  tokens.forEach((token, index) => {
+    if (token.kind !== 'word' || (token.text !== '$env' && token.text !== '$vars') || isMember(tokens, index)) return;
+    const isKey = tokens[index + 1]?.text === ':' && (tokens[index - 1]?.text === '{' || tokens[index - 1]?.text === ',');
+    if (!isKey) indexes.push(index);
+  });
+  const own = new Set(['$env', '$vars'].filter((name) => declares(tokens, name) && outerDeclaration(tokens, name) >= 0));
+  return indexes.filter((index) => !own.has(tokens[index].text));
+};
+
+/** A function that returns the variables that code reads with a fallback: an object with names such as `$env.SHOP`. */
+const fallbacksOf = (tokens) => {
+  let names = null;
+  return () => (names ??= freeze(Object.fromEntries(variableReads(tokens).filter((index) => hasFallback(tokens, index)).map((index) => [`${tokens[index].text}.${variableName(tokens, index)}`, true]))));
+};
+
 /** The variables of n8n that are read, each with its name; whether it is needed says `level`. */
 const variablesIn = (code, tokens) =>
-  tokens.flatMap((token, index) => {
+  variableReads(tokens).flatMap((index) => {
+    const token = tokens[index];
     const owner = token.text;
-    if (token.kind !== 'word' || (owner !== '$env' && owner !== '$vars') || isMember(tokens, index) || tokens[index + 1]?.text === ':' || declares(tokens, owner)) return [];
     const [name, column] = [variableName(tokens, index), columnOf(code, token)];
-    if (name === undefined) return [missing('error', `“${owner}”: Variables of n8n are read by fixed names here.`, `Write “${owner}.name” for each variable that it reads.`, column)];
+    if (name === undefined) return [missing('error', `“${owner}”: Variables of n8n are read by fixed names here.`, declares(tokens, owner) ? `Give what the code itself calls “${owner}” another name.` : `Write “${owner}.name” for each variable that it reads.`, column)];
     const isOptional = hasFallback(tokens, index);
     const variable = `${owner}.${name}`;
     return [{ ...problemOf('variable', isOptional ? 'warning' : 'error', `“${variable}”${isOptional ? ' has a fallback' : ' is a variable of n8n'}.`, 'Give its value when you set the automation up.', column), variable }];

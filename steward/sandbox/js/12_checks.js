@@ -157,7 +157,7 @@ const setZones = (text) => {
 /** What an expression can reach besides what the language has: a date's own parts, iterators, and what is ours. */
 const reachable = () => {
   const names = Object.values(EXPRESSION_NAMES).concat(Object.values(helpers));
-  const views = [ItemContext, StepView, NodeView, InputView, Fault, ZoneWanted, closedEnvironment, $ext$];
+  const views = [ItemContext, StepView, NodeView, InputView, Fault, ZoneWanted, $ext$];
   const kinds = [async () => {}, function* () {}, async function* () {}, [][Symbol.iterator](), new Map().entries(), new Set().entries(), 'a'.matchAll(/a/g), Iterator.from({})];
   if (!luxon) return [...names, ...views, ...kinds];
   const formats = Object.getOwnPropertyNames(luxon.DateTime).filter((name) => /^(?:DATE|TIME)/.test(name)).map((name) => luxon.DateTime[name]);

@@ -13,7 +13,8 @@ from steward.steps.workflow.expressions.template import ParameterTemplate
 # The position of an item of another step: (run, output, index).
 ItemPosition: TypeAlias = tuple[int, int, int]
 
-# The values of variables of n8n by name, such as `$env.SHOP`; others are undefined.
+# The values of variables of n8n by name, such as `$env.SHOP`. Reading another one fails, unless the code that
+# reads it has a fallback for it.
 VariableValues: TypeAlias = Mapping[str, str]
 
 # The static data that a script can reach: the objects `global` and `node`.
@@ -70,7 +71,7 @@ class ExpressionVariables:
     previous: JsonObject = field(default_factory=dict)
     input_params: JsonObject = field(default_factory=dict)  # $input.params
     input_context: JsonObject = field(default_factory=dict)  # $input.context
-    of_n8n: VariableValues | None = None  # below $env and $vars; None if $env is closed
+    of_n8n: VariableValues | None = None  # below $env and $vars
 
 
 def _never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
