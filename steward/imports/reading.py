@@ -38,6 +38,7 @@ SOURCES = tuple(_READERS)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _INVALID = "The export contains invalid characters. Export it again."
 _GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that handles a step that did not run
+_LISTED_STEPS = 5
 _SCRIPTS = frozenset(("code", "function", "functionItem", "aiTransform"))
 
 
@@ -190,10 +191,35 @@ async def _compiled(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Findin
         message = f"Its expressions could not be checked: {stopped.message}"
         return plan, [*findings, Finding(None, FindingLevel.ERROR, "expression_feature", message)]
     code_problems = [*checked.templates, *checked.liquid, *checked.scripts]
+    reads: list[tuple[PlanStep, ExpressionProblem]] = []
     for (step, path, _), problems in zip((*templates, *liquid, *scripts), code_problems, strict=True):
-        plan = _with_variables(plan, step, problems)
-        findings += [_finding(step, problem, path) for problem in problems]
-    return plan, list(dict.fromkeys(findings))
+        for problem in problems:
+            if problem.variable is None:
+                findings.append(_finding(step, problem, path))
+            elif not _runs(step):
+                continue
+            elif is_key(problem.variable):
+                findings.append(_key_finding(step, problem, problem.variable, path))
+            else:
+                reads.append((step, problem))
+    variables = _variables(reads)
+    findings += [_variable_finding(variable, steps) for variable, steps in variables.items()]
+    return replace(plan, n8n_variables=tuple(variables)), list(dict.fromkeys(findings))
+
+
+def _runs(step: PlanStep) -> bool:
+    return step.origin is not None and step.origin.reachable and not step.origin.disabled
+
+
+def _variables(reads: Sequence[tuple[PlanStep, ExpressionProblem]]) -> dict[N8nVariable, list[str]]:
+    """Returns the variables of n8n that steps read, each with the names of these steps."""
+    required: dict[str, bool] = {}
+    steps: dict[str, dict[str, None]] = {}
+    for step, problem in reads:
+        name = str(problem.variable)
+        required[name] = required.get(name, False) or problem.level == FindingLevel.ERROR
+        steps.setdefault(name, {})[step.name] = None
+    return {N8nVariable(name, is_required): list(steps[name]) for name, is_required in required.items()}
 
 
 async def _with_compiled_inner(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Finding]]:
@@ -205,22 +231,9 @@ async def _with_compiled_inner(plan: Plan, evaluator: Evaluator) -> tuple[Plan, 
             findings += [
                 replace(finding, step=step.name, message=f"In the workflow it calls: {finding.message}")
                 for finding in graph.softened(inner[step.name], below)
+                if _runs(step) or finding.code != "variable"
             ]
     return replace(plan, inner=inner), findings
-
-
-def _with_variables(plan: Plan, step: PlanStep, problems: Sequence[ExpressionProblem]) -> Plan:
-    """Returns the plan with the variables of n8n that the step reads if it runs, without keys."""
-    if step.origin is None or step.origin.disabled or not step.origin.reachable:
-        return plan
-    if not any(problem.variable for problem in problems):
-        return plan
-    required = {variable.name: variable.is_required for variable in plan.n8n_variables}
-    for problem in problems:
-        name = problem.variable
-        if name is not None and not is_key(name):
-            required[name] = required.get(name, False) or problem.level == FindingLevel.ERROR
-    return replace(plan, n8n_variables=tuple(N8nVariable(*variable) for variable in required.items()))
 
 
 _LocatedTemplates = list[tuple[PlanStep, str, ParameterTemplate]]
@@ -257,32 +270,38 @@ def _script_of(step: PlanStep, plan: Plan) -> Script | None:
     return script_of(step.origin.source_type, raw_parameters(step.config))
 
 
-def _variable_finding(step: PlanStep, problem: ExpressionProblem, variable: str, place: str) -> Finding:
-    """Returns the finding of a variable of n8n: its value is given at set-up, unless it is a key's."""
-    is_required = problem.level == FindingLevel.ERROR
-    shown = f"“{variable[:80]}”"
-    if not is_key(variable):
-        message = f"It reads {shown} of n8n. Give its value when you set the automation up"
-        message += "." if is_required else ", or leave it empty: its fallback is used then."
-        level = FindingLevel.WARNING if is_required else FindingLevel.NOTE
-    elif is_required:
+def _variable_finding(variable: N8nVariable, steps: Sequence[str]) -> Finding:
+    """Returns the finding of a variable of n8n whose value is given at set-up, with the steps that read it."""
+    first, *others = steps
+    listed = ", ".join(f"“{step[:80]}”" for step in steps[:_LISTED_STEPS])
+    more = f" and {len(steps) - _LISTED_STEPS} more" if len(steps) > _LISTED_STEPS else ""
+    subject = f"{listed}{more} read" if others else "It reads"
+    message = f"{subject} “{variable.name[:80]}” of n8n. Give its value when you set the automation up"
+    message += "." if variable.is_required else ", or leave it empty: its fallback is used then."
+    level = FindingLevel.WARNING if variable.is_required else FindingLevel.NOTE
+    return Finding(None if others else first, level, "variable", message)
+
+
+def _key_finding(step: PlanStep, problem: ExpressionProblem, variable: str, path: str) -> Finding:
+    """Returns the finding of a variable of n8n that is a key by its name and so is not given as a value."""
+    shown, position = f"“{variable[:80]}”", _position(step, problem, path)
+    if problem.level == FindingLevel.ERROR:
         message = (
-            f"It reads {shown}, a key by its name, and code does not get keys. {place} Use an HTTP Request "
+            f"It reads {shown}, a key by its name, and code does not get keys. {position} Use an HTTP Request "
             "step with a saved credential, or write the value into the workflow if it is no key."
         )
-        level = FindingLevel.ERROR
-    else:
-        message = f"{shown} is a key by its name, so it is empty here and its fallback is used. {place}"
-        message += " Write the value into the workflow if it is no key."
-        level = FindingLevel.WARNING
-    return Finding(step.name, level, "variable", message)
+        return Finding(step.name, FindingLevel.ERROR, "variable", message)
+    message = f"{shown} is a key by its name, so it is empty here and its fallback is used. {position}"
+    message += " Write the value into the workflow if it is no key."
+    return Finding(step.name, FindingLevel.WARNING, "variable", message)
 
 
-def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
-    label = label_of(raw_parameters(step.config), f"parameters.{where}") if where else "Its code"
-    place = f"({label}, from character {problem.column}.)"
-    if problem.variable is not None:
-        return _variable_finding(step, problem, problem.variable, place)
+def _position(step: PlanStep, problem: ExpressionProblem, path: str) -> str:
+    label = label_of(raw_parameters(step.config), f"parameters.{path}") if path else "Its code"
+    return f"({label}, from character {problem.column}.)"
+
+
+def _finding(step: PlanStep, problem: ExpressionProblem, path: str) -> Finding:
     level = FindingLevel(problem.level)
     # Invalid JavaScript fails in n8n as well, so a tolerated failure is only a warning.
     if (
@@ -292,7 +311,7 @@ def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
         and step.origin.on_error is not OnError.STOP
     ):
         level = FindingLevel.WARNING
-    message = f"{problem.message} {place} {problem.what_to_do}"
+    message = f"{problem.message} {_position(step, problem, path)} {problem.what_to_do}"
     return Finding(step.name, level, problem.code, message)
 
 

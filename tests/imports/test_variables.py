@@ -13,6 +13,7 @@ from steward.automations.updates import change
 from steward.automations.updates.update_command import UpdateCommand
 from steward.database.automations import history
 from steward.database.automations.history import HistoryAction
+from steward.database.engine.base import Tx
 from steward.imports.secrets.variables import holds_key, is_key
 from steward.model.automation import Automation
 from steward.model.refusals import NotReady, ValidationFailed
@@ -289,8 +290,72 @@ async def test_steps_that_no_run_reaches_ask_for_nothing(shop: Shop) -> None:
     """Lists the variables of running steps alone."""
     export = chain(code("A", "return []"), {**SHOWN, "disabled": True})
     export["nodes"].append(code("Off", "return [{json: {a: $env[1], b: $env.B}}]"))
+    export["nodes"].append({**calling([SHOWN]), "name": "Unreached"})
     record = (await store_export(shop, export)).record
     assert (record.supported, record.report["variables"]) == (True, [])
+    assert [issue for issue in record.report["issues"] if issue["code"] == "variable"] == []
+
+
+@on_one_engine
+async def test_a_variable_has_one_finding(shop: Shop) -> None:
+    """Names the steps that read a variable in one finding, which is a warning if one of them needs its value."""
+    steps = [code(f"S{number}", "return [{json: {a: $env.SHOP ?? 'x', b: $env.SHOP}}]") for number in range(7)]
+    steps[0]["parameters"]["jsCode"] = "return [{json: {a: $env.SHOP ?? 'x', b: $vars.a || 'y'}}]"
+    issues = (await store_export(shop, chain(*steps))).record.report["issues"]
+    assert [(issue["step"], issue["level"], issue["message"]) for issue in issues] == [
+        (
+            None,
+            "warning",
+            "“S0”, “S1”, “S2”, “S3”, “S4” and 2 more read “$env.SHOP” of n8n. Give its value when you set the "
+            "automation up.",
+        ),
+        (
+            "S0",
+            "note",
+            "It reads “$vars.a” of n8n. Give its value when you set the automation up, or leave it empty: its "
+            "fallback is used then.",
+        ),
+    ]
+
+
+async def test_an_import_of_an_earlier_version_has_no_variables(service: Service) -> None:
+    """Lists and shows imports whose stored report has no variables."""
+    member = await service.token("member")
+    import_id = (await member.post(PATH, body(chain(code("A", "return []"))))).data["import"]["id"]
+
+    async def remove_variables(tx: Tx) -> None:
+        row = await tx.one("SELECT report FROM imports WHERE id = :id", {"id": import_id})
+        report = json.loads(row["report"])
+        assert report.pop("variables") == []
+        await tx.execute(
+            "UPDATE imports SET report = :report WHERE id = :id",
+            {"report": json.dumps(report), "id": import_id},
+        )
+
+    await service.write(remove_variables)
+    assert [row["variables"] for row in (await member.get(PATH)).data["imports"]] == [[]]
+    assert (await member.get(f"{PATH}/{import_id}")).data["import"]["variables"] == []
+    preview = await member.post(f"{PATH}/{import_id}/preview", {})
+    assert (preview.status, preview.data["variables"]) == (200, [])
+
+
+async def test_values_are_taken_up_to_their_limits(service: Service) -> None:
+    """Takes 500 values of 100,000 characters together, in previews as well, and refuses one more of either."""
+    member = await service.token("member")
+    names = [f"$vars.v{number}" for number in range(501)]
+    reads = code("A", f"return [{{json: {{a: [{', '.join(names)}].length}}}}]")
+    import_id = (await member.post(PATH, body(chain(reads)))).data["import"]["id"]
+    path = f"{PATH}/{import_id}"
+    values = {name: "x" * 200 for name in names[:500]}
+    for refused_values in ({**values, names[0]: "x" * 201}, {name: "x" for name in names}):
+        for command in ("preview", "automations"):
+            fields = {"name": "A", "schedule": MANUAL} if command == "automations" else {}
+            refused = await member.post(f"{path}/{command}", {**fields, "variables": refused_values})
+            assert (refused.status, list(refused.body["errors"])) == (422, ["variables"])
+            assert "at most 500 values, of 100,000 characters" in str(refused.body["errors"])
+    assert (await member.post(f"{path}/preview", {"variables": values})).status == 200
+    created = await member.post(f"{path}/automations", {"name": "A", "schedule": MANUAL, "variables": values})
+    assert (created.status, len(created.data["automation"]["variables"])) == (201, 500)
 
 
 @pytest.mark.parametrize(
