@@ -271,7 +271,7 @@ def _script_of(step: PlanStep, plan: Plan) -> Script | None:
 
 
 def _variable_finding(variable: N8nVariable, steps: Sequence[str]) -> Finding:
-    """Returns the finding of a variable of n8n whose value is given at set-up, with the steps that read it."""
+    """Returns the finding of a variable of n8n that gets its value at set-up, with the steps that read it."""
     first, *others = steps
     listed = ", ".join(f"“{step[:80]}”" for step in steps[:_LISTED_STEPS])
     more = f" and {len(steps) - _LISTED_STEPS} more" if len(steps) > _LISTED_STEPS else ""
@@ -287,8 +287,8 @@ def _key_finding(step: PlanStep, problem: ExpressionProblem, variable: str, path
     shown, position = f"“{variable[:80]}”", _position(step, problem, path)
     if problem.level == FindingLevel.ERROR:
         message = (
-            f"It reads {shown}, a key by its name, and code does not get keys. {position} Use an HTTP Request "
-            "step with a saved credential, or write the value into the workflow if it is no key."
+            f"It reads {shown}, a key by its name, and code does not get keys. {position} Use an HTTP "
+            "Request step with a saved credential, or write the value into the workflow if it is no key."
         )
         return Finding(step.name, FindingLevel.ERROR, "variable", message)
     message = f"{shown} is a key by its name, so it is empty here and its fallback is used. {position}"
