@@ -34,7 +34,7 @@ SHOWN = code("Show", "return [{json: {shop: $vars.shop, zone: $env['ZONE'] ?? 'B
 BOTH = [{"name": "$env.ZONE", "required": False}, {"name": "$vars.shop", "required": True}]
 
 
-async def given(shop: Shop, automation: Automation, **fields: Any) -> Automation:
+async def updated(shop: Shop, automation: Automation, **fields: Any) -> Automation:
     """Changes the automation as its owner does."""
     rules = shop.service.worker_context.automation_rules
     command = UpdateCommand(automation.id, automation.version, **fields)
@@ -76,12 +76,12 @@ async def test_the_values_of_variables_are_given_at_set_up_and_changed(service: 
     assert refused.status == 422
     assert "“$vars.shop”" in refused.body["message"]
 
-    at = f"/v1/automations/{automation['id']}"
-    changed = await member.patch(at, {"version": 1, "variables": values})
+    automation_path = f"/v1/automations/{automation['id']}"
+    changed = await member.patch(automation_path, {"version": 1, "variables": values})
     assert changed.data["automation"]["variables"] == values
     assert (changed.data["automation"]["version"], changed.data["automation"]["plan_version"]) == (2, 2)
     assert changed.data["automation"]["readiness"]["ready"] is True
-    same = await member.patch(at, {"version": 2, "variables": values})
+    same = await member.patch(automation_path, {"version": 2, "variables": values})
     assert same.data["automation"]["version"] == 2
     assert (await member.post(runs, {"idempotency_key": "two"})).status == 201
     plan = (await (await service.web("member")).get(f"/app/automations/{automation['id']}/plan")).data
@@ -95,6 +95,7 @@ async def test_the_values_of_variables_are_given_at_set_up_and_changed(service: 
     [
         ({"$vars.other": "x"}, "variables.$vars.other", "reads no variable of that name"),
         ({"$vars.shop": ""}, "variables.$vars.shop", "1 to 10,000 characters"),
+        ({"$vars.shop": " \n"}, "variables.$vars.shop", "1 to 10,000 characters"),
         ({"$vars.shop": "x" * 10_001}, "variables.$vars.shop", "1 to 10,000 characters"),
         ({"$vars.shop": 7}, "variables.$vars.shop", "1 to 10,000 characters"),
         ({"$vars.shop": "ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7b"}, "variables.$vars.shop", "holds a key"),
@@ -125,13 +126,13 @@ async def test_a_run_reads_the_values_of_its_plan_version(shop: Shop) -> None:
     automation = await automated(shop, chain(SHOWN, address))
     with pytest.raises(NotReady, match=r"“\$vars.shop”"):
         await shop.run_now(automation)
-    automation = await given(shop, automation, variables={"$vars.shop": "{{ 7 * 6 }}", "$env.ZONE": "Oslo"})
+    automation = await updated(shop, automation, variables={"$vars.shop": "{{ 7 * 6 }}", "$env.ZONE": "Oslo"})
     for mode in (Mode.LIVE, Mode.TEST):
         run = await shop.run_and_drain(automation, mode)
         assert run.status is RunStatus.SUCCEEDED, run
         assert await output_items(shop, run, "Show") == [{"shop": "{{ 7 * 6 }}", "zone": "Oslo"}]
         assert await output_items(shop, run, "Address") == [{"a": "{{ 7 * 6 }}/Oslo"}]
-    automation = await given(shop, automation, variables={"$vars.shop": "Tea"})
+    automation = await updated(shop, automation, variables={"$vars.shop": "Tea"})
     with pytest.raises(NotReady, match=r"“\$env.ZONE”"):
         await shop.run_now(automation)
 
@@ -143,11 +144,11 @@ async def test_an_optional_variable_may_stay_without_a_value(shop: Shop) -> None
     automation = await automated(shop, chain(fallbacks))
     run = await shop.run_and_drain(automation)
     assert await output_items(shop, run, "Show") == [{"a": "a", "b": "b"}]
-    automation = await given(shop, automation, variables={"$env.SHOP": "Tea"})
+    automation = await updated(shop, automation, variables={"$env.SHOP": "Tea"})
     run = await shop.run_and_drain(automation)
     assert await output_items(shop, run, "Show") == [{"a": "Tea", "b": "b"}]
     with pytest.raises(ValidationFailed) as refused:
-        await given(shop, automation, variables={"$vars.apiKey": "x"})
+        await updated(shop, automation, variables={"$vars.apiKey": "x"})
     assert list(refused.value.errors or ()) == ["variables.$vars.apiKey"]
 
 
@@ -177,11 +178,11 @@ async def test_what_was_approved_is_sent_with_the_values_of_then(shop: Shop) -> 
     """Ends a run that waits when a value changes; an approved one sends the value that it was shown with."""
     tell = tell_step()
     tell["parameters"]["message"] = "=Now {{ $vars.shop }}"
-    one = code("One", "return [{json: {id: 7}}]")
+    source = code("One", "return [{json: {id: 7}}]")
     values = {"variables": {"$vars.shop": "Tea & Co"}}
-    automation = await automated(shop, chain(one, tell), bindings={"Tell": bound(shop)}, **values)
+    automation = await automated(shop, chain(source, tell), bindings={"Tell": bound(shop)}, **values)
     waiting = await shop.waiting(automation)
-    automation = await given(shop, automation, variables={"$vars.shop": "Coffee & Co"})
+    automation = await updated(shop, automation, variables={"$vars.shop": "Coffee & Co"})
     assert (await shop.run(waiting)).status is RunStatus.REFUSED
     approved = await shop.waiting(automation)
     assert "Coffee & Co" in repr(await shop.changes(approved))
@@ -205,15 +206,15 @@ async def test_a_called_workflow_asks_for_its_variables_too(shop: Shop) -> None:
     with pytest.raises(NotReady, match=r"“\$env.PLACE”"):
         await shop.run_now(automation)
     values = {"$vars.shop": "Tea", "$env.PLACE": "Kiel", "$env.ZONE": "Oslo"}
-    automation = await given(shop, automation, variables=values)
+    automation = await updated(shop, automation, variables=values)
     assert await output_items(shop, await shop.run_and_drain(automation), "Call") == [{"inner": "TeaKiel"}]
     other = await import_of(
         shop, passed_to(code("Inside", "return [{json: {n: $vars.count}}]"), name="Other")
     )
-    automation = await given(shop, automation, calls={"Call": {"import_id": other}})
+    automation = await updated(shop, automation, calls={"Call": {"import_id": other}})
     with pytest.raises(NotReady, match=r"“\$vars.count”"):
         await shop.run_now(automation)
-    automation = await given(shop, automation, calls={"Call": {"import_id": chosen}})
+    automation = await updated(shop, automation, calls={"Call": {"import_id": chosen}})
     with pytest.raises(NotReady, match=r"“\$env.PLACE”"):
         await shop.run_now(automation)  # the value ended with the workflow that read it
     embedded = (await store_export(shop, chain(calling([reads]), name="Embedded"))).record
@@ -231,7 +232,7 @@ async def test_a_key_in_a_variable_is_the_key_of_an_account(partner: PartnerShop
     with pytest.raises(NotReady, match="“Ask”"):
         await shop.run_now(automation)
     values = {"$env.PARTNER_URL": f"https://{API}", "$env.SHOP": "Tea"}
-    automation = await given(shop, automation, accounts={"Ask": partner.account}, variables=values)
+    automation = await updated(shop, automation, accounts={"Ask": partner.account}, variables=values)
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.SUCCEEDED, run
     [sent] = partner.api.seen
@@ -239,7 +240,7 @@ async def test_a_key_in_a_variable_is_the_key_of_an_account(partner: PartnerShop
     assert sent.headers["x-shop"] == "Tea"
     assert KEY not in repr(await shop.steps(run))
     foreign = {**values, "$env.PARTNER_URL": f"https://{API}/__removed_secret_1__"}
-    automation = await given(shop, automation, variables=foreign)
+    automation = await updated(shop, automation, variables=foreign)
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.FAILED
     assert len(partner.api.seen) == 1
@@ -298,22 +299,25 @@ async def test_steps_that_no_run_reaches_ask_for_nothing(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_variable_has_one_finding(shop: Shop) -> None:
-    """Names the steps that read a variable in one finding, which is a warning if one of them needs its value."""
-    steps = [code(f"S{number}", "return [{json: {a: $env.SHOP ?? 'x', b: $env.SHOP}}]") for number in range(7)]
+    """Names the steps that read a variable in one finding: a warning if one of them needs its value."""
+    steps = [
+        code(f"S{number}", "return [{json: {a: $env.SHOP ?? 'x', b: $env.SHOP}}]") for number in range(7)
+    ]
     steps[0]["parameters"]["jsCode"] = "return [{json: {a: $env.SHOP ?? 'x', b: $vars.a || 'y'}}]"
     issues = (await store_export(shop, chain(*steps))).record.report["issues"]
-    assert [(issue["step"], issue["level"], issue["message"]) for issue in issues] == [
+    variable_issues = [issue for issue in issues if issue["code"] == "variable"]
+    assert [(issue["step"], issue["level"], issue["message"]) for issue in variable_issues] == [
         (
             None,
             "warning",
-            "“S0”, “S1”, “S2”, “S3”, “S4” and 2 more read “$env.SHOP” of n8n. Give its value when you set the "
-            "automation up.",
+            "“S0”, “S1”, “S2”, “S3”, “S4” and 2 more read “$env.SHOP” of n8n. Give its value when you set "
+            "the automation up.",
         ),
         (
             "S0",
             "note",
-            "It reads “$vars.a” of n8n. Give its value when you set the automation up, or leave it empty: its "
-            "fallback is used then.",
+            "It reads “$vars.a” of n8n. Give its value when you set the automation up, or leave it empty: "
+            "its fallback is used then.",
         ),
     ]
 
@@ -324,7 +328,8 @@ async def test_an_import_of_an_earlier_version_has_no_variables(service: Service
     import_id = (await member.post(PATH, body(chain(code("A", "return []"))))).data["import"]["id"]
 
     async def remove_variables(tx: Tx) -> None:
-        row = await tx.one("SELECT report FROM imports WHERE id = :id", {"id": import_id})
+        row = await tx.first("SELECT report FROM imports WHERE id = :id", {"id": import_id})
+        assert row is not None
         report = json.loads(row["report"])
         assert report.pop("variables") == []
         await tx.execute(
@@ -332,7 +337,7 @@ async def test_an_import_of_an_earlier_version_has_no_variables(service: Service
             {"report": json.dumps(report), "id": import_id},
         )
 
-    await service.write(remove_variables)
+    await service.write(remove_variables, org=service.members["member"].org)
     assert [row["variables"] for row in (await member.get(PATH)).data["imports"]] == [[]]
     assert (await member.get(f"{PATH}/{import_id}")).data["import"]["variables"] == []
     preview = await member.post(f"{PATH}/{import_id}/preview", {})
@@ -340,7 +345,7 @@ async def test_an_import_of_an_earlier_version_has_no_variables(service: Service
 
 
 async def test_values_are_taken_up_to_their_limits(service: Service) -> None:
-    """Takes 500 values of 100,000 characters together, in previews as well, and refuses one more of either."""
+    """Takes 500 values of 100,000 characters together, in previews too, and refuses one more of either."""
     member = await service.token("member")
     names = [f"$vars.v{number}" for number in range(501)]
     reads = code("A", f"return [{{json: {{a: [{', '.join(names)}].length}}}}]")

@@ -83,20 +83,21 @@ def _variables(value: Any) -> Any:
         raise field_error(f"Give at most {_MAX_VALUES} values, of {_MAX_ALL_VALUES:,} characters together.")
     faults = [
         InitErrorDetails(
-            type=PydanticCustomError("plain", "{words}", {"words": words}), loc=(name,), input=text
+            type=PydanticCustomError("plain", "{words}", {"words": words}), loc=(name,), input=member
         )
-        for name, text in value.items()
-        if (words := _why_no_value(name, text)) is not None
+        for name, member in value.items()
+        if (words := _value_fault(name, member)) is not None
     ]
     if faults:
         raise ValidationError.from_exception_data("variables", faults)
     return value
 
 
-def _why_no_value(name: str, text: Any) -> str | None:
-    if not isinstance(text, str) or not 1 <= len(text) <= _MAX_VALUE:
+def _value_fault(name: str, value: Any) -> str | None:
+    """Returns what is wrong with the value of a variable, or None."""
+    if not isinstance(value, str) or len(value) > _MAX_VALUE or not value.strip():
         return f"Give a text of 1 to {_MAX_VALUE:,} characters, or leave the variable out."
-    if holds_key(name, text):
+    if holds_key(name, value):
         return (
             "This value holds a key, and everyone in the organization can read the values of variables. "
             "Write it into the workflow in n8n and import it again: an account takes its place then."
