@@ -259,6 +259,10 @@ FINDINGS = {
         code("A", "return [{json: {a: JSON.stringify($vars)}}]"),
         [_FEATURE],
     ),
+    "reads an escaped name": (
+        request("https://a.example/", **with_headers(a=r"={{ $env['API\x5fKEY'] }}")),
+        [_FEATURE],
+    ),
     "reads a vault": (
         code("A", "return [{json: {a: $secrets.vault.key}}]"),
         [_FEATURE],
@@ -371,6 +375,7 @@ async def test_values_are_taken_up_to_their_limits(service: Service) -> None:
         ('={{ `Bearer ${$env?.API_KEY ?? ""}` }}', '={{ `Bearer ${"__removed_secret_1__" ?? ""}` }}'),
         ("={{ '$env.API_KEY' + $json.$env.API_KEY }}", None),
         ("={{ $env.API_URL + $env[$json.API_KEY] }}", None),
+        (r"={{ 'Bearer ' + $env['API\x5fKEY'] }}", None),
         ("=Bearer {{ $env.API_KEY", None),
         ("Bearer {{ $env.API_KEY }}", None),
     ],
@@ -388,6 +393,7 @@ async def test_only_reads_of_keys_are_marked(shop: Shop, code_text: str, marked:
 def test_the_name_of_a_variable_tells_keys_from_settings() -> None:
     """Takes names of keys for keys, and values that look like keys."""
     keys = ["API_KEY", "apiKey", "GITHUB_TOKEN", "FB_PAGE_ACCESS_TOKEN", "SUPABASE_ANON_KEY", "DB_PASSWORD"]
+    keys += ["CREDENTIALS", "SMTP_CREDS", "OTP"]
     settings = [
         "BASE_URL",
         "CHAT_ID",
@@ -396,6 +402,8 @@ def test_the_name_of_a_variable_tells_keys_from_settings() -> None:
         "TOKEN_URL",
         "SLACK_WEBHOOK_URL",
         "COUNTRY_CODE",
+        "OTP_LENGTH",
+        "CREDENTIALS_URL",
     ]
     assert [name for name in keys if not is_key(f"$env.{name}")] == []
     assert [name for name in settings if is_key(f"$vars.{name}")] == []

@@ -16,13 +16,16 @@ _OWNERS: Final = ("$env.", "$vars.")
 _REQUESTS: Final = ("httpRequest", "graphql")
 _SEVERAL: Final = "tokens"  # of a language model, as in MAX_TOKENS
 # The weak words that make a variable a key; others, as in COUNTRY_CODE, leave that to its value.
+# Words of variables that are those of one key; as names of fields they hold other values as well.
+_CREDENTIALS: Final = word_set("credentials creds otp totp")
 _WEAK_KEYS: Final = word_set("key keys auth authkey hmac sig signature salt dsn")
 
 
 def is_key(variable: str) -> bool:
     """Returns whether a variable such as `$env.API_KEY` has the name of a key."""
     name = variable.partition(".")[2]
-    words, weight = words_of(name), weight_of(name)
+    words = ["credential" if word in _CREDENTIALS else word for word in words_of(name)]
+    weight = max(weight_of(name), weight_of("_".join(words)))
     if weight is not NameWeight.NONE:
         return weight is NameWeight.STRONG or not _WEAK_KEYS.isdisjoint(words)
     return bool(words) and words[-1] != _SEVERAL and weight_of(words[-1]) is NameWeight.STRONG
