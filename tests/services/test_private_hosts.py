@@ -345,6 +345,12 @@ def test_an_address_that_is_none_asks_for_no_account(url: str) -> None:
         ("={{ 'http://localhost/'.replace('localhost', 'a.example') }}", None),
         ("={{ `http://${$json.host}/x` }}", None),
         ("={{ $json.host + 'http://localhost/' }}", None),
+        ("={{ 'http://localhost/a' + ('(b)' + \"?\" + 'it\\'s') }}", "http://localhost:80"),
+        ("={{ 'http://localhost/a' + ')' + ('?' + f('(')) + $json.b?.c }}", "http://localhost:80"),
+        ("={{ 'http://localhost/a' + 'b }}", None),
+        ("={{ 'http://localhost/a' + 'b\\' }}", None),
+        ("={{ 'http://localhost/a' + ($json.a ? 'b' }}", None),
+        ("={{ 'http://localhost/a' + " + r"\'" * 1900 + " }}", None),
     ],
 )
 def test_an_expression_that_begins_with_the_whole_origin_asks_for_an_account(

@@ -34,9 +34,9 @@ _LEADING_TEXT = re.compile(
     r"""=\s*\{\{\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|`((?:[^`\\$]|\$\{[^{}`]*\})*)`)\s*(?=\+|;?\s*\}\})(.*)""",
     re.DOTALL,
 )
-_CHOOSES = re.compile(r"(?<!\?)\?(?![?.])")  # a condition, which may give another text
 _MAX_ADDED = 4_000
-_WITHIN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`|\([^()]*\)""", re.DOTALL)
+# A text, closed or not, a bracket, or the mark of a condition, which may give another text.
+_ADDED_PART = re.compile(r"""(['"`])(?:\\.|(?!\1)[^\\])*+(\1)?|[()]|(?<!\?)\?(?![?.])""", re.DOTALL)
 _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 # The user name and password before the `@` of an address.
 _USER_PART = re.compile(r"(?<=://)[^\s/?#@]*@")
@@ -89,16 +89,32 @@ def listed_origin(address: object) -> UrlOrigin | None:
 def _leading_text(address: str) -> str:
     """Returns the address, with the text that its expression begins with in place of the expression."""
     leading = _LEADING_TEXT.match(address)
-    added, before = leading[4].partition("}}")[0] if leading else "", ""
-    if leading is None or len(added) > _MAX_ADDED:
+    if leading is None:
         return address
-    while added != before:  # texts, then brackets from the inside out
-        before, added = added, _WITHIN.sub("", added)
-    if _CHOOSES.search(added):
+    added = leading[4].partition("}}")[0]
+    if len(added) > _MAX_ADDED or _may_replace(added):
         return address
     text = leading[1] or leading[2] or leading[3] or ""
     rest = leading[4].lstrip(" ;")
     return text + rest[2:] if rest.startswith("}}") else f"{text}{{{{ }}}}"
+
+
+def _may_replace(added: str) -> bool:
+    """Returns whether what follows a text in an expression may give another text in its place.
+
+    That is a condition outside of its texts and brackets, or a text or bracket that is not closed.
+    """
+    depth = 0
+    for part in _ADDED_PART.finditer(added):
+        if part[1] is not None:
+            if part[2] is None:
+                return True
+        elif part[0] == "?":
+            if depth <= 0:
+                return True
+        else:
+            depth += 1 if part[0] == "(" else -1
+    return depth != 0
 
 
 def uncalled_address_problems(
@@ -218,14 +234,16 @@ def is_removed_key(name: str, value: object) -> bool:
 
 def user_part_of(url: str) -> str:
     """Returns the user name and password of a URL with the following `@`, or an empty text."""
-    match = _USER_PART.search(_EXPRESSION.sub(lambda chunk: "_" * len(chunk[0]), url))
+    end = url.rfind("}}") + 2  # no expression begins after it, however many `{{` there are
+    masked = _EXPRESSION.sub(lambda chunk: "_" * len(chunk[0]), url[:end])
+    match = _USER_PART.search(masked + url[end:])
     return url[match.start() : match.end()] if match else ""
 
 
 def _removed_in_address(url: str) -> list[str]:
     """Returns the query parameters of a URL that held a key that the import removed."""
-    pairs = re.findall(r"[?&]([^=&#]+)=([^&#]*)", url)
-    return [name for name, value in pairs if is_removed_key(name, value)]
+    pairs = re.finditer(r"[?&]([^=&#]++)(?:=([^&#]*+))?", url)
+    return [pair[1] for pair in pairs if pair[2] is not None and is_removed_key(pair[1], pair[2])]
 
 
 def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
