@@ -6,11 +6,11 @@ from steward.automations.workflows import bound_kinds
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.model import plan_json
-from steward.model.connection import Connection, ConnectionState
+from steward.model.connection import NO_SIGN_IN, Connection, ConnectionState
 from steward.model.ids import OrgId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep
-from steward.outbound.hosts import is_among
+from steward.outbound.hosts import is_among, with_scheme
 
 _HTTP_ACCOUNT = "http_api"
 
@@ -34,15 +34,18 @@ async def bindable(tx: Tx, org: OrgId, plan: Plan) -> list[JsonObject]:
 def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
     assert step.origin is not None
     kinds, hosts = bound_kinds(step), _hosts_of(step)
+    sign_in = (step.origin.account or {}).get("sign_in")
     fitting = [
-        connection for connection in connected if connection.kind in kinds and _fits(connection, hosts)
+        connection
+        for connection in connected
+        if connection.kind in kinds and _fits(connection, hosts, signs_in=sign_in != NO_SIGN_IN)
     ]
     return {
         "step": step.name,
         "kind": step.origin.needs,
         "target": step.origin.target,
         "hosts": list(hosts),
-        "sign_in": (step.origin.account or {}).get("sign_in"),
+        "sign_in": sign_in,
         "proposed": fitting[0].integration_id if len(fitting) == 1 else None,
     }
 
@@ -54,12 +57,18 @@ def _hosts_of(step: PlanStep) -> tuple[str, ...]:
     return tuple(str(host) for host in hosts) if isinstance(hosts, list) else ()
 
 
-def _fits(connection: Connection, hosts: Sequence[str]) -> bool:
-    """Returns whether an account of an HTTP API is for one of the step's hosts; other kinds always fit."""
+def _fits(connection: Connection, hosts: Sequence[str], *, signs_in: bool) -> bool:
+    """Returns whether a connection fits a step; those of other kinds than an HTTP API always do.
+
+    An account of an HTTP API is for one of the step's hosts, and has a key only if the step signs in.
+    """
     if connection.kind != _HTTP_ACCOUNT:
         return True
-    settings = connection.facts.get("settings")
-    own_hosts = str(settings.get("hosts", "") if isinstance(settings, Mapping) else "").split()
+    settings: JsonValue = connection.facts.get("settings")
+    plain = settings if isinstance(settings, Mapping) else {}
+    if (plain.get("sign_in") != NO_SIGN_IN) is not signs_in:
+        return False
+    own_hosts = [with_scheme(entry) for entry in str(plain.get("hosts", "")).split()]
     return any(is_among(host, own_hosts) for host in hosts) or any(
         is_among(host, hosts) for host in own_hosts
     )

@@ -7,6 +7,9 @@ from enum import StrEnum
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject
 
+# The sign-in of an account of an HTTP API that sends no key, and of a step that asks for none.
+NO_SIGN_IN = "none"
+
 
 class ConnectionState(StrEnum):
     """Whether a connection can be used."""

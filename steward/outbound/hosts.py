@@ -61,14 +61,16 @@ def is_among(host: str, entries: Collection[str]) -> bool:
     )
 
 
-def names_origin(entries: Collection[str], origin: UrlOrigin) -> bool:
-    """Returns whether the hosts of an account name an origin.
+def with_scheme(entry: str) -> str:
+    """Returns an entry as it is written now: older releases kept `host:port` for https on another port."""
+    return f"https://{entry}" if ":" in entry and "://" not in entry else entry
 
-    Accounts of older releases have `host:port` for https on another port.
-    """
+
+def names_origin(entries: Collection[str], origin: UrlOrigin) -> bool:
+    """Returns whether the hosts of an account name an origin."""
     if origin.is_usual() and is_among(origin.host, entries):
         return True
-    return entry_of(origin) in entries or (origin.scheme == "https" and origin.entry in entries)
+    return entry_of(origin) in map(with_scheme, entries)
 
 
 def target_at(transport: HttpTransport, account: Target, url: str) -> Target:

@@ -424,7 +424,16 @@ def test_a_star_stands_for_names_below(host: str, entry: str, is_one: bool) -> N
 
 NO_KEY = {"sign_in": "none"}
 LISTED = frozenset(
-    ("nas.lan:443", "nas.lan:8123", "localhost:80", "192.168.1.5:8123", "[::1]:8080", f"{API}:8443")
+    (
+        "nas.lan:443",
+        "nas.lan:8123",
+        "myservice:8443",
+        "localhost:3000",
+        "localhost:80",
+        "192.168.1.5:8123",
+        "[::1]:8080",
+        f"{API}:8443",
+    )
 )
 
 
@@ -509,7 +518,9 @@ def test_a_host_on_another_port_is_the_same_account_as_in_older_releases() -> No
     assert subject == "bearer nas.lan:8123  "
 
 
-@pytest.mark.parametrize("host", ["nas.lan:8123", "[::1]:8080", f"{API}:8443"])
+@pytest.mark.parametrize(
+    "host", ["myservice:8443", "localhost:3000", "nas.lan:8123", "[::1]:8080", f"{API}:8443"]
+)
 def test_an_account_of_an_older_release_is_used_over_https(host: str) -> None:
     """Reaches a host that was kept without its scheme while the operator lists it."""
     kept = ConnectionSecrets(IntegrationId(7), {"hosts": host, "sign_in": "none"}, {})

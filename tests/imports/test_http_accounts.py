@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from steward.automations.bindable import bindable
 from steward.automations.updates import change
 from steward.automations.updates.update_command import UpdateCommand
+from steward.database.accounts import connections
 from steward.imports.n8n.read import read_value
 from steward.model import plan_json
 from steward.model.limits import MAX_FILE_BYTES, MAX_PATH_KEYS
@@ -291,9 +293,29 @@ async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> No
         rows = await shop.read(lambda tx: bindable(tx, shop.owner.org, plan))
         return {str(row["step"]): row["proposed"] for row in rows}
 
-    assert await proposed() == {"Ask": partner.account["integration_id"], "Elsewhere": None}
+    expected = {"Ask": partner.account["integration_id"], "Elsewhere": None}
+    assert await proposed() == expected
+    await shop.connect("http_api", {"hosts": ELSEWHERE, "sign_in": "none"})  # has no key for the step
+    assert await proposed() == expected
     await shop.connect("http_api", {"hosts": "*.partner.example", "token": KEY})
     assert await proposed() == {"Ask": None, "Elsewhere": None}
+
+
+async def test_an_account_of_an_older_release_is_proposed(partner: PartnerShop) -> None:
+    """Reads a host with a port and without a scheme, as older releases kept it, as one over https."""
+    shop = partner.shop
+    steps = [
+        node(name, "httpRequest", 4.2, {"url": f"{url}/a", **HEADER, "options": {}})
+        for name, url in {"Ask": "https://myservice:8443", "Over http": "http://myservice:8443"}.items()
+    ]
+    plan = plan_json.from_json(plan_json.to_json(read_value(chain(*steps)).plan))
+    connection = await shop.connect("http_api", {"hosts": ELSEWHERE, "token": KEY})
+    kept = replace(connection, facts={"settings": {"hosts": "myservice:8443", "sign_in": "bearer"}})
+    await shop.write(
+        lambda tx: connections.save(tx, shop.owner.org, kept, expected_version=connection.version)
+    )
+    rows = await shop.read(lambda tx: bindable(tx, shop.owner.org, plan))
+    assert [row["proposed"] for row in rows] == [connection.integration_id, None]
 
 
 async def test_a_key_that_a_set_step_held_is_put_back_by_the_account(partner: PartnerShop) -> None:

@@ -21,7 +21,6 @@ from steward.connectors.base.requests import RequestWriter, SendRequestOperation
 from steward.connectors.base.send_once import SendOnceReader
 from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
 from steward.connectors.http_api.settings import (
-    NO_SIGN_IN,
     SCHEMA,
     SIGN_IN_SCHEMA,
     SIGN_INS,
@@ -30,7 +29,7 @@ from steward.connectors.http_api.settings import (
     settings_of,
     signed_in_settings,
 )
-from steward.model.connection import Auth
+from steward.model.connection import NO_SIGN_IN, Auth
 from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
@@ -41,7 +40,7 @@ from steward.outbound.errors import (
     Unauthorized,
     WrongAddress,
 )
-from steward.outbound.hosts import listing_of, unlisted_words
+from steward.outbound.hosts import listing_of, unlisted_words, with_scheme
 from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 
@@ -125,7 +124,8 @@ class HttpApiConnector:
         listing = listing_of(hosts[0])
         if listing is not None and listing not in self._private_hosts:
             raise CallRefused("a private host is called where the operator lists it", unlisted_words(listing))
-        base = hosts[0] if "://" in hosts[0] else f"https://{hosts[0].removeprefix('*.')}"
+        host = with_scheme(hosts[0])
+        base = host if "://" in host else f"https://{host.removeprefix('*.')}"
         proof = credentials_of(secrets.plain, secrets.sealed)
         scope = f"http_api {secrets.integration_id}"
         return PlatformEndpoint("http_api", base, proof, self._timeouts, _RATE_LIMIT, scope, hosts=hosts)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from steward.connectors.base.connector import OwnApp
 from steward.connectors.base.settings import BadSettings, ConnectionSettings, unknown_settings
-from steward.model.connection import Auth
+from steward.model.connection import NO_SIGN_IN, Auth
 from steward.model.json import JsonObject, JsonValue
 from steward.model.limits import MAX_PATH_KEYS
 from steward.outbound.address import looks_like_address, origin_of, parsed_origin
@@ -29,7 +29,6 @@ _PATH_PREFIX = re.compile(r"/[A-Za-z0-9._~/-]*")
 _PATH_WITH_KEYS = re.compile(r"/[A-Za-z0-9._~/*-]*")
 _IN_CUSTOM = frozenset(("headers", "qs", "auth", "path", "body"))
 _OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
-NO_SIGN_IN = "none"
 # The required fields of each sign-in, the secret last.
 SIGN_INS: Mapping[str, tuple[str, ...]] = {
     "bearer": ("token",),

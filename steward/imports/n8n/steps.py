@@ -6,11 +6,11 @@ from typing import Any
 
 from steward.imports.n8n.field_labels import label_of, words_of
 from steward.imports.n8n.unwrap import AI, MAX_TITLE, READ_AS_FIRST, SAVE_AGAIN, Node
+from steward.model.connection import NO_SIGN_IN
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
 from steward.outbound.hosts import listing_of
-from steward.steps.n8n.http_sign_in import NO_SIGN_IN
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.store_event import EVENT_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config

@@ -9,6 +9,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from steward.connectors.base.queries import PATH, PathQuery
+from steward.model.connection import NO_SIGN_IN
 from steward.model.json import AnyJson, JsonObject
 from steward.outbound.errors import CallError
 from steward.outbound.hosts import entry_of, is_among
@@ -44,7 +45,6 @@ _NOT_OFFERED = {
     "aws": "signatures of AWS",
     "httpSslAuth": "a certificate of its own",
 }
-NO_SIGN_IN = "none"
 _IN_CUSTOM = ("bearer", "header", "query", "basic")  # sign-ins that a custom one can contain
 
 
