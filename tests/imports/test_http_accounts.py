@@ -281,6 +281,23 @@ def test_an_address_that_is_not_the_services_own_is_warned_about() -> None:
     assert findings.count(("warning", "credential")) == 2
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://api.partner.example/orders",
+        "=http://api.partner.example/{{ $json.id }}",
+        "={{ 'http://api.partner.example/' + $json.id }}",
+        "={{ `http://api.partner.example/${$json.id}` }}",
+    ],
+)
+def test_a_key_over_http_to_a_public_host_is_an_error(url: str) -> None:
+    """Refuses a step that signs in at an http address, also of an expression that only adds to it."""
+    for step, level in ((asking(url=url), "error"), (http(url=url), "warning")):
+        findings = read_value(chain(step)).findings
+        [finding] = [finding for finding in findings if "http address" in finding.message]
+        assert (str(finding.level), finding.code) == (level, "parameter")
+
+
 async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> None:
     """Proposes the account only if exactly one fits the hosts of the step."""
     shop = partner.shop

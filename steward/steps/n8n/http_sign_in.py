@@ -15,7 +15,7 @@ from steward.outbound.errors import CallError
 from steward.outbound.hosts import entry_of, is_among
 from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
-from steward.steps.workflow.addresses import listed_origin, user_part_of
+from steward.steps.workflow.addresses import leading_text, listed_origin, user_part_of
 from steward.steps.workflow.expressions.marked_texts import KeyReads, reads_nothing
 from steward.steps.workflow.external_calls import as_item_failure, read_all, store_of
 from steward.steps.workflow.http_keys import KeyPlace, key_places, sign_in_of
@@ -198,7 +198,7 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
 
 def plain_address_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields the problem of an http address, except of a private host, whose account says what to do."""
-    address = _address(node.parameters)
+    address = leading_text(_address(node.parameters))
     if not re.match(r"=?\s*http://", address, re.IGNORECASE) or listed_origin(address) is not None:
         return
     if not (signs_in(node) or signs_in_to_store(node)):

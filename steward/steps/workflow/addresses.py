@@ -73,7 +73,7 @@ def listed_origin(address: object) -> UrlOrigin | None:
     Returns None for every other address, and if an expression decides the origin. One that only adds to a
     text with the whole origin does not.
     """
-    literal = _LITERAL_ORIGIN.match(_leading_text(address)) if isinstance(address, str) else None
+    literal = _LITERAL_ORIGIN.match(leading_text(address)) if isinstance(address, str) else None
     if literal is None:
         return None
     try:
@@ -86,7 +86,7 @@ def listed_origin(address: object) -> UrlOrigin | None:
     return origin if is_host_name(origin.host) and (is_local_name(origin.host) or not is_usual) else None
 
 
-def _leading_text(address: str) -> str:
+def leading_text(address: str) -> str:
     """Returns the address, with the text that its expression begins with in place of the expression."""
     leading = _LEADING_TEXT.match(address)
     if leading is None:
