@@ -221,6 +221,20 @@ async def test_a_postgresql_database_of_another_program_is_refused(
     assert await _rows(empty_postgresql_url, described) == relations
 
 
+async def test_tables_are_looked_for_where_the_others_are(
+    empty_postgresql_url: str, clock: FakeClock
+) -> None:
+    """Reads the schema `public` also where the role's own comes first and its name has capitals."""
+    await _execute(empty_postgresql_url, "CREATE TABLE orders (id bigint)")
+    await _execute(
+        empty_postgresql_url,
+        'CREATE SCHEMA "Shop"; DO $$ BEGIN EXECUTE format('
+        "'ALTER DATABASE %I SET search_path = \"Shop\", public', current_database()); END $$",
+    )
+    with pytest.raises(SchemaDiffers, match="another program, such as “orders”"):
+        await migrate(empty_postgresql_url, clock.now(), dry_run=True)
+
+
 async def test_views_of_an_extension_are_not_another_programs(
     empty_postgresql_url: str, clock: FakeClock
 ) -> None:

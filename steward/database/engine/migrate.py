@@ -78,7 +78,7 @@ _COLUMNS_OF_VERSIONS = "SELECT name FROM pragma_table_info('schema_version')"
 _RELATIONS = (
     "SELECT c.relname, a.attname FROM pg_class AS c LEFT JOIN pg_attribute AS a"
     " ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND c.relname = 'schema_version'"
-    " WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+    " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
     " AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_class'::regclass"
     " AND d.objid = c.oid AND d.deptype = 'e')"
 )
