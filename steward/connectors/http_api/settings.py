@@ -9,7 +9,7 @@ from steward.connectors.base.settings import BadSettings, ConnectionSettings, un
 from steward.model.connection import NO_SIGN_IN, Auth
 from steward.model.json import JsonObject, JsonValue
 from steward.model.limits import MAX_PATH_KEYS
-from steward.outbound.address import looks_like_address, origin_of, parsed_origin
+from steward.outbound.address import is_host_name, looks_like_address, origin_of, parsed_origin
 from steward.outbound.endpoint import (
     Basic,
     Bearer,
@@ -164,7 +164,9 @@ def _host(entry: str, private_hosts: Collection[str]) -> str:
     scheme, separator, rest = entry.partition("://")
     host_and_port = (rest if separator else entry).partition("/")[0].lower()
     if not separator and re.fullmatch(r".+:[0-9]+", host_and_port):
-        raise ValueError(f"Write http:// or https:// before “{entry[:80]}”, whichever it is called by.")
+        raise ValueError(f"Write http:// or https:// before “{entry[:80]}”, as it is called.")
+    if separator and scheme.lower() not in ("http", "https"):
+        raise ValueError(f"“{entry[:80]}” is not called: name a host that is called over https or http.")
     if scheme.lower() != "http" and is_host_entry(host_and_port) and not looks_like_address(host_and_port):
         named = host_and_port
     else:
@@ -177,10 +179,16 @@ def _host(entry: str, private_hosts: Collection[str]) -> str:
 
 def _origin_entry(url: str, entry: str) -> str:
     try:
-        return entry_of(parsed_origin(f"{url}/"))
+        origin = parsed_origin(f"{url}/")
     except CallRefused:
-        message = f"“{entry[:80]}” is not the name of a host, such as api.example.com."
-        raise ValueError(f"{message} Of a private host, write the whole address.") from None
+        origin = None
+    if origin is not None and (looks_like_address(origin.host) or is_host_name(origin.host)):
+        return entry_of(origin)
+    if origin is not None and origin.host.startswith("*."):
+        message = f"“{entry[:80]}” names several hosts, which is possible only for https on port 443."
+        raise ValueError(f"{message} Connect an account for each host.")
+    message = f"“{entry[:80]}” is not the name of a host, such as api.example.com."
+    raise ValueError(f"{message} Of a private host, write the whole address.")
 
 
 def _sign_in(texts: Mapping[str, str], errors: dict[str, list[str]]) -> str:
