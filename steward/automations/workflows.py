@@ -15,6 +15,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import STEP_NEEDS, Plan, PlanStep
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
+_MAX_NAMED = 5
 _WORKFLOW = "workflow"  # what a step lacks that calls one, while none is chosen
 _MAX_ID = 2**53 - 1  # contract 1.2, Integer
 
@@ -202,16 +203,22 @@ async def keep_plan(
 
 
 def words_of(state: WorkflowState) -> str:
-    """Returns a sentence that says why it is not ready and names the steps or variables."""
-    missing = state.unconfigured
-    if not missing:
-        unset = state.plan.unset_variables()
-        names = ", ".join(f"“{name}”" for name in unset[:5])
-        more = f" and {len(unset) - 5} more" if len(unset) > 5 else ""
-        return f"These variables have no value: {names}{more}. Give their values, then run it again."
-    if all(step.kind == _WORKFLOW for step in missing):
-        paths = ", ".join(f"“{step.step}”" for step in missing[:5])
-        return f"No workflow is chosen for these steps to call: {paths}. Choose one of your imports."
-    names = ", ".join(f"“{step.step}”" for step in missing[:5])
-    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    return f"These steps have no usable connection: {names}{more}. Bind them, then run it again."
+    """Returns sentences that say why it is not ready and name the steps and variables."""
+    calling = [step.step for step in state.unconfigured if step.kind == _WORKFLOW]
+    unbound = [step.step for step in state.unconfigured if step.kind != _WORKFLOW]
+    unset = state.plan.unset_variables()
+    sentences = []
+    if unbound:
+        sentences.append(f"These steps have no usable connection: {_named(unbound)}. Bind them.")
+    if calling:
+        words = f"No workflow is chosen for these steps to call: {_named(calling)}."
+        sentences.append(f"{words} Choose one of your imports.")
+    if unset:
+        sentences.append(f"These variables have no value: {_named(unset)}. Give their values.")
+    return " ".join([*sentences, "Then run it again."])
+
+
+def _named(names: Sequence[str]) -> str:
+    """Returns the first names in quotation marks, and how many more there are."""
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(f"“{name}”" for name in names[:_MAX_NAMED]) + more

@@ -149,10 +149,10 @@ class InClosedPeriod(Refusal):
 
 
 class NotReady(Refusal):
-    """Steps of a workflow lack a usable connection."""
+    """Steps of a workflow lack a usable connection, or variables a value."""
 
     code = "not_ready"
-    words = "Some steps have no usable connection yet. Bind them first."
+    words = "Some steps have no usable connection, or some variables no value. See its steps."
 
 
 class KeyReused(Refusal):

@@ -110,6 +110,7 @@ async def told_by_see(shop: Shop, export: dict[str, Any], calls: JsonObject, **m
     return str([row["message"] for row in await shop.steps(run) if row["name"] == "See"])
 
 
+SIGNS_IN = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
 TWO = code("Two", "return [{json: {n: 1}}, {json: {n: 2}}]")
 
 
@@ -137,6 +138,24 @@ async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
     again = UpdateCommand(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
     same = await shop.write(partial(change.update, actor=shop.owner, command=again, rules=rules))
     assert same.version == 2
+
+
+@on_one_engine
+async def test_everything_that_an_automation_lacks_is_named(shop: Shop) -> None:
+    """Refuses a run with the steps to bind, the step that calls a workflow, and the variables to set."""
+    asks = [
+        node(f"Ask {number}", "httpRequest", 4.2, {"url": "https://api.example.com/a", **SIGNS_IN})
+        for number in range(7)
+    ]
+    shown = code("Show", "return [{json: {shop: $vars.shop}}]")
+    automation = await automated(shop, chain(TWO, call_by_id(), shown, *asks))
+    with pytest.raises(NotReady) as refused:
+        await shop.run_now(automation)
+    assert refused.value.message == (
+        "These steps have no usable connection: “Ask 0”, “Ask 1”, “Ask 2”, “Ask 3”, “Ask 4” and 2 more."
+        " Bind them. No workflow is chosen for these steps to call: “Call”. Choose one of your imports."
+        " These variables have no value: “$vars.shop”. Give their values. Then run it again."
+    )
 
 
 async def test_a_chosen_workflows_message_is_approved_with_its_step(shop: Shop) -> None:
