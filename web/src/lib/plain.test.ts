@@ -4,7 +4,7 @@ import { hasInvisible, pieces, safeLink } from "./invisible";
 import { isField, nameOf, Sequence, step } from "./keys";
 import { MAX_ROWS, sorted, windowOf } from "./table";
 import { OUTCOME, plainName } from "./record_words";
-import { count, list, RUN, statusOf } from "./words";
+import { count, list, quoted, RUN, statusOf } from "./words";
 
 describe("what cannot be seen", () => {
   it("is found and named, wherever it stands", () => {
@@ -40,6 +40,11 @@ describe("words", () => {
   it("counts and lists", () => {
     expect([count(1, "change"), count(3120, "change"), count(2, "entry", "entries")]).toEqual(["1 change", "3,120 changes", "2 entries"]);
     expect([list([]), list(["A"]), list(["A", "B", "C"])]).toEqual(["", "A", "A, B and C"]);
+  });
+
+  it("quotes at most five names and counts the others", () => {
+    expect(quoted(["A", "B", "C", "D", "E"])).toBe("“A”, “B”, “C”, “D” and “E”");
+    expect(quoted(["A", "B", "C", "D", "E", "F", "G"])).toBe("“A”, “B”, “C”, “D”, “E” and 2 more");
   });
 });
 

@@ -87,3 +87,11 @@ export function list(names: readonly string[]): string {
   if (names.length < 2) return names[0] ?? "";
   return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
+
+const MAX_NAMED = 5;
+
+/** "“A” and “B”", and from six names on "“A”, “B”, “C”, “D”, “E” and 2 more". */
+export function quoted(names: readonly string[]): string {
+  const more = names.length - MAX_NAMED;
+  return list([...names.slice(0, MAX_NAMED).map((name) => `“${name}”`), ...(more > 0 ? [`${more} more`] : [])]);
+}
