@@ -164,7 +164,7 @@ def _host(entry: str, private_hosts: Collection[str]) -> str:
     scheme, separator, rest = entry.partition("://")
     host_and_port = (rest if separator else entry).partition("/")[0].lower()
     if not separator and re.fullmatch(r".+:[0-9]+", host_and_port):
-        raise ValueError(f"Write http:// or https:// before “{entry[:80]}”, as it is called.")
+        raise ValueError(f"Write http:// or https:// before “{entry[:80]}”, as the program is called.")
     if separator and scheme.lower() not in ("http", "https"):
         raise ValueError(f"“{entry[:80]}” is not called: name a host that is called over https or http.")
     if scheme.lower() != "http" and is_host_entry(host_and_port) and not looks_like_address(host_and_port):
