@@ -191,20 +191,33 @@ async def _compiled(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Findin
         message = f"Its expressions could not be checked: {stopped.message}"
         return plan, [*findings, Finding(None, FindingLevel.ERROR, "expression_feature", message)]
     code_problems = [*checked.templates, *checked.liquid, *checked.scripts]
+    located = [
+        (step, path, problem)
+        for (step, path, _), problems in zip((*templates, *liquid, *scripts), code_problems, strict=True)
+        for problem in problems
+    ]
+    findings += [_finding(step, problem, path) for step, path, problem in located if problem.variable is None]
+    variables, variable_findings = _variables_in(located)
+    findings += variable_findings
+    return replace(plan, n8n_variables=variables), list(dict.fromkeys(findings))
+
+
+def _variables_in(
+    located: Sequence[tuple[PlanStep, str, ExpressionProblem]],
+) -> tuple[tuple[N8nVariable, ...], list[Finding]]:
+    """Returns the variables of n8n, without keys, that running steps read, and the findings of all."""
     reads: list[tuple[PlanStep, ExpressionProblem]] = []
-    for (step, path, _), problems in zip((*templates, *liquid, *scripts), code_problems, strict=True):
-        for problem in problems:
-            if problem.variable is None:
-                findings.append(_finding(step, problem, path))
-            elif not _runs(step):
-                continue
-            elif is_key(problem.variable):
-                findings.append(_key_finding(step, problem, problem.variable, path))
-            else:
-                reads.append((step, problem))
+    findings: list[Finding] = []
+    for step, path, problem in located:
+        if problem.variable is None or not _runs(step):
+            continue
+        if is_key(problem.variable):
+            findings.append(_key_finding(step, problem, problem.variable, path))
+        else:
+            reads.append((step, problem))
     variables = _variables(reads)
     findings += [_variable_finding(variable, steps) for variable, steps in variables.items()]
-    return replace(plan, n8n_variables=tuple(variables)), list(dict.fromkeys(findings))
+    return tuple(variables), findings
 
 
 def _runs(step: PlanStep) -> bool:

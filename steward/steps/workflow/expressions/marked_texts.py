@@ -137,14 +137,13 @@ def _variable_read(tokens: Sequence[_Token], offset: int) -> Iterable[VariableRe
     """Yields the read of the variable whose owner is first, if its name is fixed."""
     texts = [token.text for token in tokens[:7]] + [""] * 7
     opening = 2 if texts[1:3] == ["?.", "["] else 1
-    if texts[opening] == "[" and texts[opening + 2] == "]" and tokens[opening + 1].kind == "string":
+    # an import refuses names with an escape, which are not what is written
+    if texts[opening] == "[" and texts[opening + 2] == "]" and _LITERAL.fullmatch(texts[opening + 1]):
         name, end = texts[opening + 1][1:-1], opening + 3
     elif texts[1] in _MEMBER and texts[2] and tokens[2].kind == "word":
         name, end = texts[2], 3
     else:
         return
-    if "\\" in name:
-        return  # an import refuses a name with an escape: it is not the text that is written
     has_fallback = texts[end] in ("||", "??") and texts[end + 1] not in ("''", '""')
     owner, last = tokens[0], tokens[end - 1]
     yield VariableRead(f"{owner.text}.{name}", offset + owner.start, offset + last.end, has_fallback)
