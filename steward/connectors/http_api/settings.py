@@ -160,6 +160,15 @@ def _hosts(text: str, private_hosts: Collection[str], errors: dict[str, list[str
 
 
 def _host(entry: str, private_hosts: Collection[str]) -> str:
+    """Returns the host that an entry names, if it may be called. Raises ValueError with words."""
+    named = _named_host(entry)
+    listing = listing_of(named)
+    if listing is not None and listing not in private_hosts:
+        raise ValueError(unlisted_words(listing))
+    return named
+
+
+def _named_host(entry: str) -> str:
     """Returns the host that an entry, which may be a whole address, names. Raises ValueError with words."""
     scheme, separator, rest = entry.partition("://")
     host_and_port = (rest if separator else entry).partition("/")[0].lower()
@@ -168,13 +177,8 @@ def _host(entry: str, private_hosts: Collection[str]) -> str:
     if separator and scheme.lower() not in ("http", "https"):
         raise ValueError(f"“{entry[:80]}” is not called: name a host that is called over https or http.")
     if scheme.lower() != "http" and is_host_entry(host_and_port) and not looks_like_address(host_and_port):
-        named = host_and_port
-    else:
-        named = _origin_entry(f"{scheme.lower()}://{host_and_port}" if separator else "", entry)
-    listing = listing_of(named)
-    if listing is not None and listing not in private_hosts:
-        raise ValueError(unlisted_words(listing))
-    return named
+        return host_and_port
+    return _origin_entry(f"{scheme.lower()}://{host_and_port}" if separator else "", entry)
 
 
 def _origin_entry(url: str, entry: str) -> str:
