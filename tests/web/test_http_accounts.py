@@ -48,10 +48,9 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     mark = _unused(size)
     host = f"api.{mark}.example"
     owner = await web.session_of("owner")
-    other = {"hosts": f"other.{mark}.example", "token": SECRET}
-    await owner.call(
-        "POST", "/app/connections", {"kind": "http_api", "name": f"Other {mark}", "settings": other}
-    )
+    settings = {"hosts": f"other.{mark}.example", "token": SECRET}
+    other = {"kind": "http_api", "name": f"Other {mark}", "settings": settings}
+    await owner.call("POST", "/app/connections", other)
     seen = await looking("owner", size=size)
     page = seen.page
     await seen.open("/connections/new?kind=http_api")
