@@ -171,11 +171,15 @@ const offer = (name) => {
   });
 };
 
+/** $env of a workflow without variables: as in an n8n that keeps its environment from workflows. */
+const closedEnvironment = (withFallback) => new Proxy({}, {
+  get: (target, name) => (typeof name === 'symbol' || name === 'toJSON' || hasOwn(withFallback, `$env.${name}`) ? target[name] : fault('Variables of the machine cannot be read here. Write the value into the workflow.')),
+});
 /** The variables that a run gives below `$env` or `$vars`. One without a value is undefined where the code that reads it
  * has a fallback for it; reading any other fails, so that nothing that the import did not see is undefined unnoticed. */
 const variablesOf = (owner, withFallback) => {
   const prefix = `${owner}.`;
-  const values = Object.fromEntries(Object.entries(message.scope.variables ?? {}).filter(([name]) => name.startsWith(prefix)).map(([name, value]) => [name.slice(prefix.length), value]));
+  const values = Object.fromEntries(Object.entries(message.scope.variables).filter(([name]) => name.startsWith(prefix)).map(([name, value]) => [name.slice(prefix.length), value]));
   const refuse = (name) => fault(`“${owner}.${name}” has no value here. Where it is read, write “${owner}.${name}” in full, and import the workflow again.`);
   const refuseAll = () => fault(`“${owner}”: Variables of n8n are read by fixed names here. Write “${owner}.name” for each variable that is read, and import the workflow again.`);
   const isGiven = (target, name) => hasOwn(target, name) || typeof name === 'symbol' || name === 'toJSON' || hasOwn(withFallback, prefix + name);

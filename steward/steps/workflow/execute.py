@@ -351,7 +351,7 @@ def _scope(
         else {"name": source.step, "outputIndex": source.output, "runIndex": source.run},
         input_params=raw_parameters(previous_step.config) if previous_step is not None else {},
         input_context={} if source is None else context.memory.get(source.step, {}).get("context", {}),
-        of_n8n=environment.variables,
+        of_n8n=environment.variables or None,
     )
 
 

@@ -71,7 +71,7 @@ class ExpressionVariables:
     previous: JsonObject = field(default_factory=dict)
     input_params: JsonObject = field(default_factory=dict)  # $input.params
     input_context: JsonObject = field(default_factory=dict)  # $input.context
-    of_n8n: VariableValues | None = None  # below $env and $vars
+    of_n8n: VariableValues | None = None  # below $env and $vars; None if the workflow has no values
 
 
 def _never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
