@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -71,7 +71,7 @@ async def read_export(
         findings += _references(export.plan)
     plan = export.plan
     if evaluator is not None:
-        plan, problems = await _compiled(plan, evaluator)
+        plan, problems = await _compiled(plan, evaluator, export.key_variables)
         findings += problems
     plan = _marked(plan, findings)
     reading = ImportReading(plan, report.report_of(plan, findings), export.cleaned)
@@ -171,12 +171,13 @@ def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
     return referenced
 
 
-async def _compiled(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Finding]]:
+async def _compiled(plan: Plan, evaluator: Evaluator, key_variables: Set[str]) -> tuple[Plan, list[Finding]]:
     """Compiles every expression and script without running them.
 
-    Returns the plan with the variables of n8n that it reads, and the findings.
+    Returns the plan with the variables of n8n that it reads, and the findings. `key_variables` are keys
+    whatever their names.
     """
-    plan, findings = await _with_compiled_inner(plan, evaluator)
+    plan, findings = await _with_compiled_inner(plan, evaluator, key_variables)
     templates, liquid, scripts = _code_in(plan)
     if not templates and not scripts and not liquid:
         return plan, findings
@@ -197,25 +198,26 @@ async def _compiled(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Findin
         for problem in problems
     ]
     findings += [_finding(step, problem, path) for step, path, problem in located if problem.variable is None]
-    variables, variable_findings = _variables_in(located)
+    reads = [
+        (step, problem, path)
+        for step, path, problem in located
+        if problem.variable is not None and _runs(step)
+    ]
+    variables, variable_findings = _variables_in(reads, key_variables)
     findings += variable_findings
     return replace(plan, n8n_variables=variables), list(dict.fromkeys(findings))
 
 
+_VariableRead = tuple[PlanStep, ExpressionProblem, str]  # with the path of the parameter that reads it
+
+
 def _variables_in(
-    located: Sequence[tuple[PlanStep, str, ExpressionProblem]],
+    reads: Sequence[_VariableRead], key_variables: Set[str]
 ) -> tuple[tuple[N8nVariable, ...], list[Finding]]:
-    """Returns the variables of n8n, without keys, that running steps read, and the findings of all."""
-    reads: list[tuple[PlanStep, ExpressionProblem]] = []
-    findings: list[Finding] = []
-    for step, path, problem in located:
-        if problem.variable is None or not _runs(step):
-            continue
-        if is_key(problem.variable):
-            findings.append(_key_finding(step, problem, problem.variable, path))
-        else:
-            reads.append((step, problem))
-    variables = _variables(reads)
+    """Returns the variables of n8n that are read, without keys, and the findings of all."""
+    key_reads = [read for read in reads if _is_key(read[1], key_variables)]
+    findings = [_key_finding(step, problem, path) for step, problem, path in key_reads]
+    variables = _variables([read for read in reads if not _is_key(read[1], key_variables)])
     findings += [_variable_finding(variable, steps) for variable, steps in variables.items()]
     return tuple(variables), findings
 
@@ -224,23 +226,29 @@ def _runs(step: PlanStep) -> bool:
     return step.origin is not None and step.origin.reachable and not step.origin.disabled
 
 
-def _variables(reads: Sequence[tuple[PlanStep, ExpressionProblem]]) -> dict[N8nVariable, list[str]]:
+def _is_key(problem: ExpressionProblem, key_variables: Set[str]) -> bool:
+    return is_key(str(problem.variable)) or problem.variable in key_variables
+
+
+def _variables(reads: Sequence[_VariableRead]) -> dict[N8nVariable, list[str]]:
     """Returns the variables of n8n that steps read, each with the names of these steps."""
     required: dict[str, bool] = {}
     steps: dict[str, dict[str, None]] = {}
-    for step, problem in reads:
+    for step, problem, _ in reads:
         name = str(problem.variable)
         required[name] = required.get(name, False) or problem.level == FindingLevel.ERROR
         steps.setdefault(name, {})[step.name] = None
     return {N8nVariable(name, is_required): list(steps[name]) for name, is_required in required.items()}
 
 
-async def _with_compiled_inner(plan: Plan, evaluator: Evaluator) -> tuple[Plan, list[Finding]]:
+async def _with_compiled_inner(
+    plan: Plan, evaluator: Evaluator, key_variables: Set[str]
+) -> tuple[Plan, list[Finding]]:
     """Compiles the workflows that the file holds in steps; their findings are those of the steps."""
     inner, findings = dict(plan.inner), list[Finding]()
     for step in plan.steps:
         if step.name in inner and step.origin is not None and step.origin.supported:
-            inner[step.name], below = await _compiled(inner[step.name], evaluator)
+            inner[step.name], below = await _compiled(inner[step.name], evaluator, key_variables)
             findings += [
                 replace(finding, step=step.name, message=f"In the workflow it calls: {finding.message}")
                 for finding in graph.softened(inner[step.name], below)
@@ -295,16 +303,18 @@ def _variable_finding(variable: N8nVariable, steps: Sequence[str]) -> Finding:
     return Finding(None if others else first, level, "variable", message)
 
 
-def _key_finding(step: PlanStep, problem: ExpressionProblem, variable: str, path: str) -> Finding:
-    """Returns the finding of a variable of n8n that is a key by its name and so is not given as a value."""
+def _key_finding(step: PlanStep, problem: ExpressionProblem, path: str) -> Finding:
+    """Returns the finding of a variable of n8n that is a key and so is not given as a value."""
+    variable = str(problem.variable)
     shown, position = f"“{variable[:80]}”", _position(step, problem, path)
+    why = "by its name" if is_key(variable) else "since a request sends it as one"
     if problem.level == FindingLevel.ERROR:
         message = (
-            f"It reads {shown}, a key by its name, and code does not get keys. {position} Use an HTTP "
+            f"It reads {shown}, a key {why}, and code does not get keys. {position} Use an HTTP "
             "Request step with a saved credential, or write the value into the workflow if it is no key."
         )
         return Finding(step.name, FindingLevel.ERROR, "variable", message)
-    message = f"{shown} is a key by its name, so it is empty here and its fallback is used. {position}"
+    message = f"{shown} is a key {why}, so it is empty here and its fallback is used. {position}"
     message += " Write the value into the workflow if it is no key."
     return Finding(step.name, FindingLevel.WARNING, "variable", message)
 

@@ -15,6 +15,7 @@ from steward.database.automations import history
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
 from steward.imports.secrets.variables import holds_key, is_key
+from steward.model import plan_json
 from steward.model.automation import Automation
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import Mode, RunStatus
@@ -43,7 +44,7 @@ async def updated(shop: Shop, automation: Automation, **fields: Any) -> Automati
 
 def request(address: str, **parameters: Any) -> dict[str, Any]:
     """Returns a step that makes a request."""
-    return node("Ask", "httpRequest", 4.2, {"url": address, "options": {}, **parameters})
+    return node("Ask", "httpRequest", 4.2, {"url": address, "options": {}} | parameters)
 
 
 def with_headers(**headers: str) -> dict[str, Any]:
@@ -244,6 +245,64 @@ async def test_a_key_in_a_variable_is_the_key_of_an_account(partner: PartnerShop
     run = await shop.run_and_drain(automation)
     assert run.status is RunStatus.FAILED
     assert len(partner.api.seen) == 1
+
+
+_ROW = {"parameters": [{"name": "key", "value": "={{ $env.PLACES_API }}"}]}
+_SENT_AS_KEYS = {
+    "a header": with_headers(**{"X-Goog-Api-Key": "={{ $env.PLACES_API }}"}),
+    "a header with a scheme": with_headers(Authorization="=Bearer {{ $env.PLACES_API }}"),
+    "the query": {"sendQuery": True, "queryParameters": _ROW},
+    "the address": {"url": "=https://a.example/?q={{ $json.q }}&key={{ $env.PLACES_API }}"},
+    "code of the address": {"url": "={{ 'https://a.example/?key=' + $env.PLACES_API + '&a=1' }}"},
+    "a header in JSON": {
+        "sendHeaders": True,
+        "specifyHeaders": "json",
+        "jsonHeaders": '={"X-Api-Key": "{{ $env.PLACES_API }}"}',
+    },
+}
+
+
+@on_one_engine
+@pytest.mark.parametrize("where", _SENT_AS_KEYS)
+async def test_a_variable_that_a_request_sends_as_a_key_is_one(shop: Shop, where: str) -> None:
+    """Asks for an account in place of a value that set-up would refuse, whatever the variable's name."""
+    step = request("https://a.example/", **_SENT_AS_KEYS[where])
+    record = (await store_export(shop, chain(step))).record
+    assert (record.supported, record.report["variables"]) == (True, []), record.report["issues"]
+    [ask] = plan_json.from_json(record.plan).steps
+    assert ask.origin is not None
+    assert ask.origin.needs == "http_api"
+    reads = code("Show", "return [{json: {a: $env.PLACES_API}}]")
+    issues = (await store_export(shop, chain(step, reads))).record.report["issues"]
+    [issue] = [issue for issue in issues if issue["step"] == "Show"]
+    assert (issue["level"], issue["code"]) == ("error", "variable")
+    assert "a key since a request sends it as one" in issue["message"]
+
+
+_SENT_AS_SETTINGS = {
+    "a header of no key": with_headers(
+        **{"X-Shop": "={{ $env.PLACE }}", "X-Auth-Email": "={{ $env.PLACE }}"}
+    ),
+    "beside data": with_headers(Authorization="={{ $env.PLACE }} {{ $json.token }}"),
+    "a field of the body": {
+        "method": "POST",
+        "sendBody": True,
+        "specifyBody": "json",
+        "jsonBody": '={"key": "{{ $env.PLACE }}"}',
+    },
+    "a parameter of no key": {"url": "=https://a.example/?q={{ $env.PLACE }}"},
+}
+
+
+@on_one_engine
+@pytest.mark.parametrize("where", _SENT_AS_SETTINGS)
+async def test_a_variable_that_a_request_sends_as_other_data_is_a_setting(shop: Shop, where: str) -> None:
+    """Asks for the value of what is no key of a request."""
+    record = (
+        await store_export(shop, chain(request("https://a.example/", **_SENT_AS_SETTINGS[where])))
+    ).record
+    assert record.supported, record.report["issues"]
+    assert [variable["name"] for variable in record.report["variables"]] == ["$env.PLACE"]
 
 
 _EQUALS = {"type": "string", "operation": "equals"}

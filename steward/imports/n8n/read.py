@@ -26,11 +26,15 @@ MAX_BOUND_STEPS = 500
 
 @dataclass(slots=True)
 class ReadExport:
-    """The result of reading: the plan, the findings, and the content without secrets."""
+    """The result of reading: the plan, the findings, and the content without secrets.
+
+    `key_variables` are the variables of n8n that expressions read as keys, also in called workflows.
+    """
 
     plan: Plan
     findings: list[Finding]
     cleaned: Mapping[str, Any]
+    key_variables: frozenset[str] = frozenset()
 
 
 def read(content: Content, name: str | None = None) -> ReadExport:
@@ -77,12 +81,9 @@ def read_value(
     reading.findings += missing
     reading.settings(plan)
     reading.findings += graph.findings(plan)
-    if (
-        sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)
-        > MAX_BOUND_STEPS
-    ):
-        raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
-    return ReadExport(plan, without_repetitions(plan, reading.findings), cleaned)
+    _check_bound_steps(plan)
+    names = reading.inner_key_variables.union(*key_variables.values())
+    return ReadExport(plan, without_repetitions(plan, reading.findings), cleaned, names)
 
 
 @dataclass(slots=True)
@@ -92,6 +93,7 @@ class _WorkflowReader:
     content: Mapping[str, Any]
     findings: list[Finding] = field(default_factory=list)
     found_at_triggers: dict[str, list[Finding]] = field(default_factory=dict)
+    inner_key_variables: frozenset[str] = frozenset()
 
     def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """Adds a finding."""
@@ -161,6 +163,7 @@ class _WorkflowReader:
             try:
                 read = self._read_itself(depth) if is_itself else _read_called(self.nodes[name], depth)
                 inner_plans[name] = read.plan
+                self.inner_key_variables |= read.key_variables
                 _check_inner_errors(read)
                 steps_[name] = with_called(step, read.plan)
             except (Unreadable, CannotBeCalled) as error:
@@ -335,6 +338,13 @@ def _read_called(node: Node, depth: int) -> ReadExport:
     if depth >= MAX_SUB_WORKFLOW_DEPTH:
         raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
     return read_value(inline(node.parameters), depth=depth + 1)
+
+
+def _check_bound_steps(plan: Plan) -> None:
+    """Raises Unreadable for more steps that need a connection than an automation can bind."""
+    bound = sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)
+    if bound > MAX_BOUND_STEPS:
+        raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
 
 
 def _check_inner_errors(read: ReadExport) -> None:

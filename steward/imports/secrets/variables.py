@@ -1,15 +1,19 @@
-"""Reads variables of n8n whose names are those of keys as removed keys, for which an account is bound.
+"""Reads variables of n8n that are keys as removed keys, for which an account is bound.
+
+A variable is a key by its own name, or by that of the header or parameter in which a request sends it.
 
 See docs/design/imports-secrets.md#variables-of-n8n.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 from steward.imports.secrets.names import NameWeight, weight_of, word_set, words_of
 from steward.imports.secrets.tree import SecretRemoval
+from steward.model.removed_secrets import marker
 from steward.steps.workflow.expressions import template
-from steward.steps.workflow.expressions.marked_texts import variable_reads
+from steward.steps.workflow.expressions.marked_texts import VariableRead, is_fixed, parts_of, variable_reads
 from steward.steps.workflow.expressions.template import Chunk
 
 _OWNERS: Final = ("$env.", "$vars.")
@@ -19,6 +23,15 @@ _SEVERAL: Final = "tokens"  # of a language model, as in MAX_TOKENS
 # Words of variables that are those of one key; as names of fields they hold other values as well.
 _CREDENTIALS: Final = word_set("credentials creds otp totp")
 _WEAK_KEYS: Final = word_set("key keys auth authkey hmac sig signature salt dsn")
+# The parameter of an address, or the member of an object, whose value begins or ends at a variable.
+_PARAMETER_BEFORE: Final = re.compile(
+    r"""(?:[?&]([\w.-]{1,60})=|["']([\w.-]{1,60})["']\s{0,9}:\s{0,9}(?:["'`](?:[A-Za-z-]{1,20}[ ])?)?)"""
+    r"""(?:\{\{\s{0,9}|["'`]\s{0,9}\+\s{0,9}|\$\{\s{0,9})?\Z"""
+)
+_PARAMETER_AFTER: Final = re.compile(
+    r"""\s{0,9}(?:\}\}|\})?(?:\s{0,9}["'`&#,}]|\s{0,9}\+\s{0,9}["'`][&#]|\s{0,9}\Z)"""
+)
+_LONGEST_BEFORE: Final = 160
 
 
 def is_key(variable: str) -> bool:
@@ -37,6 +50,14 @@ def holds_key(variable: str, value: str) -> bool:
     return SecretRemoval().named(value, "", weight_of(name), name) != value
 
 
+def _is_key_place(name: str, *, is_header_or_query: bool) -> bool:
+    """Returns whether a header, parameter or field with this name takes a key."""
+    weight = weight_of(name)
+    if weight is NameWeight.WEAK:
+        return is_header_or_query and words_of(name)[-1] in _WEAK_KEYS
+    return weight is NameWeight.STRONG
+
+
 def with_marked_keys(workflow: Any, removal: SecretRemoval) -> tuple[Any, dict[str, list[str]]]:
     """Returns the workflow with a marker in place of each key that an expression reads from a variable.
 
@@ -47,21 +68,97 @@ def with_marked_keys(workflow: Any, removal: SecretRemoval) -> tuple[Any, dict[s
     if not isinstance(nodes, list):
         return workflow, {}
     marked, paths = list(nodes), dict[str, list[str]]()
+    sent_as_keys = {name for node in nodes if _is_request(node) for name in _sent_as_keys(node["parameters"])}
     for index, node in enumerate(nodes):
         if isinstance(node, Mapping) and isinstance(node.get("parameters"), Mapping):
-            node_type = str(node.get("type", "")).rpartition(".")[2]
-            marking = _Marking(removal, paths, keeps_fallbacks=node_type not in _REQUESTS)
+            marking = _Marking(removal, paths, sent_as_keys, keeps_fallbacks=not _is_request(node))
             parameters = marking.of(node["parameters"], f"nodes.{index}.parameters")
             marked[index] = {**node, "parameters": parameters}
     return ({**workflow, "nodes": marked}, paths) if paths else (workflow, paths)
 
 
+def _is_request(node: Any) -> bool:
+    if not isinstance(node, Mapping) or not isinstance(node.get("parameters"), Mapping):
+        return False
+    return str(node.get("type", "")).rpartition(".")[2] in _REQUESTS
+
+
+def _sent_as_keys(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the variables that a request sends as the whole of a header or parameter that takes a key."""
+    for setting, value in parameters.items():
+        is_header_or_query = setting == "url" or "header" in setting.lower() or "query" in setting.lower()
+        yield from _keys_sent_in(value, is_header_or_query)
+
+
+def _keys_sent_in(value: Any, is_header_or_query: bool) -> Iterator[str]:
+    """Yields the variables that stand for keys in a setting of a request, or in a part of one."""
+    if isinstance(value, Mapping):
+        if _is_key_place(str(value.get("name", "")), is_header_or_query=is_header_or_query):
+            yield from _whole_reads(value.get("value"))
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from _keys_sent_in(member, is_header_or_query)
+    elif isinstance(value, str):
+        for name, read in _reads_in_parameters(value):
+            if _is_key_place(name, is_header_or_query=is_header_or_query):
+                yield read
+
+
+def _whole_reads(value: Any) -> list[str]:
+    """Returns the variables of a value that has no other data."""
+    if not isinstance(value, str) or not value.startswith("="):
+        return []
+    written, names = "", list[str]()
+    for code, reads, text in _pieces(value):
+        position = 0
+        for read in reads:
+            text += f'{code[position : read.start]}"{marker(len(names) + 1)}"'
+            names.append(read.name)
+            position = read.end
+        written += text + code[position:]
+    return names if is_fixed(parts_of(f"={written}")) else []
+
+
+def _pieces(text: str) -> Iterator[tuple[str, list[VariableRead], str]]:
+    """Yields the code of each expression of a text with its reads, behind the text before it."""
+    before = ""
+    for part in template.read(text).parts:
+        if isinstance(part, Chunk):
+            yield part.code, variable_reads(part.code), before + "{{"
+            before = "}}"
+        else:
+            before += part
+    yield "", [], before
+
+
+def _reads_in_parameters(text: str) -> Iterator[tuple[str, str]]:
+    """Yields parameters of an address and members of an object, with the variable that is their value."""
+    written, position = text.removeprefix("="), 0
+    for code, reads, before in _pieces(text):
+        position += len(before)
+        for read in reads:
+            start = position + read.start
+            name = _PARAMETER_BEFORE.search(written[max(0, start - _LONGEST_BEFORE) : start])
+            if name is not None and _PARAMETER_AFTER.match(written, position + read.end):
+                yield name[1] or name[2], read.name
+        position += len(code)
+
+
 class _Marking:
     """The pass over the parameters of one node."""
 
-    def __init__(self, removal: SecretRemoval, paths: dict[str, list[str]], *, keeps_fallbacks: bool) -> None:
+    def __init__(
+        self,
+        removal: SecretRemoval,
+        paths: dict[str, list[str]],
+        sent_as_keys: Set[str],
+        *,
+        keeps_fallbacks: bool,
+    ) -> None:
         self._removal = removal
         self._paths = paths
+        self._sent_as_keys = sent_as_keys
         self._keeps_fallbacks = keeps_fallbacks
 
     def of(self, value: Any, path: str) -> Any:
@@ -83,12 +180,13 @@ class _Marking:
             self._chunk(part.code, path) if isinstance(part, Chunk) else part for part in parts
         )
 
+    def _is_marked(self, read: VariableRead) -> bool:
+        if read.has_fallback and self._keeps_fallbacks:
+            return False
+        return is_key(read.name) or read.name in self._sent_as_keys
+
     def _chunk(self, code: str, path: str) -> str:
-        reads = [
-            read
-            for read in variable_reads(code)
-            if is_key(read.name) and not (read.has_fallback and self._keeps_fallbacks)
-        ]
+        reads = [read for read in variable_reads(code) if self._is_marked(read)]
         if not reads:
             return "{{" + code + "}}"
         self._paths.setdefault(path, []).extend(read.name for read in reads)
