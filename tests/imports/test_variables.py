@@ -470,9 +470,12 @@ def test_the_name_of_a_variable_tells_keys_from_settings() -> None:
     assert holds_key("$env.SLACK_WEBHOOK_URL", webhook)
     assert holds_key("$env.API_URL", "https://ann:s3cr3t-pass@api.example/")
     assert holds_key("$vars.couponCode", "q8Zr3vT6yWp1")
+    assert holds_key("$env.TWILIO_KEY_SID", "SK" + "0f3b9a27" * 4)
     values = {
         "$vars.countryCode": "DE",
         "$env.API_URL": "https://api.example/v1?page=2",
+        "$env.TWILIO_ACCOUNT_SID": "AC" + "0f3b9a27" * 4,
+        "$env.MESSAGING_SERVICE": "MG" + "c41d7e60" * 4,
         "$env.SHEET_ID": "1BxiMVs0XRA5nFMdKvBdBZjgmUUqptlbs74OgvE2upms",
         "$vars.prompt": "Write a friendly answer to the customer, in at most three sentences.",
         "$vars.limits": '{"orders": 20, "days": [1, 2]}',

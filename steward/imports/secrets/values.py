@@ -55,7 +55,11 @@ _COMMON_PREFIX: Final = re.compile(
     r"(?:re|key|live|test|secret|rpa|pul|ops|aio|rnd|fc|jina|voyage|hf|r8|dapi|phc|phx|nfp)[-_.]"
 )
 
-_UUID: Final = re.compile(r"(?i)\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?")
+# UUIDs, and ids of Twilio by the kinds of what they name; its keys begin with SK.
+_PUBLIC_IDS: Final = re.compile(
+    r"(?i:\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?)"
+    r"|(?:AC|AP|CA|CH|FW|HX|IS|MG|MM|PN|RE|SM|VA|WS|WW|ZS)[0-9a-f]{32}"
+)
 _HEX: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_\-+/=.~:%$!@#^&*]+")
 _DIGIT_RUNS: Final = re.compile(r"[0-9]+")
@@ -228,12 +232,12 @@ def is_random_text(value: str) -> bool:
         return False
     if _DIGESTS.get(len(value)) == value[len(value.rstrip("=")) :]:
         return False
-    return not (_IDS.fullmatch(value) or _UUID.fullmatch(value) or _is_readable(value))
+    return not (_IDS.fullmatch(value) or _PUBLIC_IDS.fullmatch(value) or _is_readable(value))
 
 
 def is_shared_path(segment: str) -> bool:
     """Returns whether a segment of a webhook's path is a key that only its callers know."""
-    if len(segment) < 12 or _UUID.fullmatch(segment) or is_removed(segment):
+    if len(segment) < 12 or _PUBLIC_IDS.fullmatch(segment) or is_removed(segment):
         return False
     return _is_opaque(segment)
 
@@ -246,7 +250,7 @@ def has_common_prefix(value: str) -> bool:
 
 def _is_opaque(value: str) -> bool:
     """Returns whether a text looks random: hexadecimal, or with frequent changes of character class."""
-    if _UUID.fullmatch(value) or value.isdecimal() or _is_date(value):
+    if _PUBLIC_IDS.fullmatch(value) or value.isdecimal() or _is_date(value):
         return False
     if len(value) >= 20 and _HEX.fullmatch(value) and not value.isalpha():
         return True
