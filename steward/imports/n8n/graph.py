@@ -39,7 +39,7 @@ def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
     """Returns the triggers, best one first.
 
     The best is `start`, else the one that reaches most steps; ties go to a trigger that steps refer to by
-    name, then to a schedule, then to a store event.
+    name, then to a schedule, then to a store event, and to a start by hand only behind all others.
     """
     if len(plan.triggers) < 2:
         return list(plan.triggers)
@@ -47,13 +47,14 @@ def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
     enabled = {step.name for step in plan.steps if step.origin is not None and not step.origin.disabled}
     referenced = _names_referenced(plan)
 
-    def rank(trigger: PlanTrigger) -> tuple[bool, int, bool, int]:
+    def rank(trigger: PlanTrigger) -> tuple[bool, int, bool, int, bool]:
         reached = len(reach_from(after, trigger.name) & enabled)
         return (
             trigger.name != start,
             -reached,
             trigger.name not in referenced,
             _PREFERENCE.get(trigger.kind, len(_PREFERENCE)),
+            trigger.kind == "manual" and trigger.replaced is None,
         )
 
     return sorted(plan.triggers, key=rank)

@@ -125,6 +125,14 @@ def test_of_triggers_that_reach_as_much_the_one_the_steps_refer_to_is_proposed()
     assert silent.name == "Every morning"
 
 
+@pytest.mark.parametrize("triggers", [[BEGIN, HOOK], [HOOK, BEGIN]])
+def test_a_start_by_hand_is_proposed_behind_all_others(triggers: list[dict[str, Any]]) -> None:
+    """Proposes what starts the workflow in n8n, and says so, whatever the order in the file."""
+    read = read_value(connected([*triggers, passing("A")], {"Begin": ["A"], "Hook": ["A"]}))
+    assert [trigger.name for trigger in read.plan.triggers] == ["Hook", "Begin"]
+    assert ("Hook", "foreign_trigger") in [(found.step, found.code) for found in read.findings]
+
+
 async def test_a_workflow_without_a_trigger_runs_by_hand_from_its_first_step(service: Service) -> None:
     """Begins at the step that no other leads to and from which most steps are reached."""
     nodes = [passing("Alone"), passing("A"), passing("B"), {**BEGIN, "disabled": True}]
