@@ -357,6 +357,8 @@ def test_a_parameter_that_is_part_of_a_path_stays_one_segment() -> None:
     request_body = {"resource": "channel", "operation": "statistics"}
     call = call_of("mattermost", 1, request_body | {"channelId": "../users?x=1#y"})
     assert call.path == "/api/v4/channels/..%2Fusers%3Fx%3D1%23y/stats"
-    for value in ("", ".", ".."):
+    call = call_of("mattermost", 1, request_body | {"channelId": "a b\t\r\n"})
+    assert call.path == "/api/v4/channels/a%20b/stats"
+    for value in ("", ".", "..", "\n", ".\n."):
         with pytest.raises(ItemFailed):
             call_of("mattermost", 1, request_body | {"channelId": value})

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params
 
+_LEFT_OUT: Final = str.maketrans("", "", "\t\r\n")
 # A parameter, optionally followed by a colon and the connection setting to use if it is empty.
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]*)(?::([a-z_]+))?\}")
 
@@ -100,7 +101,11 @@ def read_call_fields(fields: ServiceFields, sources: CallFields) -> JsonObject:
 
 
 def path_segment(text: str, words: str) -> str:
-    """Returns a text quoted as one path segment. Raises ItemFailed if it is empty, `.` or `..`."""
+    """Returns a text quoted as one path segment. Raises ItemFailed if it is empty, `.` or `..`.
+
+    Tabs and line breaks are left out, as wherever a text is read as an address.
+    """
+    text = text.translate(_LEFT_OUT)
     if not text:
         raise ItemFailed(f"This step does not say which {words}. Fill it in.")
     if text in (".", ".."):
