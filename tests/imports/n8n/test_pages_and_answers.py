@@ -38,6 +38,7 @@ async def test_a_page_is_made_of_its_template() -> None:
             {"respondWith": "json", "responseBody": "={{ $json }}", "options": {"responseCode": 200}},
         ),
         ("respondToWebhook", 1, {"respondWith": "redirect", "redirectURL": "https://a.example"}),
+        ("respondToWebhook", 1.1, {"respondWith": "json", "responseCode": "={{ $json.a }}"}),
         ("form", 1, {"operation": "completion", "completionTitle": "Thanks", "options": {"formTitle": "x"}}),
         ("debugHelper", 1, {"category": "doNothing"}),
         ("aiTransform", 1, {"instructions": "Keep", "jsCode": "return $input.all();"}),

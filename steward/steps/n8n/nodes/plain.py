@@ -56,6 +56,7 @@ class RespondToWebhookNode(StepType):
     """The node respondToWebhook: passes items on, because no client waits for a response."""
 
     types = ("respondToWebhook",)
+    knows_all_parameters = True  # whatever it would respond with, nobody gets it here
     field_use = FieldUse.PASSES_ITEMS
     versions = (1, 1.1, 1.2, 1.3, 1.4, 1.5)
     per_item = False
