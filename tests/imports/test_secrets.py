@@ -52,6 +52,21 @@ def test_harmless_values_stay(seed: int) -> None:
     assert removed.total() <= HARMLESS_VALUES // 100, removed
 
 
+@pytest.mark.parametrize(
+    ("value", "is_removed"),
+    [
+        *((value, True) for value in ("YOUR_BOT_TOKEN", "TU-BOT-TOKEN", "SUA_CHAVE_TOKEN", "VOTRE_TOKEN")),
+        *((value, True) for value in ("COLE_SEU_TOKEN_AQUI", "PEGA-TOKEN-AQUÍ")),
+        ("BOT-TOKEN", False),
+    ],
+)
+def test_a_placeholder_for_a_key_asks_for_the_key(value: str, is_removed: bool) -> None:
+    """Removes what stands for a key in the file, in several languages; the bare name of one stays."""
+    row = {"name": "telegram_bot_token", "value": value, "type": "string"}
+    cleaned, paths = without_secrets(workflow({"assignments": {"assignments": [row]}}))
+    assert (bool(paths), value not in json.dumps(cleaned, ensure_ascii=False)) == (is_removed, is_removed)
+
+
 def test_a_marker_says_which_value_was_removed() -> None:
     """Gives each value one number wherever it occurs, and keeps the scheme before it."""
     first, second = "Zx81kqPw72mNb4Vc", "hunter2hunter2"

@@ -119,7 +119,12 @@ _SENTENCE: Final = word_set(
     der die das ein eine ist sind wird und oder nicht mit im in zu von bitte den dem für auf auch
     """
 )
-_ASKING: Final = word_set("your my insert replace enter here put dein deine ihr ihre add paste")
+_ASKING: Final = word_set(
+    """
+    your my insert replace enter here put add paste dein deine ihr ihre
+    tu su sua seu votre cole pega aqui aquí
+    """
+)
 _CLASSES: Final = tuple(map(frozenset, (string.ascii_lowercase, string.ascii_uppercase, string.digits)))
 # Maps each ASCII character to its class; others without a class are left out.
 _TO_CLASS: Final = {
