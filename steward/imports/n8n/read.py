@@ -204,9 +204,7 @@ class _WorkflowReader:
             source = self.workflow.targets.get(source_name)
             if source is None or not isinstance(sides, Mapping):
                 if sides:
-                    words = f"A connection comes from “{str(source_name)[:80]}”, which is not there."
-                    words += " It was left out."
-                    self.find(None, FindingLevel.WARNING, "parameter", words)
+                    self._unread_connections(str(source_name), source)
                 continue
             for kind, outputs in sides.items():
                 if kind == "main":
@@ -223,6 +221,17 @@ class _WorkflowReader:
             source = self.nodes.get(self.workflow.targets.get(source_name, ""))
             if source is None or source.name in starts or not triggers.is_trigger(source):
                 yield source_name, sides
+
+    def _unread_connections(self, source_name: str, source: str | None) -> None:
+        """Adds the finding on connections from a step that is not there, or of an unknown form."""
+        if source is None:
+            words = f"A connection comes from “{source_name[:80]}”, which is not there. It was left out."
+        else:
+            words = (
+                "Its connections are not in the form of n8n, which lists them by “main”, and were left out. "
+                "Connect what follows it in n8n and export the workflow again."
+            )
+        self.find(source, FindingLevel.WARNING, "parameter", words)
 
     def _foreign_connection(self, source: str, kind: str) -> None:
         """Adds the finding on connections that pass no items."""

@@ -438,6 +438,22 @@ def test_connections_of_a_kind_that_n8n_does_not_have_are_told() -> None:
         assert [(str(finding.level), finding.code) for finding in findings] == [expected]
 
 
+@pytest.mark.parametrize(
+    ("source", "step", "words"),
+    [("A", "A", "lists them by “main”"), ("Gone", None, "comes from “Gone”, which is not there")],
+)
+def test_connections_of_an_unknown_form_are_told_at_their_step(
+    source: str, step: str | None, words: str
+) -> None:
+    """Warns of connections that are no lists by kind at the step they come from, unless it is not there."""
+    export = chain(passing("A"), passing("B"))
+    export["connections"][source] = [[{"node": "B", "type": "main", "index": 0}]]
+    warnings = [found for found in read_value(export).findings if words in found.message]
+    assert [(found.step, str(found.level), found.code) for found in warnings] == [
+        (step, "warning", "parameter")
+    ]
+
+
 def test_a_connection_to_an_input_that_is_not_there_is_told() -> None:
     """Warns of a connection to an input beyond those of a step."""
     export = chain(node("Both", "merge", 3, {"mode": "append"}))
