@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.api.schema.fields import wrong
+from steward.api.schema.fields import field_error
 from steward.cli.command import CommandFailed, WrongUsage
 from steward.cli.serve import CannotServe
 from steward.connectors.base.settings import BadSettings
@@ -26,7 +26,7 @@ def _named(base: type) -> set[str]:
 
 
 RAISED = (_named(Refusal) | _named(CallError)) - _PARTS
-RAISED |= {entry.__name__ for entry in (BadSettings, CommandFailed, WrongUsage, CannotServe, wrong)}
+RAISED |= {entry.__name__ for entry in (BadSettings, CommandFailed, WrongUsage, CannotServe, field_error)}
 
 
 def _texts(node: ast.AST | None, names: dict[str, ast.expr]) -> Iterator[tuple[int, str]]:
