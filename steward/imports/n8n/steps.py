@@ -178,8 +178,8 @@ def _private_host_words(host: str, listing: str, *, signs_in: bool) -> str:
     local = f" Here, {name} is the machine that runs Steward." if name.startswith(_LOCALHOST) else ""
     return (
         f"{begins} {host[:100]}, which is called only if the operator of Steward lists {listing[:100]} in "
-        "STEWARD_ALLOW_PRIVATE_HOSTS. Ask them to, connect this address as an HTTP API, and choose it for "
-        f"this step.{local}{plain}"
+        "STEWARD_ALLOW_PRIVATE_HOSTS. Ask them to list it, then connect this address as an HTTP API and "
+        f"choose it for this step.{local}{plain}"
     )
 
 
