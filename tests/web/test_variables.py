@@ -31,16 +31,16 @@ async def test_values_of_variables_are_given_at_set_up_and_changed_later(
     shop = page.get_by_label("$vars.shop")
     await shop.fill("ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7b")
     await expect(page.get_by_text("This value holds a key")).to_be_visible()
-    await shop.fill("Tea & Co")
+    await shop.fill("Tea &\nCo")
     await expect(page.get_by_text("Not ready yet")).to_have_count(0)
     assert not await seen.layout_faults()
     await page.get_by_role("button", name="Make automation").click()
     await page.wait_for_url("**/automations/*")
     automation_id = page.url.rsplit("/", 1)[1]
     path = f"/v1/automations/{automation_id}"
-    assert (await member.call("GET", path))["automation"]["variables"] == {"$vars.shop": "Tea & Co"}
+    assert (await member.call("GET", path))["automation"]["variables"] == {"$vars.shop": "Tea &\nCo"}
     await seen.open(f"/automations/{automation_id}/steps")
-    await expect(shop).to_have_value("Tea & Co")
+    await expect(shop).to_have_value("Tea &\nCo")
     await shop.fill("")
     await page.get_by_label("$env.ZONE").fill("Oslo")
     await page.get_by_role("button", name="Save").first.click()
