@@ -9,12 +9,12 @@ import { session } from "./api/session.svelte";
 import { router } from "./router.svelte";
 import { routes } from "./routes";
 
-router.begin(routes);
+router.start(routes);
 void session.load();
 // Loads the screen's code and sends its first requests while the session loads.
-const { place } = router;
-const route = place && routes[place.page];
-void route?.screen().catch(() => undefined);
-if (place && session.likely) route?.start?.(place);
+const { currentRoute } = router;
+const record = currentRoute && routes[currentRoute.page];
+void record?.screen().catch(() => undefined);
+if (currentRoute && session.likely) record?.prefetch?.(currentRoute);
 
 mount(App, { target: document.getElementById("app")! });

@@ -7,22 +7,22 @@ export type PageName = keyof typeof pages;
 export type Params = Readonly<Record<string, string>>;
 
 /** A matched address, as screens receive it. */
-export interface Place {
+export interface RouteLocation {
   page: PageName;
   params: Params;
   query: URLSearchParams;
 }
 
-/** The component of a screen; most do not use `place`. */
-export type Screen = Component<{ place: Place }> | Component<Record<string, never>>;
+/** The component of a screen; most do not use `route`. */
+export type Screen = Component<{ route: RouteLocation }> | Component<Record<string, never>>;
 
-export interface Route {
+export interface RouteRecord {
   /** Loads the screen's code on demand. */
   screen: () => Promise<{ default: Screen }>;
   /** Sends the screen's first requests before its code has loaded. */
-  start?: (place: Place) => void;
+  prefetch?: (route: RouteLocation) => void;
   /** The screen needs no session and is shown without the frame. */
-  open?: boolean;
+  isPublic?: boolean;
 }
 
 const patterns = (Object.entries(pages) as [PageName, string][]).map(([page, address]) => {
@@ -34,7 +34,7 @@ const patterns = (Object.entries(pages) as [PageName, string][]).map(([page, add
 patterns.sort((a, b) => b.fixed - a.fixed);
 
 /** Returns the page and parameters of an address, or null if no page matches. */
-export function find(pathname: string, search = ""): Place | null {
+export function matchRoute(pathname: string, search = ""): RouteLocation | null {
   for (const { page, names, pattern } of patterns) {
     const match = pattern.exec(pathname);
     if (!match) continue;
@@ -58,22 +58,22 @@ export function address(page: PageName, params: Record<string, string | number> 
 type Guard = () => Promise<boolean>;
 
 class Router {
-  place = $state.raw<Place | null>(find(location.pathname, location.search));
-  #routes: Partial<Record<PageName, Route>> = {};
+  currentRoute = $state.raw<RouteLocation | null>(matchRoute(location.pathname, location.search));
+  #routes: Partial<Record<PageName, RouteRecord>> = {};
   #guards = new Set<Guard>();
-  #shown = location.href;
+  #currentAddress = location.href;
 
   /** Stores the routes, and handles clicks on links and the browser's back and forward buttons. */
-  begin(routes: Partial<Record<PageName, Route>>): void {
+  start(routes: Partial<Record<PageName, RouteRecord>>): void {
     this.#routes = routes;
-    addEventListener("popstate", () => void this.#moved());
-    document.addEventListener("click", (event) => this.#clicked(event));
-    for (const near of ["pointerover", "focusin"]) {
-      document.addEventListener(near, (event) => this.#near(event), { passive: true });
+    addEventListener("popstate", () => void this.#handlePopState());
+    document.addEventListener("click", (event) => this.#handleClick(event));
+    for (const eventName of ["pointerover", "focusin"]) {
+      document.addEventListener(eventName, (event) => this.#preloadLinked(event), { passive: true });
     }
   }
 
-  route(page: PageName): Route | undefined {
+  record(page: PageName): RouteRecord | undefined {
     return this.#routes[page];
   }
 
@@ -82,7 +82,7 @@ class Router {
     const url = new URL(target, location.href);
     if (url.pathname !== location.pathname && !(await this.#mayLeave())) return;
     history[replace ? "replaceState" : "pushState"]({}, "", url);
-    this.#arrive();
+    this.#updateRoute();
     if (!replace && !keepFocus) scrollTo(0, 0);
   }
 
@@ -98,15 +98,15 @@ class Router {
   }
 
   /** Handles back and forward: while a guard asks the person, the previous address is restored. */
-  async #moved(): Promise<void> {
-    if (this.#guards.size && new URL(this.#shown).pathname !== location.pathname) {
-      history.pushState({}, "", this.#shown);
+  async #handlePopState(): Promise<void> {
+    if (this.#guards.size && new URL(this.#currentAddress).pathname !== location.pathname) {
+      history.pushState({}, "", this.#currentAddress);
       if (!(await this.#mayLeave())) return;
       this.#guards.clear();
       history.back();
       return;
     }
-    this.#arrive();
+    this.#updateRoute();
   }
 
   async #mayLeave(): Promise<boolean> {
@@ -114,10 +114,10 @@ class Router {
     return true;
   }
 
-  #arrive(): void {
-    this.#shown = location.href;
-    this.place = find(location.pathname, location.search);
-    if (this.place) this.#routes[this.place.page]?.start?.(this.place);
+  #updateRoute(): void {
+    this.#currentAddress = location.href;
+    this.currentRoute = matchRoute(location.pathname, location.search);
+    if (this.currentRoute) this.#routes[this.currentRoute.page]?.prefetch?.(this.currentRoute);
   }
 
   #link(event: Event): URL | null {
@@ -126,19 +126,19 @@ class Router {
     return new URL(link.href);
   }
 
-  #clicked(event: MouseEvent): void {
+  #handleClick(event: MouseEvent): void {
     const url = this.#link(event);
     if (!url || event.defaultPrevented || event.button !== 0) return;
-    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || !find(url.pathname)) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || !matchRoute(url.pathname)) return;
     if (url.hash && url.pathname === location.pathname) return;
     event.preventDefault();
     void this.go(url.href);
   }
 
   /** Loads a screen's code when the pointer or the focus reaches a link to it. */
-  #near(event: Event): void {
+  #preloadLinked(event: Event): void {
     const url = this.#link(event);
-    const target = url && find(url.pathname);
+    const target = url && matchRoute(url.pathname);
     if (target) void this.#routes[target.page]?.screen().catch(() => undefined);
   }
 }

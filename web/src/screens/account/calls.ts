@@ -2,6 +2,6 @@
 
 import { prefetch } from "../../api/cache.svelte";
 
-export function startPreferences(): void {
+export function prefetchPreferences(): void {
   prefetch("/app/notification-preferences");
 }

@@ -1,7 +1,7 @@
 /** The requests of the approval screens, also sent while their code loads. */
 
 import { prefetch } from "../../api/cache.svelte";
-import type { Place } from "../../router.svelte";
+import type { RouteLocation } from "../../router.svelte";
 
 /** The list's filters, stored in its address. */
 export function filtersOf(query: URLSearchParams) {
@@ -23,10 +23,10 @@ export function decidedOf(query: URLSearchParams) {
   return { query: { ...filtersOf(query), limit: 50 } };
 }
 
-export function startQueue(place: Place): void {
-  prefetch("/v1/automations/approvals", queueQuery(place.query));
+export function prefetchApprovals(route: RouteLocation): void {
+  prefetch("/v1/automations/approvals", queueQuery(route.query));
 }
 
-export function startApproval(place: Place): void {
-  prefetch("/v1/automations/approvals/{approval_id}", { params: { approval_id: place.params.id! } });
+export function prefetchApproval(route: RouteLocation): void {
+  prefetch("/v1/automations/approvals/{approval_id}", { params: { approval_id: route.params.id! } });
 }

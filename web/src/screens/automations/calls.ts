@@ -2,7 +2,7 @@
 
 import { prefetch } from "../../api/cache.svelte";
 import type { AutomationState, Sort } from "../../api/schema";
-import type { Place } from "../../router.svelte";
+import type { RouteLocation } from "../../router.svelte";
 
 export const SORTS: readonly Sort[] = ["-created_at", "created_at", "name", "next_run_at"];
 
@@ -24,10 +24,10 @@ export function listQuery(query: URLSearchParams) {
   };
 }
 
-export function startList(place: Place): void {
-  prefetch("/v1/automations", listQuery(place.query));
+export function prefetchAutomations(route: RouteLocation): void {
+  prefetch("/v1/automations", listQuery(route.query));
 }
 
-export function startOne(place: Place): void {
-  prefetch("/v1/automations/{automation_id}", { params: { automation_id: place.params.id! } });
+export function prefetchAutomation(route: RouteLocation): void {
+  prefetch("/v1/automations/{automation_id}", { params: { automation_id: route.params.id! } });
 }

@@ -4,6 +4,6 @@ import { prefetch } from "../../api/cache.svelte";
 
 export const ALL = ["/app/connections", { query: { limit: 200 } }] as const;
 
-export function startConnections(): void {
+export function prefetchConnections(): void {
   prefetch(...ALL);
 }

@@ -3,7 +3,7 @@
 import { prefetch } from "../../api/cache.svelte";
 import { preferences } from "../../lib/preferences.svelte";
 import { addDays, fromWall, startOfDay, wire } from "../../lib/time";
-import type { Place } from "../../router.svelte";
+import type { RouteLocation } from "../../router.svelte";
 import type { RunStatus } from "../../api/schema";
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
@@ -30,6 +30,6 @@ export function runsQuery(query: URLSearchParams) {
   };
 }
 
-export function startRuns(place: Place): void {
-  prefetch("/app/runs", runsQuery(place.query));
+export function prefetchRuns(route: RouteLocation): void {
+  prefetch("/app/runs", runsQuery(route.query));
 }

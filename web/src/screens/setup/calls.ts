@@ -1,7 +1,7 @@
 /** What the gallery and the wizard read; a whole list of templates is one answer. */
 
 import { prefetch } from "../../api/cache.svelte";
-import type { Place } from "../../router.svelte";
+import type { RouteLocation } from "../../router.svelte";
 
 const ALL = { query: { limit: 200 } };
 export const SETUP_CALLS = {
@@ -10,12 +10,12 @@ export const SETUP_CALLS = {
   connections: ["/v1/automations/connections", ALL] as const,
 };
 
-export function startGallery(): void {
+export function prefetchGallery(): void {
   prefetch(...SETUP_CALLS.templates);
   prefetch(...SETUP_CALLS.stores);
 }
 
-export function startSetup({ params }: Place): void {
+export function prefetchSetup({ params }: RouteLocation): void {
   prefetch("/v1/automations/templates/{template_id}", { params: { template_id: params.template! } });
   prefetch(...SETUP_CALLS.stores);
   prefetch(...SETUP_CALLS.connections);
