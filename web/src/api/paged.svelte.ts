@@ -13,7 +13,7 @@ export function paged<P extends Path, R>(
   key: (row: R) => string | number,
   options: WatchOptions = {},
 ) {
-  const first = watch(request, { keep: true, ...options });
+  const first = watch(request, { keepPrevious: true, ...options });
   const cursorOf = (data: Data<"get", P> | undefined) => (data as { next_cursor?: string | null } | undefined)?.next_cursor ?? null;
   let later = $state.raw<readonly R[]>([]);
   let cursor = $state.raw<string | null>();
@@ -40,7 +40,7 @@ export function paged<P extends Path, R>(
     return [...firstRows, ...later.filter((row) => !firstKeys.has(key(row)))];
   });
 
-  const searching = $derived(Boolean(next) && !all.length && !refused && !first.isKept);
+  const searching = $derived(Boolean(next) && !all.length && !refused && !first.isPrevious);
   $effect(() => {
     if (searching && !busy) void more();
   });

@@ -1,7 +1,7 @@
 /** The session: who is signed in, with which permissions, and signing in again after the session expires. */
 
 import type { SessionWire } from "./schema";
-import { forgetAll, refreshShown } from "./cache.svelte";
+import { clearCache, refreshShown } from "./cache.svelte";
 import { call, observeCalls, Refused } from "./client";
 import { online } from "./online.svelte";
 
@@ -84,7 +84,7 @@ class Session {
   take(next: SessionWire): void {
     const before = this.current;
     const same = before?.user.id === next.user.id && before?.organization?.id === next.organization?.id;
-    if (!same) forgetAll();
+    if (!same) clearCache();
     this.current = next;
     this.#csrf = next.csrf_token;
     localStorage.setItem(SIGNED_IN, "");

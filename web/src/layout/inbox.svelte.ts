@@ -1,6 +1,6 @@
 /** The newest notices and the number of unread ones, for the bell. */
 
-import { changed, watch } from "../api/cache.svelte";
+import { invalidate, watch } from "../api/cache.svelte";
 import { call } from "../api/client";
 import { Action } from "../lib/action.svelte";
 import { begunAfter } from "../lib/clock.svelte";
@@ -19,6 +19,6 @@ export function watchInbox(may: () => boolean) {
 export function reading() {
   return new Action(async (what: { ids: string[] } | { until: string }) => {
     await call("post", "/app/inbox/read", { body: what });
-    changed("/app/inbox");
+    invalidate("/app/inbox");
   });
 }

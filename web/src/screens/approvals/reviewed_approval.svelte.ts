@@ -3,7 +3,7 @@
  * read again after the last page, still has the same version (docs/design/web.md#approvals).
  */
 
-import { changed } from "../../api/cache.svelte";
+import { invalidate } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
 import type { ApprovalRecord, ChangeRecord, DecidedAnswer, RunRecord } from "../../api/schema";
 
@@ -118,7 +118,7 @@ export class ReviewedApproval {
   #decided(answer: DecidedAnswer): void {
     this.record = { ...this.record, ...answer.approval };
     this.run = answer.run;
-    changed("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/app/runs", "/v1/automations/status");
+    invalidate("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/app/runs", "/v1/automations/status");
   }
 
   #setRecord(record: ApprovalRecord): void {

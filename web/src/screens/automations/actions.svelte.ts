@@ -1,6 +1,6 @@
 /** The actions on an automation: run, pause, resume, archive, restore; live runs and archiving need a confirmation. */
 
-import { changed } from "../../api/cache.svelte";
+import { invalidate } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
 import type { AutomationRecord, RunRecord, StartFieldRecord } from "../../api/schema";
 import { Action, idempotencyKey } from "../../lib/action.svelte";
@@ -18,7 +18,7 @@ const DONE: Readonly<Record<StateChange, string>> = {
 
 /** Refreshes what shows automations or depends on their state. */
 export function refreshAutomations(): void {
-  changed(
+  invalidate(
     "/v1/automations", "/v1/automations/{automation_id}", "/v1/automations/occurrences", "/v1/automations/status",
     "/app/automations/{automation_id}/history", "/v1/automations/runs", "/app/runs", "/app/overview",
   );
@@ -133,7 +133,7 @@ export class AutomationActions {
         body: { idempotency_key: this.#key, mode, ...(values && { payload: values.payload }), ...(hasFiles && { files: values.files }) },
       });
       this.#key = idempotencyKey();
-      changed("/v1/automations/runs", "/app/runs", "/v1/automations/status");
+      invalidate("/v1/automations/runs", "/app/runs", "/v1/automations/status");
       this.#started(run);
     } catch (fault) {
       // After a lost response, the same key returns the run that may have been started.

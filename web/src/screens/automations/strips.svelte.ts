@@ -14,7 +14,7 @@ export function watchStrips(ids: () => readonly string[]) {
         const pageIds = ids().slice(page * PAGE, (page + 1) * PAGE);
         return pageIds.length ? ["/app/automations/strips", { query: { automation_ids: pageIds } }] : null;
       },
-      { every: 60, keep: true },
+      { every: 60, keepPrevious: true },
     ),
   );
   const strips = $derived(

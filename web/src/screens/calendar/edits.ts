@@ -1,6 +1,6 @@
 /** Moves, skips and unskips runs, with the versions that were loaded; marks affected cache entries as changed. */
 
-import { changed } from "../../api/cache.svelte";
+import { invalidate } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
 import type { AutomationRecord, EditedAnswer, OccurrenceRecord } from "../../api/schema";
 import { wire } from "../../lib/time";
@@ -12,7 +12,7 @@ function versions(row: OccurrenceRecord) {
 }
 
 function refreshOccurrences(): void {
-  changed("/v1/automations/occurrences", "/v1/automations", "/v1/automations/{automation_id}", "/app/automations/{automation_id}/history");
+  invalidate("/v1/automations/occurrences", "/v1/automations", "/v1/automations/{automation_id}", "/app/automations/{automation_id}/history");
 }
 
 export async function setSkipped(which: "skip" | "unskip", row: OccurrenceRecord): Promise<EditedAnswer> {
