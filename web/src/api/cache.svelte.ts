@@ -175,7 +175,7 @@ export function watch<P extends Path>(
     const seconds = typeof options.every === "function" ? options.every() : options.every;
     if (!watched || !seconds) return;
     const poll = () => {
-      if (!document.hidden && !online.away) void watched.refresh(true);
+      if (!document.hidden && !online.isUnreachable) void watched.refresh(true);
     };
     const timer = setInterval(poll, seconds * 1000);
     document.addEventListener("visibilitychange", poll);

@@ -63,7 +63,7 @@ export class Refused extends Error {
   }
 
   /** Whether the service was unreachable: shown in the top bar, and retried automatically. */
-  get away(): boolean {
+  get isUnreachable(): boolean {
     return this.code === "offline" || this.code === "unavailable" || this.status === 502 || this.status === 504;
   }
 }
@@ -75,11 +75,11 @@ export interface CallObserver {
   signedOut(): Promise<boolean>;
   reached(): void;
   /** Resolves after `seconds`, or when the request is aborted. */
-  slowed(seconds: number, signal: AbortSignal): Promise<void>;
-  away(): void;
+  rateLimited(seconds: number, signal: AbortSignal): Promise<void>;
+  unreachable(): void;
 }
 
-let observer: CallObserver = { csrf: () => "", signedOut: async () => false, reached() {}, slowed: async () => {}, away() {} };
+let observer: CallObserver = { csrf: () => "", signedOut: async () => false, reached() {}, rateLimited: async () => {}, unreachable() {} };
 
 export function observeCalls(callObserver: CallObserver): void {
   observer = callObserver;
@@ -96,19 +96,19 @@ export async function call<M extends Method, P extends PathOf<M>>(
   options: CallOptions = {},
 ): Promise<Data<M, P>> {
   const target = address(path, args?.params, args?.query);
-  for (let again = false; ; ) {
+  for (let isRepeated = false; ; ) {
     try {
       return (await send(method, target, args?.body, options)) as Data<M, P>;
     } catch (fault) {
       if (method === "get" && options.signal && fault instanceof Refused && fault.code === "rate_limited") {
-        await observer.slowed(fault.retryAfter ?? 1, options.signal);
+        await observer.rateLimited(fault.retryAfter ?? 1, options.signal);
         options.signal.throwIfAborted();
         continue;
       }
       // A refused request changed nothing, so it is repeated after the person has signed in again.
       const ended = fault instanceof Refused && fault.code === "unauthenticated" && path !== "/app/session";
-      if (again || !ended || !(await observer.signedOut())) throw fault;
-      again = true;
+      if (isRepeated || !ended || !(await observer.signedOut())) throw fault;
+      isRepeated = true;
     }
   }
 }
@@ -139,7 +139,7 @@ async function send(method: Method, target: string, body: unknown, options: Call
     read = await response.json();
   } catch (fault) {
     if (options.signal?.aborted) throw fault;
-    observer.away();
+    observer.unreachable();
     throw new Refused(0, { code: "offline" as never, message: "The service cannot be reached." });
   }
   if (response.ok) {
@@ -147,7 +147,7 @@ async function send(method: Method, target: string, body: unknown, options: Call
     return (read as { data: unknown }).data;
   }
   const refused = new Refused(response.status, read as RefusalBody, response.headers);
-  if (refused.away) observer.away();
+  if (refused.isUnreachable) observer.unreachable();
   else observer.reached();
   throw refused;
 }

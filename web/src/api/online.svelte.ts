@@ -2,67 +2,67 @@
 
 import { now, pause } from "../lib/clock.svelte";
 
-const WAITS = [4, 8, 16, 30];
+const RETRY_SECONDS = [4, 8, 16, 30];
 
 class Online {
   /** When the outage began; null if there is none. */
-  since = $state<number | null>(null);
+  unreachableSince = $state<number | null>(null);
   /** Seconds until the next attempt. */
-  wait = $state(0);
+  retrySeconds = $state(0);
 
   /** Seconds until rate-limited requests are repeated; 0 if none is waiting. */
-  slow = $state(0);
+  rateLimitSeconds = $state(0);
 
   /** Steward was updated after this page was loaded, and no longer serves a part of the app that is needed. */
-  updated = $state(false);
+  isOutdated = $state(false);
 
-  #slowed = 0;
-  #tries = 0;
+  #rateLimited = 0;
+  #attempts = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
-  #again: () => void = () => {};
+  #retry: () => void = () => {};
 
-  get away(): boolean {
-    return this.since !== null;
+  get isUnreachable(): boolean {
+    return this.unreachableSince !== null;
   }
 
   /** Sets the function that tries the service again. */
-  onAgain(again: () => void): void {
-    this.#again = again;
+  onRetry(retry: () => void): void {
+    this.#retry = retry;
   }
 
-  lost(): void {
-    if (this.since === null) this.since = now();
-    if (this.#timer === undefined) this.#wait();
+  markUnreachable(): void {
+    if (this.unreachableSince === null) this.unreachableSince = now();
+    if (this.#timer === undefined) this.#scheduleRetry();
   }
 
-  found(): void {
-    this.since = null;
-    this.#tries = 0;
+  markReachable(): void {
+    this.unreachableSince = null;
+    this.#attempts = 0;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
 
   /** Waits for `seconds` or until aborted, and shows the wait in the top bar. */
-  async slowDown(seconds: number, signal: AbortSignal): Promise<void> {
-    this.#slowed += 1;
-    this.slow = Math.max(this.slow, seconds);
+  async waitForRateLimit(seconds: number, signal: AbortSignal): Promise<void> {
+    this.#rateLimited += 1;
+    this.rateLimitSeconds = Math.max(this.rateLimitSeconds, seconds);
     await pause(seconds * 1000, signal);
-    if (!(this.#slowed -= 1)) this.slow = 0;
+    if (!(this.#rateLimited -= 1)) this.rateLimitSeconds = 0;
   }
 
   /** Tries now instead of waiting. */
-  ask(): void {
+  retryNow(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    this.#again();
+    this.#retry();
   }
 
-  #wait(): void {
-    this.wait = WAITS[Math.min(this.#tries, WAITS.length - 1)]!;
-    this.#tries += 1;
+  #scheduleRetry(): void {
+    this.retrySeconds = RETRY_SECONDS[Math.min(this.#attempts, RETRY_SECONDS.length - 1)]!;
+    this.#attempts += 1;
     this.#timer = setInterval(() => {
-      this.wait -= 1;
-      if (this.wait <= 0) this.ask();
+      this.retrySeconds -= 1;
+      if (this.retrySeconds <= 0) this.retryNow();
     }, 1000);
   }
 }

@@ -24,11 +24,11 @@ class Session {
     observeCalls({
       csrf: () => this.#csrf,
       signedOut: () => this.#signedOut(),
-      reached: () => online.found(),
-      slowed: (seconds, signal) => online.slowDown(seconds, signal),
-      away: () => online.lost(),
+      reached: () => online.markReachable(),
+      rateLimited: (seconds, signal) => online.waitForRateLimit(seconds, signal),
+      unreachable: () => online.markUnreachable(),
     });
-    online.onAgain(() => void this.#askAgain());
+    online.onRetry(() => void this.#retry());
   }
 
   get role(): Role | null {
@@ -112,10 +112,10 @@ class Session {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  async #askAgain(): Promise<void> {
+  async #retry(): Promise<void> {
     if (this.current === undefined) await this.load();
     else await call("get", "/app/session", undefined, { poll: true }).catch(() => undefined);
-    if (!online.away) refreshShown(true);
+    if (!online.isUnreachable) refreshShown(true);
   }
 }
 

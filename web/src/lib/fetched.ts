@@ -15,8 +15,8 @@ export async function fetched<T>(load: () => Promise<T>): Promise<T> {
     try {
       return await load();
     } catch (fault) {
-      const reachable = navigator.onLine && !online.away;
-      if (tries === TRIES && reachable) online.updated = true;
+      const reachable = navigator.onLine && !online.isUnreachable;
+      if (tries === TRIES && reachable) online.isOutdated = true;
       if (tries === TRIES || !reachable) throw fault;
       await pause(BETWEEN);
     }

@@ -20,10 +20,10 @@ export function onReturn(back: () => void): void {
 
 /** Calls `back` when the service is reachable again after an outage; call it while a component is created. */
 export function onServiceBack(back: () => void): void {
-  let wasAway = false;
+  let wasUnreachable = false;
   $effect(() => {
-    const { away } = online;
-    if (wasAway && !away) untrack(back);
-    wasAway = away;
+    const { isUnreachable } = online;
+    if (wasUnreachable && !isUnreachable) untrack(back);
+    wasUnreachable = isUnreachable;
   });
 }

@@ -137,7 +137,7 @@ export class AutomationActions {
       this.#started(run);
     } catch (fault) {
       // After a lost response, the same key returns the run that may have been started.
-      if (!(fault instanceof Refused && fault.away)) this.#key = idempotencyKey();
+      if (!(fault instanceof Refused && fault.isUnreachable)) this.#key = idempotencyKey();
       throw fault;
     }
   }

@@ -82,7 +82,7 @@ export function watchRows(range: () => RangeQuery | null) {
       if (entry === created) shownEntry = created;
     });
     const poll = () => {
-      if (!document.hidden && !online.away) void created.refresh(true);
+      if (!document.hidden && !online.isUnreachable) void created.refresh(true);
     };
     const timer = setInterval(poll, POLL_MS);
     document.addEventListener("visibilitychange", poll);
@@ -93,7 +93,7 @@ export function watchRows(range: () => RangeQuery | null) {
     };
   });
   $effect(() => {
-    if (!online.away && entry?.refused?.away) void entry.refresh(true);
+    if (!online.isUnreachable && entry?.refused?.isUnreachable) void entry.refresh(true);
   });
 
   return {

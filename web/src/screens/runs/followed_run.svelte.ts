@@ -87,10 +87,10 @@ export class FollowedRun {
         if (this.#stopped) return;
         if (more && !this.refused) continue;
         if (this.ended && !this.refused) return;
-        if (this.refused && !this.refused.away) await this.#pause(null);
+        if (this.refused && !this.refused.isUnreachable) await this.#pause(null);
         else await this.#pause(this.run?.status === "waiting_approval" ? APPROVAL_INTERVAL_MS : interval);
         // Waits while the tab is hidden or the service is unreachable.
-        while (!this.#stopped && (document.hidden || online.away)) await this.#pause(document.hidden ? null : MAX_INTERVAL_MS);
+        while (!this.#stopped && (document.hidden || online.isUnreachable)) await this.#pause(document.hidden ? null : MAX_INTERVAL_MS);
       }
     } finally {
       document.removeEventListener("visibilitychange", onVisibility);
