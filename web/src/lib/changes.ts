@@ -1,7 +1,7 @@
 /** Changes as people read them: lines, values, differences, filters, sorting. Nothing here is sent. */
 
 import type { ChangeRecord, FieldRecord } from "../api/schema";
-import { figures } from "./words";
+import { formatNumber } from "./words";
 
 /** The service warns about price changes above this percentage (docs/design/security.md#sessions). */
 const LARGE_PERCENT = 20;
@@ -120,7 +120,7 @@ export function percentWords(percent: number): string {
   if (size === 0) return "0 %";
   const sign = percent < 0 ? "−" : "+";
   if (size < 0.1) return `${sign}<0.1 %`;
-  return `${sign}${size < 100 ? Number(size.toFixed(1)) : figures(Math.round(size))} %`;
+  return `${sign}${size < 100 ? Number(size.toFixed(1)) : formatNumber(Math.round(size))} %`;
 }
 
 /** Returns the largest difference of a change in percent, signed; null if no field has one. */

@@ -2,7 +2,7 @@
 
 import type { ChangeRecord } from "../api/schema";
 import { percentWords, priceMove } from "./changes";
-import { figures } from "./words";
+import { formatNumber } from "./words";
 
 const STEPS = [0.5, 1, 2, 5, 10, 20, 50];
 const MAX_COLUMNS = 40;
@@ -64,9 +64,9 @@ function columnsOf(moves: readonly number[]): MoveColumn[] {
 /** "6 down, 4 up, median −5 %, largest −20 %". */
 export function moveWords(moves: PriceMoves): string {
   const parts = [
-    moves.down ? `${figures(moves.down)} down` : "",
-    moves.up ? `${figures(moves.up)} up` : "",
-    moves.same ? `${figures(moves.same)} unchanged` : "",
+    moves.down ? `${formatNumber(moves.down)} down` : "",
+    moves.up ? `${formatNumber(moves.up)} up` : "",
+    moves.same ? `${formatNumber(moves.same)} unchanged` : "",
     `median ${percentWords(moves.median)}`,
     `largest ${percentWords(moves.largest)}`,
   ];

@@ -1,6 +1,6 @@
 /** The texts of records, codes and kinds that the first screen does not need; see words.ts. */
 
-import { figures, shown, type Table } from "./words";
+import { formatNumber, shown, type Table } from "./words";
 
 export const OUTCOME: Table = {
   proposed: shown("Proposed", "circle", "info"),
@@ -169,13 +169,13 @@ export function actionWords(counts: Readonly<Record<string, number>>): string {
 export function byAction(counts: Readonly<Record<string, number>>): string {
   return Object.entries(counts)
     .filter(([, number]) => number)
-    .map(([action, number]) => `${figures(number)} to ${(ACTION[action] ?? plainName(action)).toLowerCase()}`)
+    .map(([action, number]) => `${formatNumber(number)} to ${(ACTION[action] ?? plainName(action)).toLowerCase()}`)
     .join(", ");
 }
 
 /** Lists counts: "214 read · 12 matched"; empty if all are zero. */
 export function countsIn(counts: Readonly<Record<string, number>>): string {
   return COUNTS.filter(([name]) => counts[name])
-    .map(([name, words]) => `${figures(counts[name]!)} ${words}`)
+    .map(([name, words]) => `${formatNumber(counts[name]!)} ${words}`)
     .join(" · ");
 }

@@ -68,7 +68,7 @@ export const REFUSALS = {
 
 /** "1 change", "38 changes". */
 export function count(number: number, one: string, many = `${one}s`): string {
-  return `${figures(number)} ${number === 1 ? one : many}`;
+  return `${formatNumber(number)} ${number === 1 ? one : many}`;
 }
 
 /** Says how many automations need a connection; "or more" if not all were counted. */
@@ -78,7 +78,7 @@ export function usedBy({ used_by, used_by_more }: { used_by?: number; used_by_mo
 }
 
 /** "3,120". */
-export function figures(number: number): string {
+export function formatNumber(number: number): string {
   return number.toLocaleString("en-GB");
 }
 

@@ -3,7 +3,7 @@
 import type { RunRecord } from "../../api/schema";
 import type { Bar, Tick } from "../../lib/charts";
 import { dayOf, full, type Zone } from "../../lib/time";
-import { count, figures } from "../../lib/words";
+import { count, formatNumber } from "../../lib/words";
 
 export function atOf(run: RunRecord): string {
   return run.started_at ?? run.queued_at;
@@ -49,11 +49,11 @@ export function changeWords(runs: readonly RunRecord[], zone: Zone, now: number)
   if (!(made + waiting + alone + failed)) return null;
   const parts = [
     `${count(made, "change")} made`,
-    ...(waiting ? [`${figures(waiting)} waiting for approval`] : []),
-    ...(alone ? [`${figures(alone)} left alone`] : []),
-    ...(failed ? [`${figures(failed)} failed or not known`] : []),
+    ...(waiting ? [`${formatNumber(waiting)} waiting for approval`] : []),
+    ...(alone ? [`${formatNumber(alone)} left alone`] : []),
+    ...(failed ? [`${formatNumber(failed)} failed or not known`] : []),
   ];
   const largest = all.reduce((best, one) => (one.made > best.made ? one : best));
-  const peak = largest.made && runs.length > 1 ? ` Most in one run: ${figures(largest.made)}, on ${dayOf(atOf(largest.run), zone, now)}.` : "";
+  const peak = largest.made && runs.length > 1 ? ` Most in one run: ${formatNumber(largest.made)}, on ${dayOf(atOf(largest.run), zone, now)}.` : "";
   return `${parts.join(", ")}.${peak}`;
 }

@@ -5,7 +5,7 @@ import { formOf, type TickForm } from "../../lib/charts";
 import { grouped } from "../../lib/grouped";
 import { addDays, fromWall, instantOf, toWall, type Fit, type Zone } from "../../lib/time";
 import { COMING } from "../../lib/record_words";
-import { count, figures, RUN, type Shown, statusOf, type Tone } from "../../lib/words";
+import { count, formatNumber, RUN, type Shown, statusOf, type Tone } from "../../lib/words";
 import { keyOf } from "./key";
 import type { View } from "./range";
 
@@ -163,7 +163,7 @@ export function tallyWords(rows: readonly CalendarRow[]): string {
   const states = [...grouped(rows, stateOf)].sort(([a], [b]) => WEIGHT.indexOf(a) - WEIGHT.indexOf(b));
   const words = (state: string) => (RUN[state] ?? COMING[state])?.words.toLowerCase() ?? state;
   if (states.length === 1) return rows.length === 1 ? `1 run, ${words(states[0]![0])}` : `${count(rows.length, "run")}, all ${words(states[0]![0])}`;
-  return `${count(rows.length, "run")}: ${states.map(([state, stateRows]) => `${figures(stateRows.length)} ${words(state)}`).join(", ")}`;
+  return `${count(rows.length, "run")}: ${states.map(([state, stateRows]) => `${formatNumber(stateRows.length)} ${words(state)}`).join(", ")}`;
 }
 
 /** Returns the target of a run dragged by `days`: the same clock time in its automation's zone. */

@@ -3,7 +3,7 @@
 import type { ApprovalRecord, DayRecord, FailureRecord, NextRunRecord } from "../../api/schema";
 import type { Bar } from "../../lib/charts";
 import { instantOf } from "../../lib/time";
-import { count, figures } from "../../lib/words";
+import { count, formatNumber } from "../../lib/words";
 
 export interface Waiting {
   automation: string;
@@ -49,13 +49,13 @@ export function weekWords(days: readonly DayRecord[]): string {
   const runs = succeeded + waiting + failed + stopped;
   const parts = [
     count(runs, "run"),
-    `${figures(succeeded)} succeeded`,
-    ...(failed ? [`${figures(failed)} failed`] : []),
-    ...(waiting ? [`${figures(waiting)} under way or waiting`] : []),
-    ...(stopped ? [`${figures(stopped)} not run or stopped`] : []),
+    `${formatNumber(succeeded)} succeeded`,
+    ...(failed ? [`${formatNumber(failed)} failed`] : []),
+    ...(waiting ? [`${formatNumber(waiting)} under way or waiting`] : []),
+    ...(stopped ? [`${formatNumber(stopped)} not run or stopped`] : []),
   ];
   const alone = sum("left_alone");
-  const changes = `${count(sum("changes_made"), "change")} made${alone ? `, ${figures(alone)} left alone` : ""}`;
+  const changes = `${count(sum("changes_made"), "change")} made${alone ? `, ${formatNumber(alone)} left alone` : ""}`;
   return runs ? `${parts.join(", ")} · ${changes}` : "no runs";
 }
 
@@ -85,7 +85,7 @@ export function meanwhile({ run }: FailureRecord): string {
   const { applied = 0, sent = 0, unknown = 0 } = (run.summary?.counts ?? {}) as { applied?: number; sent?: number; unknown?: number };
   if (unknown) return `It is not known whether ${count(unknown, "change")} ${unknown === 1 ? "was" : "were"} made.`;
   if (applied || sent) {
-    const parts = [...(applied ? [`${count(applied, "change")} made`] : []), ...(sent ? [`${figures(sent)} sent`] : [])];
+    const parts = [...(applied ? [`${count(applied, "change")} made`] : []), ...(sent ? [`${formatNumber(sent)} sent`] : [])];
     return `${parts.join(", ")} before it failed.`;
   }
   return "Nothing was changed.";
