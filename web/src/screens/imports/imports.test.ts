@@ -57,9 +57,9 @@ describe("the report", () => {
   it("names what no store of the organization has", () => {
     const [fetch, tag] = [finding("Fetch", "error"), finding("Tag", "error")];
     expect(lackingEverywhere([])).toEqual([]);
-    expect(lackingEverywhere([{ faults: [fetch, tag] }])).toEqual([fetch, tag]);
-    expect(lackingEverywhere([{ faults: [fetch, tag] }, { faults: [fetch] }])).toEqual([fetch]);
-    expect(lackingEverywhere([{ faults: [fetch] }, { faults: [] }])).toEqual([]);
+    expect(lackingEverywhere([{ missing: [fetch, tag] }])).toEqual([fetch, tag]);
+    expect(lackingEverywhere([{ missing: [fetch, tag] }, { missing: [fetch] }])).toEqual([fetch]);
+    expect(lackingEverywhere([{ missing: [fetch] }, { missing: [] }])).toEqual([]);
   });
 
   it("parts what was found from what to do", () => {

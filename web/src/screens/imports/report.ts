@@ -54,11 +54,11 @@ export function verdict(issues: readonly FindingRecord[], reach?: Reach, source?
 }
 
 /** Returns the verdict by store: "Can run on Leaf & Co; not on Northwind Tea (1 step)"; null if all can run it. */
-export function onStores(stores: readonly { name: string; faults: readonly FindingRecord[] }[]): Shown | null {
-  const lacking = stores.filter(({ faults }) => faults.length);
+export function onStores(stores: readonly { name: string; missing: readonly FindingRecord[] }[]): Shown | null {
+  const lacking = stores.filter(({ missing }) => missing.length);
   if (!lacking.length) return null;
-  const fit = stores.filter(({ faults }) => !faults.length).map(({ name }) => name);
-  const lacks = lacking.map(({ name, faults }) => `${name} (${count(new Set(faults.map(({ step }) => step)).size, "step")})`);
+  const fit = stores.filter(({ missing }) => !missing.length).map(({ name }) => name);
+  const lacks = lacking.map(({ name, missing }) => `${name} (${count(new Set(missing.map(({ step }) => step)).size, "step")})`);
   const words = `Can run on ${fit.length ? list(fit) : "a Shopify store"}; not on ${list(lacks)}`;
   return fit.length ? { words, shape: "tick", tone: "good" } : { words, shape: "cross", tone: "bad" };
 }
@@ -70,9 +70,9 @@ export function lackingOf(issues: readonly FindingRecord[], onStore: readonly Fi
 }
 
 /** Returns the errors that all stores share; empty without stores. */
-export function lackingEverywhere(stores: readonly { faults: readonly FindingRecord[] }[]): FindingRecord[] {
+export function lackingEverywhere(stores: readonly { missing: readonly FindingRecord[] }[]): FindingRecord[] {
   const [first, ...others] = stores;
-  return (first?.faults ?? []).filter(({ step }) => others.every(({ faults }) => faults.some((one) => one.step === step)));
+  return (first?.missing ?? []).filter(({ step }) => others.every(({ missing }) => missing.some((one) => one.step === step)));
 }
 
 /** Says why no automation can be created, naming the steps; null if one can. */

@@ -4,9 +4,9 @@ import { Refused } from "../../api/client";
 import type { FindingRecord, StoreRecord } from "../../api/schema";
 import { lackingOf } from "./report";
 
-export interface Judged {
+export interface StoreCheck {
   name: string;
-  faults: readonly FindingRecord[];
+  missing: readonly FindingRecord[];
 }
 
 /** Previews the import on a store. */
@@ -15,17 +15,17 @@ export type PreviewOn = (integration_id: number, signal: AbortSignal) => Promise
 /** The maximum number of stores that an import is checked against. */
 export const MAX_STORES = 10;
 
-export class JudgedStores {
-  stores = $state.raw<readonly Judged[]>([]);
+export class StoreChecks {
+  checked = $state.raw<readonly StoreCheck[]>([]);
 
   /** Previews the import on each store in turn, until aborted; `issues` are those that every store has. */
-  async judge(issues: readonly FindingRecord[], stores: readonly StoreRecord[], preview: PreviewOn, signal: AbortSignal): Promise<void> {
-    this.stores = [];
+  async check(issues: readonly FindingRecord[], stores: readonly StoreRecord[], preview: PreviewOn, signal: AbortSignal): Promise<void> {
+    this.checked = [];
     for (const { integration_id, name } of stores) {
       try {
         const answer = await preview(integration_id, signal);
         if (signal.aborted) return;
-        this.stores = [...this.stores, { name, faults: lackingOf(issues, answer.issues) }];
+        this.checked = [...this.checked, { name, missing: lackingOf(issues, answer.issues) }];
       } catch (fault) {
         if (signal.aborted || fault instanceof Refused) return;
         throw fault;
