@@ -17,8 +17,8 @@ export function watchInbox(may: () => boolean) {
 
 /** Returns an action that marks notices as read: by id, or all up to a notice. */
 export function reading() {
-  return new Action(async (what: { ids: string[] } | { until: string }) => {
-    await call("post", "/app/inbox/read", { body: what });
+  return new Action(async (range: { ids: string[] } | { until: string }) => {
+    await call("post", "/app/inbox/read", { body: range });
     invalidate("/app/inbox");
   });
 }

@@ -6,7 +6,7 @@ export interface FormWorld {
   /** Returns the messages at a path of the request. */
   at(path: string): readonly string[];
   /** The spreadsheet account for fields that choose a spreadsheet or tab. */
-  readonly place: number | null;
+  readonly spreadsheetAccount: number | null;
   /** Connections that are not offered, such as the store the automation runs on. */
   readonly without: readonly number[];
 }

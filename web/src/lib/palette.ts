@@ -3,7 +3,7 @@
 import { NAVIGATION } from "../layout/navigation";
 import { address, type PageName } from "../router.svelte";
 import type { SearchAnswer } from "../api/schema";
-import { APPROVAL, KINDS } from "./record_words";
+import { APPROVAL, CONNECTION_KINDS } from "./record_words";
 import { AUTOMATION, CONNECTION, count, RUN, type Shown, statusOf } from "./words";
 
 export interface Option {
@@ -100,7 +100,7 @@ export function groups(query: string, answer: SearchAnswer | undefined): readonl
       options: (answer?.connections ?? []).slice(0, SHOWN).map((connection) => ({
         key: `connection-${connection.integration_id}`,
         words: connection.name,
-        beside: KINDS[connection.kind]?.name ?? connection.kind,
+        beside: CONNECTION_KINDS[connection.kind]?.name ?? connection.kind,
         state: statusOf(CONNECTION, connection.state),
         target: address("connection", { id: connection.integration_id }),
       })),

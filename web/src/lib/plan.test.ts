@@ -9,36 +9,36 @@ function plan(names: string, ...edges: string[]) {
   return { steps, edges: edges.map((edge) => ({ from: edge[0]!, port: edge.slice(2) || "out:0", to: edge[1]! })) };
 }
 
-const spots = (...given: Parameters<typeof plan>) =>
-  Object.fromEntries([...layered(plan(...given))].map(([name, { layer, place }]) => [name, `${layer}.${place}`]));
+const positions = (...given: Parameters<typeof plan>) =>
+  Object.fromEntries([...layered(plan(...given))].map(([name, { layer, column }]) => [name, `${layer}.${column}`]));
 
 describe("layers of a plan", () => {
   it("gives a chain one row, and branches places in plan order", () => {
-    expect(spots("abc", "ab", "bc")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
-    expect(spots("abcd", "ab", "ac", "bd", "cd")).toEqual({ a: "0.0", b: "1.0", c: "1.1", d: "2.0" });
+    expect(positions("abc", "ab", "bc")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
+    expect(positions("abcd", "ab", "ac", "bd", "cd")).toEqual({ a: "0.0", b: "1.0", c: "1.1", d: "2.0" });
   });
 
   it("puts a join behind its longest way", () => {
-    expect(spots("abcd", "ad", "ab", "bc", "cd").d).toBe("3.0");
+    expect(positions("abcd", "ad", "ab", "bc", "cd").d).toBe("3.0");
     // Also when the short way comes first in the plan.
-    expect(spots("adbc", "ad", "ab", "bc", "cd").d).toBe("3.0");
+    expect(positions("adbc", "ad", "ab", "bc", "cd").d).toBe("3.0");
   });
 
   it("leaves out the edge that closes a circle, and edges of a step to itself", () => {
-    expect(spots("abc", "ab", "bc", "cb")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
-    expect(spots("ab", "aa", "ab")).toEqual({ a: "0.0", b: "1.0" });
-    expect(spots("abc", "ab", "bc", "ca")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
+    expect(positions("abc", "ab", "bc", "cb")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
+    expect(positions("ab", "aa", "ab")).toEqual({ a: "0.0", b: "1.0" });
+    expect(positions("abc", "ab", "bc", "ca")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
   });
 
   it("gives steps nothing leads to the first layer, and survives edges to steps that are not there", () => {
-    expect(spots("ab", "az")).toEqual({ a: "0.0", b: "0.1" });
+    expect(positions("ab", "az")).toEqual({ a: "0.0", b: "0.1" });
   });
 
   it("lays out the largest plan there may be", () => {
     const names = Array.from({ length: 1000 }, (_, at) => `s${at}`);
     const steps = names.map((name) => ({ ...plan("a").steps[0]!, name }));
     const edges = names.slice(1).map((to, at) => ({ from: names[at]!, port: "out:0", to }));
-    expect(layered({ steps, edges }).get("s999")).toEqual({ layer: 999, place: 0 });
+    expect(layered({ steps, edges }).get("s999")).toEqual({ layer: 999, column: 0 });
   });
 });
 

@@ -11,9 +11,9 @@ export interface GraphPlan {
 }
 
 /** The position of a step: its layer from the top, and its index in the layer from the left. */
-export interface Spot {
+export interface LayerPosition {
   layer: number;
-  place: number;
+  column: number;
 }
 
 export type StepState = "fine" | "unbound" | "blocked" | "disabled";
@@ -48,7 +48,7 @@ export function portWords(port: string): string | null {
  * Assigns each step a layer: one more than the highest layer of its predecessors, ignoring edges that close a cycle.
  * Within a layer, steps keep the order of the plan.
  */
-export function layered(plan: GraphPlan): Map<string, Spot> {
+export function layered(plan: GraphPlan): Map<string, LayerPosition> {
   const after = new Map<string, string[]>(plan.steps.map(({ name }) => [name, []]));
   for (const { from, to } of plan.edges) if (after.has(to)) after.get(from)?.push(to);
   const layers = new Map<string, number>();
@@ -57,15 +57,15 @@ export function layered(plan: GraphPlan): Map<string, Spot> {
     layers.set(name, depth);
     for (const next of after.get(name)!) layers.set(next, Math.max(layers.get(next) ?? 0, depth + 1));
   }
-  const places: number[] = [];
-  const spots = new Map<string, Spot>();
+  const columns: number[] = [];
+  const positions = new Map<string, LayerPosition>();
   for (const { name } of plan.steps) {
     const layer = layers.get(name) ?? 0;
-    const place = places[layer] ?? 0;
-    places[layer] = place + 1;
-    spots.set(name, { layer, place });
+    const column = columns[layer] ?? 0;
+    columns[layer] = column + 1;
+    positions.set(name, { layer, column });
   }
-  return spots;
+  return positions;
 }
 
 /** Sorts steps topologically, and removes edges that close a cycle from `after`. */

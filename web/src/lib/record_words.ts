@@ -56,27 +56,27 @@ export const PERSON: Table = {
 };
 
 /** The kinds of connections: their name, and a phrase for one of them. */
-export const KINDS: Readonly<Record<string, { name: string; one: string }>> = {
-  woocommerce: { name: "WooCommerce", one: "WooCommerce store" },
-  shopify: { name: "Shopify", one: "Shopify store" },
-  spreadsheet: { name: "Google Sheets", one: "spreadsheet" },
-  teams: { name: "Microsoft Teams", one: "Teams channel" },
-  cloud_s3: { name: "Cloud storage", one: "cloud storage" },
-  slack: { name: "Slack", one: "Slack connection" },
-  telegram: { name: "Telegram", one: "Telegram bot" },
-  discord: { name: "Discord", one: "Discord connection" },
-  mattermost: { name: "Mattermost", one: "Mattermost account" },
-  twilio: { name: "Twilio", one: "Twilio account" },
-  whatsapp: { name: "WhatsApp", one: "WhatsApp number" },
-  airtable: { name: "Airtable", one: "Airtable account" },
-  notion: { name: "Notion", one: "Notion integration" },
-  http_api: { name: "HTTP API", one: "account of an HTTP API" },
-  gmail: { name: "Gmail", one: "Gmail mailbox" },
-  microsoft_outlook: { name: "Microsoft Outlook", one: "Outlook mailbox" },
-  google_drive: { name: "Google Drive", one: "Google Drive" },
-  smtp: { name: "Mail server", one: "mail account" },
-  store: { name: "Store", one: "store" },
-  channel: { name: "Channel", one: "channel" },
+export const CONNECTION_KINDS: Readonly<Record<string, { name: string; singular: string }>> = {
+  woocommerce: { name: "WooCommerce", singular: "WooCommerce store" },
+  shopify: { name: "Shopify", singular: "Shopify store" },
+  spreadsheet: { name: "Google Sheets", singular: "spreadsheet" },
+  teams: { name: "Microsoft Teams", singular: "Teams channel" },
+  cloud_s3: { name: "Cloud storage", singular: "cloud storage" },
+  slack: { name: "Slack", singular: "Slack connection" },
+  telegram: { name: "Telegram", singular: "Telegram bot" },
+  discord: { name: "Discord", singular: "Discord connection" },
+  mattermost: { name: "Mattermost", singular: "Mattermost account" },
+  twilio: { name: "Twilio", singular: "Twilio account" },
+  whatsapp: { name: "WhatsApp", singular: "WhatsApp number" },
+  airtable: { name: "Airtable", singular: "Airtable account" },
+  notion: { name: "Notion", singular: "Notion integration" },
+  http_api: { name: "HTTP API", singular: "account of an HTTP API" },
+  gmail: { name: "Gmail", singular: "Gmail mailbox" },
+  microsoft_outlook: { name: "Microsoft Outlook", singular: "Outlook mailbox" },
+  google_drive: { name: "Google Drive", singular: "Google Drive" },
+  smtp: { name: "Mail server", singular: "mail account" },
+  store: { name: "Store", singular: "store" },
+  channel: { name: "Channel", singular: "channel" },
 };
 
 export const CATEGORY: Readonly<Record<string, string>> = {

@@ -11,7 +11,7 @@ import { hintWords, labelWords, NAMED } from "./schema_words";
 
 export type Kind =
   | "line" | "secret" | "number" | "whole" | "yesno" | "choice" | "date" | "time" | "words" | "list" | "group"
-  | "variants" | "money" | "percent" | "connection" | "products" | "place" | "automation" | "picks" | "map" | "keyfile"
+  | "variants" | "money" | "percent" | "connection" | "products" | "spreadsheet" | "automation" | "picks" | "map" | "keyfile"
   | "json";
 
 /** One of several forms of a value, identified by the constant of one property. */
@@ -100,7 +100,7 @@ function shaped(field: Field, root: Schema): Field {
   if (several && !schema.properties) return variantsOf(field, several, root);
   if (named && PICKED.has(named)) field.kind = "connection";
   else if (named === "products") field.kind = "products";
-  else if (named === "sheet_place") field.kind = "place";
+  else if (named === "sheet_place") field.kind = "spreadsheet";
   else if (schema.pattern === ID && field.name.endsWith("automation_id")) field.kind = "automation";
   else if (named === "money" || named === "percent") field.kind = named;
   else if (schema.enum) {
@@ -167,7 +167,7 @@ function isText(schema: Schema | boolean | undefined, root: Schema): boolean {
 
 /** Returns the initial value of a form: defaults, and nothing for fields without one. */
 export function startOf(field: Field): unknown {
-  if (["products", "connection", "place"].includes(field.kind)) return undefined;
+  if (["products", "connection", "spreadsheet"].includes(field.kind)) return undefined;
   if (field.schema.default !== undefined) return structuredClone(field.schema.default);
   if (field.kind === "group") {
     const members = field.fields.map((one) => [one.name, startOf(one)] as const).filter(([, value]) => value !== undefined);

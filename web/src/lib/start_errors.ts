@@ -2,7 +2,7 @@
 
 import type { StartFieldRecord } from "../api/schema";
 
-export interface PlacedErrors {
+export interface AssignedErrors {
   /** Errors by the name of the field for a value. */
   atValue: ReadonlyMap<string, readonly string[]>;
   /** Errors by the name of the field for files. */
@@ -12,10 +12,10 @@ export interface PlacedErrors {
   /** Errors of the files as a whole, and of files without a field. */
   ofFiles: readonly string[];
   /** Whether there are errors, and every one is in one of these groups. */
-  areAllPlaced: boolean;
+  areAllAssigned: boolean;
 }
 
-type Place = readonly [messages: Map<string, string[]>, name: string, prefix: string];
+type ErrorTarget = readonly [messages: Map<string, string[]>, name: string, prefix: string];
 
 /** Parses the path of a file below `files` into its field and its index among several; null for any other path. */
 function fileField(fields: readonly StartFieldRecord[], path: string): { name: string; index: number | null } | null {
@@ -29,14 +29,14 @@ function fileField(fields: readonly StartFieldRecord[], path: string): { name: s
 }
 
 /** Groups the errors of a refused start, given by path of the request, by where the dialog shows them. */
-export function placedErrors(
+export function assignErrors(
   errors: Readonly<Record<string, readonly string[]>>, valueFields: readonly StartFieldRecord[], fileFields: readonly StartFieldRecord[],
-): PlacedErrors {
+): AssignedErrors {
   const atValue = new Map<string, string[]>();
   const atFile = new Map<string, string[]>();
   const general = new Map<string, string[]>();
 
-  function placeOf(path: string): Place | null {
+  function targetOf(path: string): ErrorTarget | null {
     if (path === "payload" || path === "files") return [general, path, ""];
     if (path.startsWith("payload.")) {
       const name = path.slice("payload.".length);
@@ -49,15 +49,15 @@ export function placedErrors(
     return [atFile, field.name, field.index === null ? "" : `File ${field.index + 1}: `];
   }
 
-  let areAllPlaced = Object.keys(errors).length > 0;
+  let areAllAssigned = Object.keys(errors).length > 0;
   for (const [path, messages] of Object.entries(errors)) {
-    const filePlace = placeOf(path);
-    if (!filePlace) {
-      areAllPlaced = false;
+    const target = targetOf(path);
+    if (!target) {
+      areAllAssigned = false;
       continue;
     }
-    const [byName, name, prefix] = filePlace;
+    const [byName, name, prefix] = target;
     byName.set(name, [...new Set([...(byName.get(name) ?? []), ...messages.map((message) => prefix + message)])]);
   }
-  return { atValue, atFile, ofPayload: general.get("payload") ?? [], ofFiles: general.get("files") ?? [], areAllPlaced };
+  return { atValue, atFile, ofPayload: general.get("payload") ?? [], ofFiles: general.get("files") ?? [], areAllAssigned };
 }

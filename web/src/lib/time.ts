@@ -143,7 +143,7 @@ export function lengthOf(ms: number): string {
 }
 
 /** Returns the city of a zone: "Berlin" for "Europe/Berlin"; the whole name if it has no city. */
-export function placeOf(zone: Zone): string {
+export function cityOf(zone: Zone): string {
   return (zone.split("/").pop() ?? zone).replaceAll("_", " ");
 }
 
@@ -154,7 +154,7 @@ export function elsewhere(value: string | number, zone: Zone | null | undefined,
   if (offsetAt(instant, zone) === offsetAt(instant, viewer)) return null;
   const sameDay = toWall(instant, zone).slice(0, 10) === toWall(instant, viewer).slice(0, 10);
   const day = sameDay ? "" : `${dayOf(instant, zone, instant).replace(/ \d{4}$/, "")}, `;
-  return `${day}${clockOf(instant, zone)} in ${placeOf(zone)}`;
+  return `${day}${clockOf(instant, zone)} in ${cityOf(zone)}`;
 }
 
 /** Formats the zone's offset at an instant: "UTC+01:00". */

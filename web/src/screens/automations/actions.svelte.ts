@@ -56,7 +56,7 @@ async function startFields(automation: AutomationRecord): Promise<readonly Start
 
 export class AutomationActions {
   /** The action that awaits confirmation. */
-  toConfirm = $state.raw<{ what: "run" | "archive"; automation: AutomationRecord }>();
+  toConfirm = $state.raw<{ action: "run" | "archive"; automation: AutomationRecord }>();
   /** The run whose start values are being entered. */
   starting = $state.raw<Starting>();
   /** The automation that the last action was about. */
@@ -107,11 +107,11 @@ export class AutomationActions {
   });
 
   /** Opens the confirmation; its idempotency key makes a retry after a lost response safe. */
-  confirm(what: "run" | "archive", automation: AutomationRecord): void {
+  confirm(action: "run" | "archive", automation: AutomationRecord): void {
     this.#key = idempotencyKey();
     this.runLive.forget();
     this.archive.forget();
-    this.toConfirm = { what, automation };
+    this.toConfirm = { action, automation };
   }
 
   async #openDialog(automation: AutomationRecord, mode: "live" | "test"): Promise<boolean> {

@@ -31,15 +31,15 @@ const MOST = 20;
 
 /** The drafts of one person in one organization. */
 export class Drafts {
-  readonly #place: string;
+  readonly #storageKey: string;
 
   constructor(organization: number, person: number) {
-    this.#place = `steward-drafts-${organization}-${person}`;
+    this.#storageKey = `steward-drafts-${organization}-${person}`;
   }
 
   all(): StoredDrafts {
     try {
-      return JSON.parse(localStorage.getItem(this.#place) ?? "{}") as StoredDrafts;
+      return JSON.parse(localStorage.getItem(this.#storageKey) ?? "{}") as StoredDrafts;
     } catch {
       return {};
     }
@@ -61,7 +61,7 @@ export class Drafts {
 
   #write(drafts: StoredDrafts): void {
     try {
-      localStorage.setItem(this.#place, JSON.stringify(drafts));
+      localStorage.setItem(this.#storageKey, JSON.stringify(drafts));
     } catch {
       // Without storage a person can still finish what is on the page.
     }

@@ -2,7 +2,7 @@
 
 import type { ConnectionRecord, CreateBody, NeedRecord, StoreRecord, TemplateRecord } from "../../api/schema";
 import { type Field, sent } from "../../lib/schema";
-import { KINDS } from "../../lib/record_words";
+import { CONNECTION_KINDS } from "../../lib/record_words";
 import type { Draft } from "./drafts";
 
 export const STEPS = [
@@ -33,7 +33,7 @@ export function fits(need: NeedRecord, connection: ConnectionRecord): boolean {
 
 /** "2 to 10 stores", "1 spreadsheet". */
 export function needWords({ kind, min, max }: NeedRecord): string {
-  const singular = KINDS[kind]?.one ?? kind;
+  const singular = CONNECTION_KINDS[kind]?.singular ?? kind;
   const plural = max > 1 ? `${singular}s` : singular;
   return min === max ? `${min} ${plural}` : `${min} to ${max} ${plural}`;
 }

@@ -1,7 +1,7 @@
 /** The gallery of templates: search, categories, and which connections a template still needs. */
 
 import type { StoreRecord, TemplateRecord } from "../../api/schema";
-import { CATEGORY, KINDS } from "../../lib/record_words";
+import { CATEGORY, CONNECTION_KINDS } from "../../lib/record_words";
 import { list } from "../../lib/words";
 
 export interface TemplateFilter {
@@ -48,8 +48,8 @@ export function mostUsed(templates: readonly TemplateRecord[]): TemplateRecord[]
 /** Returns which connections a template still needs; null if none. `channels` are the platforms that messages go to. */
 export function lacks({ readiness, platforms }: TemplateRecord, channels: readonly string[] = []): string | null {
   if (readiness.ready) return null;
-  const kinds = readiness.missing.map((kind) => (kind === "teams" ? channelWords(channels) : KINDS[kind]?.one ?? kind));
-  if (!kinds.length && platforms.length) kinds.push(list(platforms.map((one) => KINDS[one]?.name ?? one)).replace(" and ", " or ") + " store");
+  const kinds = readiness.missing.map((kind) => (kind === "teams" ? channelWords(channels) : CONNECTION_KINDS[kind]?.singular ?? kind));
+  if (!kinds.length && platforms.length) kinds.push(list(platforms.map((one) => CONNECTION_KINDS[one]?.name ?? one)).replace(" and ", " or ") + " store");
   return kinds.length ? `Needs a ${list(kinds).replace(" and ", " or a ")}` : null;
 }
 
