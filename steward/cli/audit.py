@@ -33,7 +33,7 @@ _WORDS = {
     "altered": "was altered",
     "missing": "is missing",
     "doubled": "is there twice",
-    "order": "stands in the wrong place",
+    "order": "is in the wrong place",
     "head": "is not the end of the log",
     "anchor": "is not the one of the anchor",
 }

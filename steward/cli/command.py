@@ -116,7 +116,7 @@ class CommandContext:
             raise CommandFailed(
                 "wrong_master_keys",
                 "The keys in the database were wrapped by a master key that STEWARD_MASTER_KEYS does not"
-                " hold. Give the key they were made with.",
+                " contain. Give the key they were made with.",
             ) from error
 
 

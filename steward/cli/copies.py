@@ -168,7 +168,7 @@ def _not_ours(error: Exception) -> CommandFailed:
         "wrong_master_keys",
         "The keys in the copy were wrapped by a master key that STEWARD_MASTER_KEYS does not"
         " contain. Give the"
-        " key they were made with; a copy does not hold it.",
+        " key they were made with; a copy does not contain it.",
     )
 
 

@@ -91,13 +91,13 @@ def _delete(folder: Path) -> None:
         return
     if not _is_demo(folder):
         raise CannotServe(
-            f"{folder} holds no demo, so --reset does not delete it. Name another folder with --dir, or"
+            f"{folder} contains no demo, so --reset does not delete it. Name another folder with --dir, or"
             " delete this one yourself."
         )
     other_names = sorted({path.name for path in folder.iterdir()} - set(_OWN_FILES))
     if other_names:
         raise CannotServe(
-            f"{folder} holds files that are not the demo's, so --reset does not delete it:"
+            f"{folder} contains files that are not the demo's, so --reset does not delete it:"
             f" {', '.join(other_names)}. Move them elsewhere, or name another folder with --dir."
         )
     with stopped(f"sqlite:///{folder / _DATABASE_FILE}"):
@@ -110,7 +110,7 @@ def _take(folder: Path) -> None:
     """Marks a folder as a demo's before data is written there. Raises CannotServe if it has other files."""
     make_folder(folder)
     if not _is_demo(folder) and any(folder.iterdir()):
-        raise CannotServe(f"{folder} holds something else than a demo. Name an empty folder with --dir.")
+        raise CannotServe(f"{folder} contains something other than a demo. Name an empty folder with --dir.")
     make_file(folder / _MARKER)
 
 

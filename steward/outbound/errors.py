@@ -93,7 +93,7 @@ class Stale(CallError):
     """A compare-and-swap was refused: the value has changed since it was read."""
 
     kind = ErrorKind.STALE
-    default_message = "It was changed meanwhile."
+    default_message = "It was changed in the meantime."
 
 
 class Throttled(CallError):

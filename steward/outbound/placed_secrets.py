@@ -48,7 +48,7 @@ def body_with(credentials: Credentials, body: bytes, headers: Mapping[str, str])
     markers = list(dict.fromkeys(match[0] for match in _MARKER.finditer(body)))
     if len(markers) > len(secrets):
         message = (
-            "The body holds a key that was removed at import, and the account does not put it back. "
+            "The body contains a key that was removed at import, and the account does not put it back. "
             "Choose an account with a key for the body."
         )
         raise CallRefused("a body is sent with its keys or not at all", message)
@@ -67,8 +67,8 @@ def refuse_markers_in(url: str, headers: Mapping[str, str]) -> None:
     )
     if part is not None:
         message = (
-            f"The {part} of the request holds the mark of a key that was removed at import, and the account "
-            "does not put that key back. Choose an account that has it."
+            f"The {part} of the request contains the mark of a key that was removed at import, and the"
+            " account does not put that key back. Choose an account that has it."
         )
         raise CallRefused("a mark of a removed key is not sent", message)
 

@@ -201,4 +201,4 @@ def _fraction(text: str) -> Decimal:
 
 
 def _no_constant(text: str) -> Decoded:
-    raise UnusableResponse(f"it holds {text}, which is no number")
+    raise UnusableResponse(f"it contains {text}, which is not a number")

@@ -58,7 +58,7 @@ def test_a_web_page_as_an_answer_is_named_by_its_title() -> None:
         rows_of(answer(PAGE % b"Just a moment..."))
     assert refusal.value.message == (
         "The shop answered with a web page titled “Just a moment...” instead of data: a security plug-in or a"
-        " CDN may stand in between."
+        " CDN may be in between."
     )
     hostile = "A\r\n&#8238;B&amp;C\u202eD\x1b[31m hunter22 ".encode() + b"x" * 400
     error = page_error(answer(PAGE % hostile, clean=lambda text: text.replace("hunter22", "[redacted]")))

@@ -99,7 +99,7 @@ async def test_the_values_of_variables_are_given_at_set_up_and_changed(service: 
         ({"$vars.shop": " \n"}, "variables.$vars.shop", "1 to 10,000 characters"),
         ({"$vars.shop": "x" * 10_001}, "variables.$vars.shop", "1 to 10,000 characters"),
         ({"$vars.shop": 7}, "variables.$vars.shop", "1 to 10,000 characters"),
-        ({"$vars.shop": "ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7b"}, "variables.$vars.shop", "holds a key"),
+        ({"$vars.shop": "ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7b"}, "variables.$vars.shop", "contains a key"),
         ({"$vars.shop": "a\x00b"}, "variables", ""),
         (["x"], "variables", "Give an object."),
         ({f"$vars.v{number}": "x" for number in range(501)}, "variables", "at most 500 values"),

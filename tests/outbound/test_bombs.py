@@ -162,7 +162,7 @@ async def test_bytes_that_drip_end_with_the_time_of_the_whole_call(head: bytes) 
         (b"[-0.0000000000000000000000000000000000000001e-9999]", "40 digits"),
         (b"[" + b"1," * 250_000 + b"1]", "200,000 values"),
         (b'{"a": 1, "a": 2}', "repeats a key"),
-        (b"[NaN]", "no number"),
+        (b"[NaN]", "not a number"),
         (b'"' + b"\\" * MIB, "not JSON"),
     ],
 )

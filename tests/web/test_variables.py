@@ -30,7 +30,7 @@ async def test_values_of_variables_are_given_at_set_up_and_changed_later(
     await expect(page.get_by_text("Not ready yet: “$vars.shop”.")).to_be_visible()
     shop = page.get_by_label("$vars.shop")
     await shop.fill("ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7b")
-    await expect(page.get_by_text("This value holds a key")).to_be_visible()
+    await expect(page.get_by_text("This value contains a key")).to_be_visible()
     await shop.fill("Tea &\nCo")
     await expect(page.get_by_text("Not ready yet")).to_have_count(0)
     assert not await seen.layout_faults()

@@ -148,7 +148,7 @@ def _check_bounds(body: bytes, max_values: int) -> None:
         if value_count > max_values + 1:
             break
     if value_count > max_values:
-        raise Malformed(f"The body holds more than {max_values} values.")
+        raise Malformed(f"The body contains more than {max_values} values.")
 
 
 # How much a token changes the depth and the number of values; the text before a colon was a key.

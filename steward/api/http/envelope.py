@@ -34,7 +34,7 @@ _WAIT_CONFIGURED = 60
 def _encoded(value: object) -> object:
     if isinstance(value, frozenset):
         return sorted(value)
-    raise TypeError(f"an answer holds {type(value).__name__}")
+    raise TypeError(f"a response contains {type(value).__name__}")
 
 
 ENCODER = msgspec.json.Encoder(enc_hook=_encoded)

@@ -99,7 +99,7 @@ def _value_fault(name: str, value: Any) -> str | None:
         return f"Give a text of 1 to {_MAX_VALUE:,} characters, or leave the variable out."
     if holds_key(name, value):
         return (
-            "This value holds a key, and everyone in the organization can read the values of variables. "
+            "This value contains a key, and everyone in the organization can read the values of variables. "
             "Write it into the workflow in n8n and import it again: an account takes its place then."
         )
     return None

@@ -87,7 +87,7 @@ def _error_of(response: PlatformResponse) -> CallError | None:
     errors = body.get("errors")
     if errors:
         return _of_errors(errors, text)
-    return None if isinstance(body.get("data"), dict) else UnusableResponse("it holds no data")
+    return None if isinstance(body.get("data"), dict) else UnusableResponse("it contains no data")
 
 
 def _of_status(status: int, text: str) -> CallError:
@@ -126,7 +126,7 @@ def _of_errors(errors: Decoded, text: str) -> CallError:
         return MissingRight("use this store", _SHOP_STATES[402], platform_text=text)
     if "INTERNAL_SERVER_ERROR" in codes or "TIMEOUT" in codes:
         return PlatformUnavailable("The store had a server error.", platform_text=text)
-    return UnusableResponse("it holds errors", platform_text=text)
+    return UnusableResponse("it contains errors", platform_text=text)
 
 
 def _code(error: Decoded) -> str:

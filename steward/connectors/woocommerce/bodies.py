@@ -49,7 +49,7 @@ def page_error(response: PlatformResponse) -> WrongResponder | None:
     title = _title(response, head)
     titled = f" titled “{title}”" if title else ""
     return WrongResponder(
-        f"The shop answered with a web page{titled} instead of data: a security plug-in or a CDN may stand in"
+        f"The shop answered with a web page{titled} instead of data: a security plug-in or a CDN may be in"
         " between."
     )
 

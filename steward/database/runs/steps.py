@@ -87,7 +87,7 @@ def packed(value: JsonValue) -> bytes:
     # is as fast.
     if msgspec.json.decode(text) != value:
         raise NotJson(
-            f"A step's output holds {_not_json(value) or 'a key that is no text'}, which is not JSON."
+            f"A step's output contains {_not_json(value) or 'a key that is not text'}, which is not JSON."
         )
     return text if len(text) < _PLAIN_BYTES else zlib.compress(text, 1)
 

@@ -17,9 +17,9 @@ describe("a closing", () => {
   it("is told on its own clock, and says when that changes meanwhile", () => {
     expect(localClosing("2026-12-24T00:00+01:00", "2026-12-27T00:00+01:00", NOW)).toBe("Thu 24 Dec, 00:00 until Sun 27 Dec, 00:00");
     expect(localClosing("2027-03-28T00:00+01:00", "2027-03-29T00:00+02:00", NOW)).toBe(
-      "Sun 28 Mar 2027, 00:00 until Mon 29 Mar 2027, 00:00; the clock goes forward meanwhile",
+      "Sun 28 Mar 2027, 00:00 until Mon 29 Mar 2027, 00:00; the clock goes forward in between",
     );
-    expect(localClosing("2026-11-01T00:00-02:30", "2026-11-02T00:00-03:30", NOW)).toMatch(/; the clock goes back meanwhile$/);
+    expect(localClosing("2026-11-01T00:00-02:30", "2026-11-02T00:00-03:30", NOW)).toMatch(/; the clock goes back in between$/);
   });
 });
 

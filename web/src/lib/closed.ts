@@ -84,7 +84,7 @@ export function localClosing(start: string, end: string | null, now: number): st
   const words = (local: string) => full(`${local.slice(0, 16)}Z`, "UTC", now);
   if (end === null) return words(start);
   const change = minutesAhead(end) - minutesAhead(start);
-  const clock = change ? `; the clock goes ${change > 0 ? "forward" : "back"} meanwhile` : "";
+  const clock = change ? `; the clock goes ${change > 0 ? "forward" : "back"} in between` : "";
   return `${words(start)} until ${words(end)}${clock}`;
 }
 

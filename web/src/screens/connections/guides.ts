@@ -99,7 +99,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       "In the service's settings, look for API keys, tokens or apps, and make one for Steward.",
       "Give it no more rights than the workflow needs.",
       "Name the hosts of its API: the key is sent to these alone, whatever a workflow's address says.",
-      "A program in your own network can be connected once whoever runs Steward allows its address; if it asks for no key, choose No sign-in.",
+      "A program in your own network can be connected once the person who runs Steward allows its address; if it asks for no key, choose No sign-in.",
       "Give an address that the key may read, if you can: it is tried at once.",
     ],
     hints: {
