@@ -33,22 +33,22 @@ async def recorded(whole: FurnishedService, owner: Caller) -> Examples:
     routes: Routes[Operation] = Routes(OPERATIONS)
     results: Examples = {}
 
-    def note(method: str, path: str, request: Any, answer: Any) -> None:
+    def note(method: str, path: str, request: Any, response: Any) -> None:
         row = routes.find(path.partition("?")[0])
-        if row is not None and answer.get("success") and method in row.methods:
+        if row is not None and response.get("success") and method in row.methods:
             key = f"{method} {row.methods[method].path}"
-            results.setdefault(key, _as_recorded(path, request, answer))
+            results.setdefault(key, _as_recorded(path, request, response))
 
     reader = Reader(whole, await whole.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
-        answer = await reader.follow(example)
-        if answer is not None and example.path == LOGIN and _is_json(example):
-            displayed = answer.body | {"access_token": HIDDEN}
+        response = await reader.follow(example)
+        if response is not None and example.path == LOGIN and _is_json(example):
+            displayed = response.body | {"access_token": HIDDEN}
             displayed["data"] = displayed["data"] | {"access_token": HIDDEN}
             results.setdefault(f"POST {LOGIN}", _as_recorded(LOGIN, json.loads(example.content), displayed))
-        elif answer is not None:
+        elif response is not None:
             sent: Example = reader.translated(example)
-            note(sent.method, sent.path, json.loads(sent.content) if _is_json(sent) else None, answer.body)
+            note(sent.method, sent.path, json.loads(sent.content) if _is_json(sent) else None, response.body)
     for decision, body in (
         ("reject", {"version": 1, "comment": "Not this week"}),
         ("approve", {"version": 1}),
@@ -66,8 +66,8 @@ async def recorded(whole: FurnishedService, owner: Caller) -> Examples:
     return dict(sorted(results.items()))
 
 
-def _as_recorded(path: str, request: Any, answer: Any) -> dict[str, Any]:
-    return {"path": path, "request": request, "answer": answer}
+def _as_recorded(path: str, request: Any, response: Any) -> dict[str, Any]:
+    return {"path": path, "request": request, "response": response}
 
 
 def _is_json(sent: Example) -> bool:

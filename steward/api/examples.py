@@ -17,7 +17,7 @@ class Example:
 
     path: str
     request: Mapping[str, Any] | None
-    answer: Mapping[str, Any]
+    response: Mapping[str, Any]
 
 
 @cache

@@ -191,10 +191,10 @@ def _operation(row: Operation, schemas: Json) -> Json:
 def _login(auth_url: str) -> Json:
     example = examples().get(f"POST {_LOGIN_PATH}")
     json_body: Json = {"schema": ref("LoginBody")}
-    answer: Json = {"schema": ref("LoginAnswer")}
+    response: Json = {"schema": ref("LoginResponse")}
     if example is not None:
-        json_body["example"], answer["example"] = example.request, example.answer
-    responses: Json = {"200": _response("A token", answer)}
+        json_body["example"], response["example"] = example.request, example.response
+    responses: Json = {"200": _response("A token", response)}
     for status, refusals in sorted(_grouped(_LOGIN).items()):
         responses[str(status)] = _refusal(status, refusals)
     return {
@@ -235,7 +235,7 @@ def _idempotent(row: Operation) -> str:
 
 def _page(row: Operation) -> Json:
     """Returns the names of a list's records field and cursor parameter; empty without pages."""
-    fields = [field.name for field in msgspec.structs.fields(row.answer)]
+    fields = [field.name for field in msgspec.structs.fields(row.response)]
     if "next_cursor" not in fields:
         return {}
     return {"x-page": {"items": fields[0], "cursor": "cursor"}}
@@ -289,7 +289,7 @@ def _adopt(schema: Json, schemas: Json) -> None:
 
 def _schemas(rows: Sequence[Operation], *, codes: bool) -> Json:
     """Returns every component except the bodies of operations; unused ones are removed later."""
-    types = list(dict.fromkeys([*(row.answer for row in rows), *DESCRIBED]))
+    types = list(dict.fromkeys([*(row.response for row in rows), *DESCRIBED]))
     _, components = msgspec.json.schema_components(types, ref_template=REF)
     trigger_kinds = {"schedule": "ScheduleTriggerRecord", "event": "EventTriggerRecord"}
     described: Json = {
@@ -311,18 +311,18 @@ def _schemas(rows: Sequence[Operation], *, codes: bool) -> Json:
 
 
 def _envelope_name(row: Operation) -> str:
-    return row.answer.__name__.removesuffix("Answer") + "Envelope"
+    return row.response.__name__.removesuffix("Response") + "Envelope"
 
 
 def _envelope(row: Operation) -> Json:
     return {
         "type": "object",
-        "description": "A call that was done: `data` is its answer.",
+        "description": "A call that was done: `data` is its response.",
         "required": ["success", "contract_version", "data"],
         "properties": {
             "success": {"type": "boolean", "const": True},
             "contract_version": {"type": "integer", "const": CONTRACT_VERSION},
-            "data": ref(row.answer.__name__),
+            "data": ref(row.response.__name__),
         },
     }
 
@@ -331,7 +331,7 @@ def _responses(row: Operation) -> Json:
     content: Json = {"schema": ref(_envelope_name(row))}
     example = _example(row)
     if example is not None:
-        content["example"] = inlined(example.answer)
+        content["example"] = inlined(example.response)
     responses: Json = {str(row.status): _response("Done", content)}
     if row.status == 201:
         responses["200"] = _response("Done before: the same record", content, "Idempotent-Replayed")

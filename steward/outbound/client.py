@@ -33,7 +33,7 @@ from steward.outbound.mail_client import MailWriteClient, check_mail
 from steward.outbound.notice import NoticeHttp
 from steward.outbound.paths import body_of, document_request, url_of
 from steward.outbound.query_cost import is_throttled, reported_cost, throttle_wait
-from steward.outbound.response import ANSWER_BYTES, REDIRECT_STATUSES, PlatformResponse
+from steward.outbound.response import REDIRECT_STATUSES, RESPONSE_BYTES, PlatformResponse
 from steward.outbound.transport import (
     CancelCheck,
     HttpTransport,
@@ -145,7 +145,7 @@ class ReadClient:
         *,
         operation: str = "read",
         headers: Mapping[str, str] | None = None,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = RESPONSE_BYTES,
         timeout_s: float | None = None,
         retry_timeouts: bool = True,
     ) -> PlatformResponse:
@@ -185,7 +185,7 @@ class ReadClient:
         url: str,
         headers: Mapping[str, str],
         content: bytes = b"",
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = RESPONSE_BYTES,
     ) -> PlatformResponse:
         """Returns the response, of any status, of an address on one of the connection's own hosts.
 

@@ -17,7 +17,7 @@ from steward.outbound.errors import PLATFORM_TEXT, UnusableResponse
 Decoded: TypeAlias = "bool | int | Decimal | str | list[Decoded] | dict[str, Decoded] | None"
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
-ANSWER_BYTES = 10 * 1024 * 1024
+RESPONSE_BYTES = 10 * 1024 * 1024
 _RATIO = 20
 # Below this size any compression ratio is allowed: fifty equal short rows compress 30 times.
 _RATIO_FROM = 1024 * 1024
@@ -113,7 +113,7 @@ def parse_json(body: bytes) -> Decoded:
 class BodyReader:
     """Collects the bytes of one response and decompresses them in bounded steps."""
 
-    def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
+    def __init__(self, encoding: str, cap: int = RESPONSE_BYTES) -> None:
         # Not a list of chunks: a hostile body in chunks of two bytes would need twenty times its size.
         self._decoded_bytes = bytearray()
         self._cap = cap

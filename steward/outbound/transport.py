@@ -49,9 +49,9 @@ from steward.outbound.placed_secrets import body_with, refuse_markers_in, url_wi
 from steward.outbound.query_cost import ReportedCost, reported_cost
 from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
 from steward.outbound.response import (
-    ANSWER_BYTES,
     HEADER_BYTES,
     REDIRECT_STATUSES,
+    RESPONSE_BYTES,
     BodyReader,
     LineReader,
     PlatformResponse,
@@ -127,7 +127,7 @@ class OutboundRequest:
     # Awaited before the call waits for its turn and after a long wait; it may raise to end the read.
     check_cancelled: CancelCheck | None = None
     max_cost: float = 0.0
-    max_bytes: int = ANSWER_BYTES
+    max_bytes: int = RESPONSE_BYTES
     discards_answer: bool = False  # reads at most `max_bytes` of the body and returns none
     retry_timeouts: bool = True
     urgency: Urgency | None = None

@@ -17,7 +17,7 @@ from steward.outbound.errors import (
     WrongAddress,
 )
 from steward.outbound.grant import WriteGrant
-from steward.outbound.response import ANSWER_BYTES, REDIRECT_STATUSES, PlatformResponse
+from steward.outbound.response import REDIRECT_STATUSES, RESPONSE_BYTES, PlatformResponse
 from steward.outbound.transport import (
     CancelCheck,
     HttpTransport,
@@ -78,7 +78,7 @@ class WebReadClient:
         headers: Mapping[str, str],
         body: bytes = b"",
         *,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = RESPONSE_BYTES,
     ) -> PlatformResponse:
         """Returns the response of any status; follows redirects within the same host.
 

@@ -7,11 +7,11 @@ from pydantic import Field
 
 from steward.api.http.operation import (
     Access,
-    AnswerWithHeaders,
     ApiCall,
-    EmptyAnswer,
+    EmptyResponse,
     Operation,
     PreparedIsStale,
+    ResponseWithHeaders,
     replayed,
 )
 from steward.api.schema.fields import (
@@ -96,22 +96,22 @@ async def write(tx: Tx, call: ApiCall) -> Echo:
     return Echo(body)
 
 
-async def replay(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
+async def replay(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     """Answers an empty object with the header of a replayed request."""
-    return replayed(EmptyAnswer())
+    return replayed(EmptyResponse())
 
 
-async def stale(tx: Tx, call: ApiCall) -> EmptyAnswer:
+async def stale(tx: Tx, call: ApiCall) -> EmptyResponse:
     """Raises StaleVersion with data for the operation's `current` to convert."""
     raise StaleVersion(data={"occurrence": None, "automation": tx.now})
 
 
-async def break_down(tx: Tx, call: ApiCall) -> EmptyAnswer:
+async def break_down(tx: Tx, call: ApiCall) -> EmptyResponse:
     """Raises an unexpected error, as a bug would."""
     raise ZeroDivisionError("the secret of the bug")
 
 
-async def refuse(tx: Tx, call: ApiCall) -> EmptyAnswer:
+async def refuse(tx: Tx, call: ApiCall) -> EmptyResponse:
     """Raises WrongState."""
     raise WrongState
 
@@ -138,7 +138,7 @@ async def linger(call: ApiCall) -> None:
 
 
 def _row(method: str, name: str, function: Any, **more: Any) -> Operation:
-    more = {"scope": READ if method == "GET" else WRITE, "answer": Echo, **more}
+    more = {"scope": READ if method == "GET" else WRITE, "response": Echo, **more}
     return Operation(
         name=f"probes.{method}_{name}",
         method=method,
@@ -157,23 +157,23 @@ PROBES = [
     _row("POST", "echo", write, body=EchoBody, writes=True, status=201),
     _row("POST", "named/{probe_id}", write, body=EchoBody, writes=True),
     _row("POST", "few", write, body=EchoBody, body_values=10, body_limit=300),
-    _row("POST", "empty", replay, answer=EmptyAnswer, writes=True),
+    _row("POST", "empty", replay, response=EmptyResponse, writes=True),
     _row(
         "POST",
         "stale",
         stale,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         writes=True,
         current=lambda call, data: {**data, "automation": wire_time(data["automation"])},
     ),
-    _row("POST", "bug", break_down, answer=EmptyAnswer, writes=True),
-    _row("GET", "bug", break_down, answer=EmptyAnswer, small=True),
-    _row("POST", "refuse", refuse, answer=EmptyAnswer, writes=True, wakes=("ready",)),
-    _row("POST", "wake", replay, answer=EmptyAnswer, writes=True, wakes=("ready",)),
+    _row("POST", "bug", break_down, response=EmptyResponse, writes=True),
+    _row("GET", "bug", break_down, response=EmptyResponse, small=True),
+    _row("POST", "refuse", refuse, response=EmptyResponse, writes=True, wakes=("ready",)),
+    _row("POST", "wake", replay, response=EmptyResponse, writes=True, wakes=("ready",)),
     _row("POST", "prepared", prepared, prepare=prepare),
     _row("POST", "outdated", outdated, prepare=prepare),
     _row("POST", "slow", prepared, prepare=linger, seconds=0.01),
-    _row("POST", "approve/{approval_id}", replay, answer=EmptyAnswer, scope=APPROVE, writes=True),
+    _row("POST", "approve/{approval_id}", replay, response=EmptyResponse, scope=APPROVE, writes=True),
     Operation(
         name="probes.own",
         method="POST",
@@ -181,7 +181,7 @@ PROBES = [
         access=Access.APP,
         role=Role.OWNER,
         function=replay,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="An owner's operation",
         writes=True,
     ),

@@ -156,6 +156,6 @@ def _within(schema: Any) -> Any:
 async def test_the_answer_of_the_status_is_as_documented(service: Service, member: Caller) -> None:
     """Answers the status with exactly the fields that the document describes."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
-    described = document["components"]["schemas"]["StatusAnswer"]["properties"]
+    described = document["components"]["schemas"]["StatusResponse"]["properties"]
     answer: httpx.Response = await member.client.get("/v1/automations/status", headers=member.headers)
     assert set(answer.json()["data"]) == set(described)

@@ -236,16 +236,16 @@ async def test_calls_that_are_not_idempotent_are_sent_once(caller: Caller) -> No
         source="workflow_tool", name="Tell", content=chain(tell_step())
     )
     caller.transport.is_lost = lambda name, number: True
-    with pytest.raises(errors.NoAnswer):
+    with pytest.raises(errors.NoResponse):
         await caller.steward.runs.cancel(run)
-    with pytest.raises(errors.NoAnswer):
+    with pytest.raises(errors.NoResponse):
         await caller.steward.imports.delete(import_record)
-    with pytest.raises(errors.NoAnswer):
+    with pytest.raises(errors.NoResponse):
         await caller.steward.automations.pause(automation)
     other = client_of(caller.whole, caller.transport, caller.pauses)
-    with pytest.raises(errors.NoAnswer):
+    with pytest.raises(errors.NoResponse):
         await other.status.get()
-    with pytest.raises(errors.NoAnswer) as refused:
+    with pytest.raises(errors.NoResponse) as refused:
         await caller.steward.automations.run(automation, mode="test")
     assert refused.value.idempotency_key is not None
     sent = caller.transport.sent

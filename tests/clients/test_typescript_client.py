@@ -83,7 +83,7 @@ async def test_the_client_keeps_its_rules(whole: FurnishedService) -> None:
     assert len(seen["keys"]) == 2 + RUNS
     assert [key for key in seen["keys"] if re.fullmatch("01[0-9A-HJKMNP-TV-Z]{24}", key) is None] == []
     assert seen["unknown"] == ["OutcomeUnknown", "Another", True]
-    assert seen["cancel"] == "NoAnswer"
+    assert seen["cancel"] == "NoResponse"
     assert seen["wrong"] == ["ValidationFailed", "validation_failed", ["name"], "string"]
     assert seen["absent"] == "NotFound"
     sent = seen["sent"]
@@ -133,7 +133,7 @@ def test_both_clients_have_the_same_errors() -> None:
     source = (FOLDER / "src/errors.ts").read_text("utf-8")
     table = dict(re.findall(r"(\w+): ([A-Z]\w+)(?=,)", source.partition("KINDS")[2].partition("};")[0]))
     python = {str(key): kind.__name__ for key, kind in [*errors.BY_CODE.items(), *errors.BY_STATUS.items()]}
-    assert table == {"0": "NoAnswer", **python}
+    assert table == {"0": "NoResponse", **python}
     document = openapi.document(OPERATIONS, "/", version="1")
     answers = [
         answer

@@ -21,7 +21,7 @@ from steward.model import plan_json
 from steward.model.limits import MAX_FILE_BYTES, MAX_PATH_KEYS
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
-from steward.outbound.response import ANSWER_BYTES
+from steward.outbound.response import RESPONSE_BYTES
 from tests.fake_clock import FakeClock
 from tests.fakes.partner_api import API, ELSEWHERE, KEY, PartnerApi
 from tests.imports.exports import automated, chain, node
@@ -85,7 +85,7 @@ def _answer_with(response: httpx.Response, request: httpx.Request) -> httpx.Resp
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
-    ("content_type", "limit"), [("application/pdf", MAX_FILE_BYTES), ("application/json", ANSWER_BYTES)]
+    ("content_type", "limit"), [("application/pdf", MAX_FILE_BYTES), ("application/json", RESPONSE_BYTES)]
 )
 async def test_a_detected_file_of_an_account_may_be_as_large_as_files_are(
     partner: PartnerShop, content_type: str, limit: int

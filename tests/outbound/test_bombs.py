@@ -14,7 +14,7 @@ import pytest
 from steward.clock import SystemClock
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import CallError, CallTimedOut, UnusableResponse
-from steward.outbound.response import ANSWER_BYTES, BodyReader, PlatformResponse, parse_json
+from steward.outbound.response import RESPONSE_BYTES, BodyReader, PlatformResponse, parse_json
 from tests.fake_clock import FakeClock
 from tests.outbound.test_address import Names
 from tests.outbound.test_transport import listening, outbound
@@ -113,8 +113,8 @@ async def test_a_body_is_not_held_beyond_its_cap(pieces: Pieces, words: str) -> 
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert peak < 5 * ANSWER_BYTES
-    assert bomb.sent < 2 * ANSWER_BYTES
+    assert peak < 5 * RESPONSE_BYTES
+    assert bomb.sent < 2 * RESPONSE_BYTES
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from steward.outbound.errors import UnusableResponse
-from steward.outbound.response import ANSWER_BYTES, DEPTH, NODES, BodyReader, PlatformResponse, parse_json
+from steward.outbound.response import DEPTH, NODES, RESPONSE_BYTES, BodyReader, PlatformResponse, parse_json
 
 
 def test_fractions_are_exact_and_whole_numbers_are_whole() -> None:
@@ -81,8 +81,8 @@ def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object
 def test_an_answer_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
     """See docs/design/connectors.md#limits."""
     body = BodyReader("")
-    body.feed(b"x" * ANSWER_BYTES)
-    assert len(body.whole()) == ANSWER_BYTES
+    body.feed(b"x" * RESPONSE_BYTES)
+    assert len(body.whole()) == RESPONSE_BYTES
     with pytest.raises(UnusableResponse):
         body.feed(b"x")
 

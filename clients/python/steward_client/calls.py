@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from steward_client.decoding import Record, read_record
-from steward_client.errors import NoAnswer, StewardError, refusal, seconds_of
+from steward_client.errors import NoResponse, StewardError, refusal, seconds_of
 
 TRIES = 3
 DEADLINE_SECONDS = 30.0
@@ -162,10 +162,12 @@ class Tries:
         return seconds
 
     def result(self, outcome: Outcome) -> Any:
-        """Returns the answer's `data` as a record. Raises StewardError, or NoAnswer without an answer."""
+        """Returns the answer's `data` as a record. Raises StewardError, or NoResponse without an answer."""
         if isinstance(outcome, httpx.TransportError):
             what = "The service cannot be reached" if isinstance(outcome, _UNSENT) else "The answer was lost"
-            raise NoAnswer(f"{what}: {type(outcome).__name__}.", idempotency_key=self._call.key) from outcome
+            raise NoResponse(
+                f"{what}: {type(outcome).__name__}.", idempotency_key=self._call.key
+            ) from outcome
         data = data_of(outcome, key=self._call.key, is_lost=self._is_lost)
         return read_record(self._call.operation.answer, data)
 

@@ -37,7 +37,7 @@ class StewardError(Exception):
         return f"{self.message} ({label})" if label else self.message
 
 
-class NoAnswer(StewardError):
+class NoResponse(StewardError):
     """No answer came: the service cannot be reached, or its answer was lost."""
 
 

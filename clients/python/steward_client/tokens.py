@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from steward_client.calls import data_of
-from steward_client.errors import NoAnswer, StewardError
+from steward_client.errors import NoResponse, StewardError
 
 RENEWED_BEFORE_SECONDS = 60.0
 LOGIN_PATH = "/v2/api/automations/login"
@@ -80,5 +80,5 @@ class Tokens:
 
 def _login_data(outcome: httpx.Response | httpx.TransportError) -> Any:
     if isinstance(outcome, httpx.TransportError):
-        raise NoAnswer(f"The login had no answer: {type(outcome).__name__}.") from None
+        raise NoResponse(f"The login had no answer: {type(outcome).__name__}.") from None
     return data_of(outcome)

@@ -23,7 +23,7 @@ export class StewardError extends Error {
   }
 }
 
-export class NoAnswer extends StewardError {}  // the service cannot be reached, or its answer was lost
+export class NoResponse extends StewardError {}  // the service cannot be reached, or its answer was lost
 export class Malformed extends StewardError {}
 export class Unauthenticated extends StewardError {}
 export class InvalidCredentials extends Unauthenticated {}
@@ -51,7 +51,7 @@ const KINDS: Record<string, typeof StewardError> = {
   not_found: NotFound, stale_version: StaleVersion, wrong_state: WrongState, too_large: TooLarge, validation_failed: ValidationFailed,
   allowance_spent: AllowanceSpent, not_connected: NotConnected, closed_period: ClosedPeriod, not_ready: NotReady, key_reused: KeyReused,
   too_many_waiting: TooManyWaiting, rate_limited: RateLimited, internal: InternalError, unavailable: Unavailable, not_configured: NotConfigured,
-  0: NoAnswer, 400: Malformed, 401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Conflict, 413: TooLarge, 422: ValidationFailed,
+  0: NoResponse, 400: Malformed, 401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Conflict, 413: TooLarge, 422: ValidationFailed,
   429: RateLimited, 500: InternalError, 502: Unavailable, 503: Unavailable, 504: Unavailable,
 };
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.fields import Flag, Positive, RequestBody
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -25,7 +25,7 @@ class AlertsBody(RequestBody):
     muted: Flag = False
 
 
-class AlertsAnswer(msgspec.Struct):
+class AlertsResponse(msgspec.Struct):
     """The alerts of an automation; `muted` is the caller's own choice.
 
     `quiet_after` is null where `default_quiet_after` holds. `quiet_since` says since when it has been without
@@ -38,14 +38,14 @@ class AlertsAnswer(msgspec.Struct):
     muted: bool
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/automations/{automationId}/alerts`."""
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)
     return await _answer(tx, call, automation)
 
 
-async def change(tx: Tx, call: ApiCall) -> Answer:
+async def change(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /app/automations/{automationId}/alerts`."""
     body: AlertsBody = call.body
     automation = AutomationId(call.ids["automation_id"])
@@ -57,10 +57,10 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
     return await _answer(tx, call, automation)
 
 
-async def _answer(tx: Tx, call: ApiCall, automation: AutomationId) -> AlertsAnswer:
+async def _answer(tx: Tx, call: ApiCall, automation: AutomationId) -> AlertsResponse:
     watch = await watches.get(tx, call.actor.org, automation)
     preferences = await own_preferences.get(tx, call.actor.org, call.actor.person)
-    return AlertsAnswer(
+    return AlertsResponse(
         quiet_after=watch.quiet_after,
         default_quiet_after=call.context.rules.quiet_periods,
         quiet_since=wire_time_or_none(watch.quiet_since),
@@ -76,7 +76,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=get,
-        answer=AlertsAnswer,
+        response=AlertsResponse,
         summary="Get the alerts of an automation",
     ),
     Operation(
@@ -87,7 +87,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=change,
         body=AlertsBody,
-        answer=AlertsAnswer,
+        response=AlertsResponse,
         summary="Change the alerts of an automation",
         writes=True,
     ),

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.database.engine.base import Tx
 from steward.database.notifications import approval_notices
 from steward.database.runs import approvals
@@ -20,7 +20,7 @@ class ToldRouteRecord(msgspec.Struct):
     channel: Literal["teams", "slack", "webhook"]
 
 
-class ApprovalNoticesAnswer(msgspec.Struct):
+class ApprovalNoticesResponse(msgspec.Struct):
     """The receivers of messages about the approval, besides the bell of everybody who may decide."""
 
     people: int
@@ -29,12 +29,12 @@ class ApprovalNoticesAnswer(msgspec.Struct):
     reminder_at: str | None
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/approvals/{approvalId}/notices`."""
     org, approval = call.actor.org, ApprovalId(call.ids["approval_id"])
     await approvals.get(tx, org, approval)
     receivers = await approval_notices.receivers(tx, org, approval)
-    return ApprovalNoticesAnswer(
+    return ApprovalNoticesResponse(
         people=receivers.people,
         routes=[ToldRouteRecord(route.name, route.channel) for route in receivers.routes],
         told_at=wire_time_or_none(receivers.notified_at),
@@ -50,7 +50,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=get,
-        answer=ApprovalNoticesAnswer,
+        response=ApprovalNoticesResponse,
         summary="Get who was told of an approval",
     ),
 )

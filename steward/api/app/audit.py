@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from steward.accounts import audit
 from steward.accounts.audit import Export, NamedEntry
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.fields import (
     CursorText,
     PageQuery,
@@ -109,7 +109,7 @@ class AuditCheckRecord(msgspec.Struct):
     wrong_how: str | None
 
 
-class AuditAnswer(msgspec.Struct):
+class AuditResponse(msgspec.Struct):
     """A page of entries, newest first."""
 
     entries: list[AuditRecord]
@@ -118,7 +118,7 @@ class AuditAnswer(msgspec.Struct):
     check: AuditCheckRecord | None
 
 
-class AuditExportAnswer(msgspec.Struct):
+class AuditExportResponse(msgspec.Struct):
     """The content of a file and its name; `next_cursor` leads to the next file."""
 
     file_name: str
@@ -126,7 +126,7 @@ class AuditExportAnswer(msgspec.Struct):
     next_cursor: str | None
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/audit`."""
     query: AuditQuery = call.query
     org = call.actor.org
@@ -140,7 +140,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     more = call.next_cursor([page[-1].at, page[-1].seq]) if len(chained) > len(page) else None
     head = await audit_heads.get(tx, org)
     entries = [_record(line) for line in await audit.with_names(tx, org, page)]
-    return AuditAnswer(entries, more, _head(head), _check(head))
+    return AuditResponse(entries, more, _head(head), _check(head))
 
 
 async def record_export(call: ApiCall) -> int:
@@ -153,7 +153,7 @@ async def record_export(call: ApiCall) -> int:
     return await context.engine.write(context.clock.now(), act, org=org)
 
 
-async def export(tx: Tx, call: ApiCall) -> Answer:
+async def export(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/audit/export`."""
     query: AuditExportQuery = call.query
     org = call.actor.org
@@ -173,7 +173,7 @@ async def export(tx: Tx, call: ApiCall) -> Answer:
         lines += await making.batch(tx)
     lines.append(await making.closing(tx))
     name = f"audit-{first}-{last}.{query.format}"
-    return AuditExportAnswer(name, "".join(lines), None if more is None else call.next_cursor([more]))
+    return AuditExportResponse(name, "".join(lines), None if more is None else call.next_cursor([more]))
 
 
 def _record(line: NamedEntry) -> AuditRecord:
@@ -220,7 +220,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=find,
         query=AuditQuery,
-        answer=AuditAnswer,
+        response=AuditResponse,
         summary="List the entries of the audit log",
     ),
     Operation(
@@ -232,7 +232,7 @@ OPERATIONS = (
         prepare=record_export,
         function=export,
         query=AuditExportQuery,
-        answer=AuditExportAnswer,
+        response=AuditExportResponse,
         summary="Export the audit log",
         seconds=_EXPORT_SECONDS,
     ),

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.fields import PageQuery
 from steward.database.automations import history
 from steward.database.automations import records as automations
@@ -44,14 +44,14 @@ class HistoryRecord(msgspec.Struct):
     fields: list[HistoryField]
 
 
-class HistoryAnswer(msgspec.Struct):
+class HistoryResponse(msgspec.Struct):
     """A page of the history, newest first."""
 
     entries: list[HistoryRecord]
     next_cursor: str | None
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/automations/{automationId}/history`."""
     query: PageQuery = call.query
     automation = AutomationId(call.ids["automation_id"])
@@ -66,7 +66,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     )
     page = entries[: query.limit]
     cursor = call.next_cursor([page[-1].id]) if len(entries) > query.limit else None
-    return HistoryAnswer([_record(entry) for entry in page], cursor)
+    return HistoryResponse([_record(entry) for entry in page], cursor)
 
 
 def _record(entry: HistoryEntry) -> HistoryRecord:
@@ -94,7 +94,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=find,
         query=PageQuery,
-        answer=HistoryAnswer,
+        response=HistoryResponse,
         summary="List the history of an automation",
     ),
 )

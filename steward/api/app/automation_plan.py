@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.json_passthrough import BindableStep, CallableStep, PlanWire, Variable
 from steward.automations.bindable import bindable
 from steward.automations.calls import callable_steps
@@ -40,7 +40,7 @@ class StartFieldRecord(msgspec.Struct):
     default: str
 
 
-class AutomationPlanAnswer(msgspec.Struct):
+class AutomationPlanResponse(msgspec.Struct):
     """The automation's own copy of its plan, as an import's is shown.
 
     `bindable` are the steps whose connection is chosen by `bindings` or `accounts`, in plan order; the store
@@ -58,14 +58,14 @@ class AutomationPlanAnswer(msgspec.Struct):
     start_fields: list[StartFieldRecord] | None
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/automations/{automationId}/plan`."""
     automation = await automations.get(tx, call.actor.org, AutomationId(call.ids["automation_id"]))
     stored_plan = None
     if automation.kind is AutomationKind.WORKFLOW:
         stored_plan = await plans.newest(tx, automation.org, automation.id)
     if stored_plan is None:
-        return AutomationPlanAnswer(_NONE, [], [], [], [], None)
+        return AutomationPlanResponse(_NONE, [], [], [], [], None)
     plan = plan_json.from_json(stored_plan.plan)
     idle = [
         step.name
@@ -77,7 +77,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     can_bind = await bindable(tx, automation.org, plan)
     can_call = await callable_steps(tx, automation.org, stored_plan.plan)
     variables = variables_wire(plan)
-    return AutomationPlanAnswer(shown_plan(stored_plan.plan), can_bind, can_call, variables, idle, fields)
+    return AutomationPlanResponse(shown_plan(stored_plan.plan), can_bind, can_call, variables, idle, fields)
 
 
 def _start_field(field: StartField) -> StartFieldRecord:
@@ -100,7 +100,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=find,
-        answer=AutomationPlanAnswer,
+        response=AutomationPlanResponse,
         summary="Get the steps of a workflow automation",
     ),
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation, replayed
+from steward.api.http.operation import Access, ApiCall, Operation, Response, replayed
 from steward.api.schema.answers import Count, Cursor, Instant, PositiveInt, UlidStr
 from steward.api.schema.fields import (
     FromJson,
@@ -177,40 +177,40 @@ class ClosingRecord(msgspec.Struct):
     end: Instant | None
 
 
-class ClosedPeriodsAnswer(msgspec.Struct):
+class ClosedPeriodsResponse(msgspec.Struct):
     """A page of closed periods."""
 
     closed_periods: list[ClosedPeriodRecord]
     next_cursor: Cursor | None
 
 
-class ClosedPeriodAnswer(msgspec.Struct):
+class ClosedPeriodResponse(msgspec.Struct):
     """A closed period."""
 
     closed_period: ClosedPeriodRecord
 
 
-class CreatedPeriodAnswer(msgspec.Struct):
+class CreatedPeriodResponse(msgspec.Struct):
     """The closed period and what it does."""
 
     closed_period: ClosedPeriodRecord
     effect: EffectRecord
 
 
-class PreviewPeriodAnswer(msgspec.Struct):
+class PreviewPeriodResponse(msgspec.Struct):
     """The effect of a proposed period, and its next closings."""
 
     effect: EffectRecord
     next: list[NextClosingRecord]
 
 
-class ClosingsAnswer(msgspec.Struct):
+class ClosingsResponse(msgspec.Struct):
     """Closings by start."""
 
     closings: list[ClosingRecord]
 
 
-class FreezeAnswer(msgspec.Struct):
+class FreezeResponse(msgspec.Struct):
     """The freeze, and how many requests were under way when it began."""
 
     closed_period: ClosedPeriodRecord
@@ -257,7 +257,7 @@ def _record(stored: StoredPeriod, people: Mapping[PersonId, PersonNameRecord]) -
     )
 
 
-async def _answer(tx: Tx, call: ApiCall, stored: StoredPeriod) -> ClosedPeriodRecord:
+async def _period_record(tx: Tx, call: ApiCall, stored: StoredPeriod) -> ClosedPeriodRecord:
     [answered] = await records_of(tx, call.actor.org, [stored])
     return answered
 
@@ -306,7 +306,7 @@ async def _effect(tx: Tx, stored: StoredPeriod) -> EffectRecord:
     )
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/closed-periods` with the periods, newest first."""
     query: ClosedPeriodsQuery = call.query
     key = call.page_start()
@@ -320,21 +320,21 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     )
     page = stored_periods[: query.limit]
     more = call.next_cursor([page[-1].period.id]) if len(stored_periods) > len(page) else None
-    return ClosedPeriodsAnswer(await records_of(tx, call.actor.org, page), more)
+    return ClosedPeriodsResponse(await records_of(tx, call.actor.org, page), more)
 
 
-async def make(tx: Tx, call: ApiCall) -> Answer:
+async def make(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/closed-periods`."""
     stored = await change.create(tx, call.actor, _make(call))
     _log(call, stored, "made")
-    return CreatedPeriodAnswer(await _answer(tx, call, stored), await _effect(tx, stored))
+    return CreatedPeriodResponse(await _period_record(tx, call, stored), await _effect(tx, stored))
 
 
-async def preview(tx: Tx, call: ApiCall) -> Answer:
+async def preview(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/closed-periods/preview` with what the period would do. Stores nothing."""
     stored = await change.draft(tx, call.actor, _make(call))
     next_closings = effect.next_closings(stored.period, tx.now)
-    return PreviewPeriodAnswer(await _effect(tx, stored), [_next(closing) for closing in next_closings])
+    return PreviewPeriodResponse(await _effect(tx, stored), [_next(closing) for closing in next_closings])
 
 
 def _next(closing: Closing) -> NextClosingRecord:
@@ -347,22 +347,22 @@ def _next(closing: Closing) -> NextClosingRecord:
     )
 
 
-async def update(tx: Tx, call: ApiCall) -> Answer:
+async def update(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /app/closed-periods/{periodId}`."""
     body: ChangeClosedPeriodBody = call.body
     when = None if body.when is None else _when(body.when)
     command = ChangePeriod(call.ids["period_id"], body.version, body.name, body.stops, when, body.timezone)
     stored = await change.change(tx, call.actor, command)
     _log(call, stored, "changed")
-    return ClosedPeriodAnswer(await _answer(tx, call, stored))
+    return ClosedPeriodResponse(await _period_record(tx, call, stored))
 
 
-async def end(tx: Tx, call: ApiCall) -> Answer:
+async def end(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/closed-periods/{periodId}/end`."""
     body: EndClosedPeriodBody = call.body
     stored = await change.end(tx, call.actor, call.ids["period_id"], version=body.version)
     _log(call, stored, "ended")
-    return ClosedPeriodAnswer(await _answer(tx, call, stored))
+    return ClosedPeriodResponse(await _period_record(tx, call, stored))
 
 
 def _log(call: ApiCall, stored: StoredPeriod, action: str) -> None:
@@ -370,13 +370,13 @@ def _log(call: ApiCall, stored: StoredPeriod, action: str) -> None:
     call.context.log.info("closed_period_changed", org=org, period=period, action=action)
 
 
-async def closings(tx: Tx, call: ApiCall) -> Answer:
+async def closings(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/closings` with what is closed in a span of time, for the calendar."""
     query: ClosingsQuery = call.query
     _check_range(query.since, query.until, tx.now)
     periods = await records.valid(tx, call.actor.org, since=query.since)
     stream = all_closings(periods, since=query.since, until=query.until)
-    return ClosingsAnswer(
+    return ClosingsResponse(
         [
             ClosingRecord(
                 closing.period.id,
@@ -403,7 +403,7 @@ def _check_range(since: datetime, until: datetime, now: datetime) -> None:
         raise ValidationFailed(errors=errors)
 
 
-async def freeze(tx: Tx, call: ApiCall) -> Answer:
+async def freeze(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/freeze`.
 
     Stops all changes from now on; a freeze that is already in force is answered with status 200.
@@ -413,8 +413,8 @@ async def freeze(tx: Tx, call: ApiCall) -> Answer:
         raise ValidationFailed(errors={"scope.kind": ["Choose the organization or a store."]})
     frozen = await change.freeze(tx, call.actor, scope_of(body.scope), reason=body.reason)
     _log(call, frozen.stored, "frozen")
-    answer = FreezeAnswer(await _answer(tx, call, frozen.stored), frozen.in_flight)
-    return answer if frozen.is_new else replayed(answer)
+    response = FreezeResponse(await _period_record(tx, call, frozen.stored), frozen.in_flight)
+    return response if frozen.is_new else replayed(response)
 
 
 # The row fields that all changes of one period share.
@@ -422,7 +422,7 @@ period_change = partial(
     Operation,
     access=Access.APP,
     role=Role.MEMBER,
-    answer=ClosedPeriodAnswer,
+    response=ClosedPeriodResponse,
     refusals=(StaleVersion, WrongState),
     writes=True,
     wakes=("closings", "notice"),
@@ -438,7 +438,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=find,
         query=ClosedPeriodsQuery,
-        answer=ClosedPeriodsAnswer,
+        response=ClosedPeriodsResponse,
         summary="List closed periods",
     ),
     Operation(
@@ -449,7 +449,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=make,
         body=ClosedPeriodBody,
-        answer=CreatedPeriodAnswer,
+        response=CreatedPeriodResponse,
         summary="Make a closed period",
         status=201,
         writes=True,
@@ -463,7 +463,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=preview,
         body=ClosedPeriodBody,
-        answer=PreviewPeriodAnswer,
+        response=PreviewPeriodResponse,
         summary="Preview a closed period",
     ),
     period_change(
@@ -490,7 +490,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=closings,
         query=ClosingsQuery,
-        answer=ClosingsAnswer,
+        response=ClosingsResponse,
         summary="List closings",
     ),
     Operation(
@@ -501,7 +501,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=freeze,
         body=FreezeBody,
-        answer=FreezeAnswer,
+        response=FreezeResponse,
         summary="Stop all changes",
         status=201,
         writes=True,

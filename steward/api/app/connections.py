@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.app.used_connections import UsedConnectionsAnswer, find
-from steward.api.http.operation import Access, Answer, ApiCall, Operation, PreparedIsStale
+from steward.api.app.used_connections import UsedConnectionsResponse, find
+from steward.api.http.operation import Access, ApiCall, Operation, PreparedIsStale, Response
 from steward.api.schema.fields import NameText, OpenObject, PlatformText, RequestBody
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
 from steward.automations import pauses
@@ -55,7 +55,7 @@ class KindRecord(msgspec.Struct):
     no_keys_reason: str | None = None
 
 
-class KindsAnswer(msgspec.Struct):
+class KindsResponse(msgspec.Struct):
     """The kinds there are."""
 
     kinds: list[KindRecord]
@@ -76,14 +76,14 @@ class CheckRecord(msgspec.Struct):
     messages: list[MessageRecord]
 
 
-class ConnectedAnswer(msgspec.Struct):
+class ConnectedResponse(msgspec.Struct):
     """A connection with the report of its check."""
 
     connection: ConnectionRecord
     check: CheckRecord
 
 
-class ConnectionAnswer(msgspec.Struct):
+class ConnectionResponse(msgspec.Struct):
     """A connection."""
 
     connection: ConnectionRecord
@@ -109,10 +109,10 @@ class RenameBody(RequestBody):
     name: NameText
 
 
-async def kinds(tx: Tx, call: ApiCall) -> Answer:
+async def kinds(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/connections/kinds` with every kind and the schema of its settings."""
     connectors = sorted(call.context.vault.connectors.items())
-    return KindsAnswer(
+    return KindsResponse(
         [
             KindRecord(
                 kind,
@@ -143,7 +143,7 @@ async def prepare_connect(call: ApiCall) -> CheckedSettings:
     )
 
 
-async def connect(tx: Tx, call: ApiCall) -> Answer:
+async def connect(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections`. Stores the connection once it is checked."""
     body: ConnectBody = call.body
     tried: CheckedSettings = call.prepared
@@ -161,7 +161,7 @@ async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
     )
 
 
-async def reconnect(tx: Tx, call: ApiCall) -> Answer:
+async def reconnect(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections/{integrationId}/reconnect`. Gives the same account new keys."""
     tried: CheckedSettings = call.prepared
     integration = _integration(call)
@@ -184,7 +184,7 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
     return connection.version, await connecting.check_again(vault, connection, opened)
 
 
-async def check(tx: Tx, call: ApiCall) -> Answer:
+async def check(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections/{integrationId}/check`.
 
     A check that fails is answered with status 200 too.
@@ -197,11 +197,11 @@ async def check(tx: Tx, call: ApiCall) -> Answer:
     return _connected(await connecting.record_check(tx, call.actor.org, integration, health=health))
 
 
-async def rename(tx: Tx, call: ApiCall) -> Answer:
+async def rename(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /app/connections/{integrationId}`. Renames the connection for its automations too."""
     body: RenameBody = call.body
     renamed = await connecting.rename(tx, call.actor, _integration(call), body.name)
-    return ConnectionAnswer(connection_record(renamed))
+    return ConnectionResponse(connection_record(renamed))
 
 
 async def unsubscribe(call: ApiCall) -> None:
@@ -228,7 +228,7 @@ async def unsubscribe(call: ApiCall) -> None:
         context.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
 
 
-async def disconnect(tx: Tx, call: ApiCall) -> Answer:
+async def disconnect(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections/{integrationId}/disconnect`.
 
     Erases the keys and pauses the connection's automations.
@@ -239,7 +239,7 @@ async def disconnect(tx: Tx, call: ApiCall) -> Answer:
     # The lock order is schedules, listeners, connections.
     await pauses.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
     ended = await connecting.disconnect(tx, call.actor, integration)
-    return ConnectionAnswer(connection_record(ended))
+    return ConnectionResponse(connection_record(ended))
 
 
 async def _get(tx: Tx, *, org: OrgId, integration: IntegrationId) -> Connection:
@@ -259,8 +259,8 @@ def vault_of(call: ApiCall) -> Vault:
     return vault
 
 
-def _connected(connected: CheckedConnection) -> ConnectedAnswer:
-    return ConnectedAnswer(connection_record(connected.connection), _check(connected.check))
+def _connected(connected: CheckedConnection) -> ConnectedResponse:
+    return ConnectedResponse(connection_record(connected.connection), _check(connected.check))
 
 
 def _check(check: CheckReport) -> CheckRecord:
@@ -276,7 +276,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=kinds,
-        answer=KindsAnswer,
+        response=KindsResponse,
         summary="List kinds of connections",
         small=True,
     ),
@@ -288,7 +288,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=find,
         query=ConnectionsQuery,
-        answer=UsedConnectionsAnswer,
+        response=UsedConnectionsResponse,
         summary="List connections and how many automations need each",
     ),
     Operation(
@@ -300,7 +300,7 @@ OPERATIONS = (
         prepare=prepare_connect,
         function=connect,
         body=ConnectBody,
-        answer=ConnectedAnswer,
+        response=ConnectedResponse,
         summary="Connect a store or account",
         status=201,
         refusals=(NotConnected,),
@@ -315,7 +315,7 @@ OPERATIONS = (
         role=Role.OWNER,
         prepare=prepare_check,
         function=check,
-        answer=ConnectedAnswer,
+        response=ConnectedResponse,
         summary="Check a connection",
         refusals=(WrongState,),
         writes=True,
@@ -329,7 +329,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=rename,
         body=RenameBody,
-        answer=ConnectionAnswer,
+        response=ConnectionResponse,
         summary="Rename a connection",
         writes=True,
     ),
@@ -342,7 +342,7 @@ OPERATIONS = (
         prepare=prepare_reconnect,
         function=reconnect,
         body=ReconnectBody,
-        answer=ConnectedAnswer,
+        response=ConnectedResponse,
         summary="Reconnect a store or account",
         refusals=(NotConnected, WrongState),
         writes=True,
@@ -356,7 +356,7 @@ OPERATIONS = (
         role=Role.OWNER,
         prepare=unsubscribe,
         function=disconnect,
-        answer=ConnectionAnswer,
+        response=ConnectionResponse,
         summary="Disconnect a store or account",
         refusals=(WrongState,),
         writes=True,

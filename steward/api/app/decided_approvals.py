@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.answers import Count, Cursor, Instant, Name, PositiveInt, UlidStr
 from steward.api.schema.fields import IdText, PageQuery, QueryInt
 from steward.database.engine.base import Tx
@@ -39,14 +39,14 @@ class PastApprovalRecord(msgspec.Struct):
     undo_of: UlidStr | None
 
 
-class PastApprovalsAnswer(msgspec.Struct):
+class PastApprovalsResponse(msgspec.Struct):
     """A page of approvals that no longer wait."""
 
     approvals: list[PastApprovalRecord]
     next_cursor: Cursor | None
 
 
-class RunDecisionsAnswer(msgspec.Struct):
+class RunDecisionsResponse(msgspec.Struct):
     """The first approvals of a run that no longer wait."""
 
     approvals: list[PastApprovalRecord]
@@ -84,7 +84,7 @@ def record(decided: PastApproval) -> PastApprovalRecord:
     )
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/approvals/decided` with the approvals, those decided last first."""
     query: PastApprovalsQuery = call.query
     rows = await approvals.decided(
@@ -100,7 +100,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     if len(rows) > query.limit:
         last = page[-1].approval
         cursor = call.next_cursor([wire_time(last.expires_at), last.id])
-    return PastApprovalsAnswer([record(decided) for decided in page], cursor)
+    return PastApprovalsResponse([record(decided) for decided in page], cursor)
 
 
 def _after(call: ApiCall) -> tuple[datetime, ApprovalId] | None:
@@ -112,12 +112,12 @@ def _after(call: ApiCall) -> tuple[datetime, ApprovalId] | None:
     return ends, ApprovalId(str(key[1]))
 
 
-async def of_run(tx: Tx, call: ApiCall) -> Answer:
+async def of_run(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/runs/{runId}/decisions`: who decided on the run's changes, by round."""
     org, run = call.actor.org, RunId(call.ids["run_id"])
     await runs.get(tx, org, run)
     rows = await approvals.decided_of_run(tx, org, run, limit=_ROUNDS_SHOWN)
-    return RunDecisionsAnswer([record(decided) for decided in rows])
+    return RunDecisionsResponse([record(decided) for decided in rows])
 
 
 OPERATIONS = (
@@ -129,7 +129,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         query=PastApprovalsQuery,
         function=find,
-        answer=PastApprovalsAnswer,
+        response=PastApprovalsResponse,
         summary="List decided approvals",
     ),
     Operation(
@@ -139,7 +139,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=of_run,
-        answer=RunDecisionsAnswer,
+        response=RunDecisionsResponse,
         summary="List the decisions on a run",
     ),
 )

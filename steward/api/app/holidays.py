@@ -7,14 +7,14 @@ import msgspec
 from pydantic import Field
 
 from steward.api.app.closed_periods import (
-    ClosedPeriodAnswer,
     ClosedPeriodRecord,
+    ClosedPeriodResponse,
     ClosedScopeBody,
     period_change,
     records_of,
     scope_of,
 )
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.fields import (
     FromJson,
     Positive,
@@ -94,7 +94,7 @@ class HolidayDifferenceRecord(msgspec.Struct):
     date: str | None
 
 
-class HolidaysAnswer(msgspec.Struct):
+class HolidaysResponse(msgspec.Struct):
     """The public holidays of a year, and the country's regions."""
 
     library: str
@@ -103,7 +103,7 @@ class HolidaysAnswer(msgspec.Struct):
     subdivisions: list[CodeNameRecord]
 
 
-class HolidayCountriesAnswer(msgspec.Struct):
+class HolidayCountriesResponse(msgspec.Struct):
     """The countries of the library, none where it is not installed, and what differs from accepted days.
 
     From October on `without_next_year` names the regions used before that have no holidays of `next_year`.
@@ -117,7 +117,7 @@ class HolidayCountriesAnswer(msgspec.Struct):
     differences: list[HolidayDifferenceRecord]
 
 
-class AcceptedHolidaysAnswer(msgspec.Struct):
+class AcceptedHolidaysResponse(msgspec.Struct):
     """The closed periods that were made."""
 
     closed_periods: list[ClosedPeriodRecord]
@@ -128,12 +128,12 @@ async def load(call: ApiCall) -> None:
     await asyncio.to_thread(holiday_library.load)
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/holidays` with the holidays by date."""
     query: HolidaysQuery = call.query
     region = HolidayRegion(query.country, query.subdivision)
     days, calendar = await holidays.proposed(tx, call.actor, region, query.year)
-    return HolidaysAnswer(
+    return HolidaysResponse(
         holiday_library.NAME,
         holiday_library.version(),
         [HolidayRecord(day.date.isoformat(), day.name, day.is_accepted) for day in days],
@@ -141,11 +141,11 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     )
 
 
-async def countries(tx: Tx, call: ApiCall) -> Answer:
+async def countries(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/holidays/countries`."""
     accepted = await holidays.accepted(tx, call.actor)
     stored = await records_of(tx, call.actor.org, [difference.stored for difference in accepted.differences])
-    return HolidayCountriesAnswer(
+    return HolidayCountriesResponse(
         holiday_library.NAME,
         holiday_library.version(),
         holiday_library.countries(),
@@ -161,16 +161,16 @@ async def countries(tx: Tx, call: ApiCall) -> Answer:
     )
 
 
-async def accept(tx: Tx, call: ApiCall) -> Answer:
+async def accept(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/holidays/accept`. Creates a closed period for every day or for none."""
     body: AcceptHolidaysBody = call.body
     region = HolidayRegion(body.country, body.subdivision)
     command = AcceptHolidays(region, body.days, scope_of(body.scope), body.stops, body.timezone)
     accepted = await holidays.accept(tx, call.actor, command)
-    return AcceptedHolidaysAnswer(await records_of(tx, call.actor.org, accepted))
+    return AcceptedHolidaysResponse(await records_of(tx, call.actor.org, accepted))
 
 
-async def settle(tx: Tx, call: ApiCall) -> Answer:
+async def settle(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/closed-periods/{periodId}/holiday`.
 
     Takes over the library's date or keeps the period.
@@ -180,7 +180,7 @@ async def settle(tx: Tx, call: ApiCall) -> Answer:
         tx, call.actor, call.ids["period_id"], version=body.version, takes_over=body.take_over
     )
     [answered] = await records_of(tx, call.actor.org, [stored])
-    return ClosedPeriodAnswer(answered)
+    return ClosedPeriodResponse(answered)
 
 
 OPERATIONS = (
@@ -193,7 +193,7 @@ OPERATIONS = (
         prepare=load,
         function=find,
         query=HolidaysQuery,
-        answer=HolidaysAnswer,
+        response=HolidaysResponse,
         summary="List public holidays",
         refusals=(WrongState,),
     ),
@@ -205,7 +205,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         prepare=load,
         function=countries,
-        answer=HolidayCountriesAnswer,
+        response=HolidayCountriesResponse,
         summary="List countries with public holidays",
     ),
     Operation(
@@ -217,7 +217,7 @@ OPERATIONS = (
         prepare=load,
         function=accept,
         body=AcceptHolidaysBody,
-        answer=AcceptedHolidaysAnswer,
+        response=AcceptedHolidaysResponse,
         summary="Close public holidays",
         refusals=(WrongState,),
         status=201,

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.fields import IdText, PageQuery, QueryFlag, RequestBody, Timestamp, Unique
 from steward.database.engine.base import Tx, ms
 from steward.database.notifications import inbox_pages
@@ -50,7 +50,7 @@ class InboxEntry(msgspec.Struct):
     url: str
 
 
-class InboxAnswer(msgspec.Struct):
+class InboxResponse(msgspec.Struct):
     """A page of the inbox, newest first, and how many lines are unread, counted to 1,000.
 
     `mail_down_since` is answered to owners only: since when mail waits and none is accepted.
@@ -62,13 +62,13 @@ class InboxAnswer(msgspec.Struct):
     next_cursor: str | None
 
 
-class UnreadAnswer(msgspec.Struct):
+class UnreadResponse(msgspec.Struct):
     """The number of unread lines after the request."""
 
     unread: int
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/inbox`."""
     query: InboxQuery = call.query
     actor = call.actor
@@ -89,10 +89,10 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     origin = call.context.rules.web_origin
     down_since = await own_mail.down_since(tx, actor.org) if actor.role is Role.OWNER else None
     entries = [_entry(line, origin) for line in page]
-    return InboxAnswer(entries, unread, wire_time_or_none(down_since), more)
+    return InboxResponse(entries, unread, wire_time_or_none(down_since), more)
 
 
-async def mark_read(tx: Tx, call: ApiCall) -> Answer:
+async def mark_read(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/inbox/read`; ids that are not the person's change nothing."""
     body: ReadBody = call.body
     actor = call.actor
@@ -102,7 +102,7 @@ async def mark_read(tx: Tx, call: ApiCall) -> Answer:
         await inbox_pages.mark_read(tx, actor.org, actor.person, body.ids)
     if body.until is not None:
         await inbox_pages.mark_read_until(tx, actor.org, actor.person, body.until)
-    return UnreadAnswer(await inbox_pages.count_unread(tx, actor.org, actor.person))
+    return UnreadResponse(await inbox_pages.count_unread(tx, actor.org, actor.person))
 
 
 def _entry(line: InboxRow, origin: str) -> InboxEntry:
@@ -133,7 +133,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=find,
         query=InboxQuery,
-        answer=InboxAnswer,
+        response=InboxResponse,
         small=True,
         summary="List one's own notices",
     ),
@@ -145,7 +145,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=mark_read,
         body=ReadBody,
-        answer=UnreadAnswer,
+        response=UnreadResponse,
         summary="Mark notices as read",
         writes=True,
     ),

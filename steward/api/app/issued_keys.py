@@ -12,13 +12,13 @@ from steward.api.http.body import read_bytes
 from steward.api.http.context import AppContext
 from steward.api.http.operation import (
     Access,
-    Answer,
     ApiCall,
-    EmptyAnswer,
+    EmptyResponse,
     Operation,
     RawOperation,
     RawRequest,
     Reply,
+    Response,
 )
 from steward.api.schema.fields import NameText, RequestBody, Text
 from steward.connections import issued_keys
@@ -39,13 +39,13 @@ class ShopSignInBody(RequestBody):
     integration_id: Annotated[int, Field(ge=1, le=9_007_199_254_740_991)] | None = None
 
 
-class KeyPageAnswer(msgspec.Struct):
+class KeyPageResponse(msgspec.Struct):
     """The address of the shop's own page, to which the browser goes."""
 
     authorize_url: str
 
 
-async def begin(tx: Tx, call: ApiCall) -> Answer:
+async def begin(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections/woocommerce/authorize` with the page on which the shop issues keys."""
     body: ShopSignInBody = call.body
     number = None if body.integration_id is None else IntegrationId(body.integration_id)
@@ -57,7 +57,7 @@ async def begin(tx: Tx, call: ApiCall) -> Answer:
         web_origin=call.context.rules.web_origin,
         vault=vault_of(call),
     )
-    return KeyPageAnswer(address)
+    return KeyPageResponse(address)
 
 
 async def deliver(raw_request: RawRequest, context: AppContext) -> Reply:
@@ -73,7 +73,7 @@ async def deliver(raw_request: RawRequest, context: AppContext) -> Reply:
         raise Malformed from error
     keys = KeyDelivery(context.engine, context.clock, context.vault)
     await keys.take(raw_request.values[0], delivery)
-    return envelope.accept(EmptyAnswer(), 200)
+    return envelope.accept(EmptyResponse(), 200)
 
 
 OPERATIONS = (
@@ -85,7 +85,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=begin,
         body=ShopSignInBody,
-        answer=KeyPageAnswer,
+        response=KeyPageResponse,
         summary="Begin to connect a shop by the keys it issues",
         refusals=(WrongState,),
         writes=True,

@@ -14,13 +14,13 @@ from steward.api.http import envelope
 from steward.api.http.context import ServiceContext
 from steward.api.http.operation import (
     Access,
-    Answer,
     ApiCall,
-    EmptyAnswer,
+    EmptyResponse,
     Operation,
     RawOperation,
     RawRequest,
     Reply,
+    Response,
 )
 from steward.api.schema.fields import (
     Flag,
@@ -164,7 +164,7 @@ class MailTestRecord(msgspec.Struct):
     at: str
 
 
-class PreferencesAnswer(msgspec.Struct):
+class PreferencesResponse(msgspec.Struct):
     """The preferences of the person, whether mail is sent at all, and the last test of it."""
 
     preferences: PreferencesRecord
@@ -192,12 +192,12 @@ def record(preferences: OwnPreferences) -> PreferencesRecord:
     )
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/notification-preferences`."""
     return await _answer(tx, call, await preferences.get(tx, call.actor))
 
 
-async def change(tx: Tx, call: ApiCall) -> Answer:
+async def change(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /app/notification-preferences`."""
     body: PreferencesBody = call.body
     before = await preferences.get(tx, call.actor)
@@ -205,20 +205,20 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
     return await _answer(tx, call, after)
 
 
-async def send_test(tx: Tx, call: ApiCall) -> Answer:
+async def send_test(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/notification-preferences/test`; the preferences then contain its result."""
     if not call.context.rules.mail:
         raise NotConfigured("This service has no mail server, so no mail is sent.")
     await own_mail.send_test(tx, call.actor)
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
-async def _answer(tx: Tx, call: ApiCall, preferences: OwnPreferences) -> PreferencesAnswer:
+async def _answer(tx: Tx, call: ApiCall, preferences: OwnPreferences) -> PreferencesResponse:
     test = await own_mail.last_test(tx, call.actor)
     tested = None
     if test is not None:
         tested = MailTestRecord(_TEST_STATES.get(test.state, "failed"), test.error, wire_time(test.at))
-    return PreferencesAnswer(record(preferences), call.context.rules.mail, tested)
+    return PreferencesResponse(record(preferences), call.context.rules.mail, tested)
 
 
 def _changed(before: Preferences, body: PreferencesBody) -> Preferences:
@@ -270,7 +270,7 @@ async def end_digests(raw_request: RawRequest, context: ServiceContext) -> Reply
         raise NotFound
     act = partial(_switch_digests_off, subscriber=subscriber)
     await context.engine.write(context.clock.now(), act, org=subscriber.org)
-    return envelope.accept(EmptyAnswer(), 200)
+    return envelope.accept(EmptyResponse(), 200)
 
 
 async def _switch_digests_off(tx: Tx, *, subscriber: Subscriber) -> None:
@@ -295,7 +295,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=get,
-        answer=PreferencesAnswer,
+        response=PreferencesResponse,
         small=True,
         summary="Get one's own notification preferences",
     ),
@@ -307,7 +307,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=change,
         body=PreferencesBody,
-        answer=PreferencesAnswer,
+        response=PreferencesResponse,
         summary="Change one's own notification preferences",
         writes=True,
     ),
@@ -318,7 +318,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=send_test,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Send a test mail to oneself",
         refusals=(NotConfigured,),
         writes=True,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Access, Answer, ApiCall, EmptyAnswer, Operation
+from steward.api.http.operation import Access, ApiCall, EmptyResponse, Operation, Response
 from steward.api.schema.fields import (
     FromJson,
     IdText,
@@ -87,20 +87,20 @@ class NotificationRouteRecord(msgspec.Struct):
     created_by: int | None
 
 
-class NotificationRoutesAnswer(msgspec.Struct):
+class NotificationRoutesResponse(msgspec.Struct):
     """Every route of the organization."""
 
     routes: list[NotificationRouteRecord]
 
 
-class NotificationRouteAnswer(msgspec.Struct):
+class NotificationRouteResponse(msgspec.Struct):
     """A route, and its new secret, if any, which is shown only this once."""
 
     route: NotificationRouteRecord
     secret: str | None
 
 
-class RouteTestAnswer(msgspec.Struct):
+class RouteTestResponse(msgspec.Struct):
     """The result of a test message."""
 
     accepted: bool
@@ -121,7 +121,7 @@ class RouteDeliveryRecord(msgspec.Struct):
     at: str
 
 
-class RouteDeliveriesAnswer(msgspec.Struct):
+class RouteDeliveriesResponse(msgspec.Struct):
     """A page of deliveries."""
 
     deliveries: list[RouteDeliveryRecord]
@@ -149,7 +149,7 @@ def record(route: NotificationRoute, url: str | None) -> NotificationRouteRecord
     )
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/notification-routes` with the routes, oldest first.
 
     Shows a webhook's address to owners only.
@@ -159,10 +159,10 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     for route in await rows.every(tx, call.actor.org):
         url = await routes.url_of(tx, _vault(call), route) if chosen and chosen.role is Role.OWNER else None
         records.append(record(route, url))
-    return NotificationRoutesAnswer(records)
+    return NotificationRoutesResponse(records)
 
 
-async def create(tx: Tx, call: ApiCall) -> Answer:
+async def create(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/notification-routes` with the new route and, this once, the webhook's secret."""
     body: RouteBody = call.body
     content = RouteContent(
@@ -176,7 +176,7 @@ async def create(tx: Tx, call: ApiCall) -> Answer:
     return _saved(await routes.create(tx, _vault(call), call.actor, content))
 
 
-async def change(tx: Tx, call: ApiCall) -> Answer:
+async def change(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /app/notification-routes/{routeId}`. A new address gets a new secret."""
     route = await rows.get(tx, call.actor.org, _route(call))
     if route is None:
@@ -195,10 +195,10 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
     return _saved(await routes.change(tx, _vault(call), call.actor, content, route=route.id))
 
 
-async def delete(tx: Tx, call: ApiCall) -> Answer:
+async def delete(tx: Tx, call: ApiCall) -> Response:
     """Answers `DELETE /app/notification-routes/{routeId}`."""
     await routes.delete(tx, call.actor, _route(call))
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
 async def prepare_test(call: ApiCall) -> RouteTest:
@@ -209,7 +209,7 @@ async def prepare_test(call: ApiCall) -> RouteTest:
     )
 
 
-async def test(tx: Tx, call: ApiCall) -> Answer:
+async def test(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/notification-routes/{routeId}/test`.
 
     A test that is not accepted is answered with status 200 too.
@@ -217,12 +217,12 @@ async def test(tx: Tx, call: ApiCall) -> Answer:
     return await _tested(tx, call, ends_broken=False)
 
 
-async def try_again(tx: Tx, call: ApiCall) -> Answer:
+async def try_again(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/notification-routes/{routeId}/try-again`. An accepted test ends the broken state."""
     return await _tested(tx, call, ends_broken=True)
 
 
-async def rotate_secret(tx: Tx, call: ApiCall) -> Answer:
+async def rotate_secret(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/notification-routes/{routeId}/rotate-secret`.
 
     The old secret signs for another 24 hours.
@@ -230,7 +230,7 @@ async def rotate_secret(tx: Tx, call: ApiCall) -> Answer:
     return _saved(await routes.rotate_secret(tx, _vault(call), call.actor, _route(call)))
 
 
-async def deliveries(tx: Tx, call: ApiCall) -> Answer:
+async def deliveries(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/notification-routes/{routeId}/deliveries`. Goes back 30 days, newest first."""
     route = await rows.get(tx, call.actor.org, _route(call))
     if route is None:
@@ -242,22 +242,22 @@ async def deliveries(tx: Tx, call: ApiCall) -> Answer:
     page, cursor = rows_found[: query.limit], None
     if len(rows_found) > len(page):
         cursor = call.next_cursor([ms(page[-1].at), page[-1].id])
-    return RouteDeliveriesAnswer([_delivery(delivery) for delivery in page], cursor)
+    return RouteDeliveriesResponse([_delivery(delivery) for delivery in page], cursor)
 
 
-async def send_again(tx: Tx, call: ApiCall) -> Answer:
+async def send_again(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/notification-routes/{routeId}/deliveries/{messageId}/again`.
 
     Sends the same id with a new time.
     """
     await routes.send_again(tx, call.actor, _route(call), MessageId(call.ids["message_id"]))
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
-async def _tested(tx: Tx, call: ApiCall, *, ends_broken: bool) -> Answer:
+async def _tested(tx: Tx, call: ApiCall, *, ends_broken: bool) -> Response:
     tested: RouteTest = call.prepared
     await route_tests.record_test(tx, call.actor, tested, ends_broken=ends_broken)
-    return RouteTestAnswer(tested.is_accepted, tested.outcome.status, tested.words)
+    return RouteTestResponse(tested.is_accepted, tested.outcome.status, tested.words)
 
 
 def _values(route: NotificationRoute, url: str | None) -> dict[str, Any]:
@@ -285,8 +285,8 @@ def _integration(number: int | None) -> IntegrationId | None:
     return None if number is None else IntegrationId(number)
 
 
-def _saved(saved: SavedRoute) -> NotificationRouteAnswer:
-    return NotificationRouteAnswer(record(saved.route, saved.url), saved.secret)
+def _saved(saved: SavedRoute) -> NotificationRouteResponse:
+    return NotificationRouteResponse(record(saved.route, saved.url), saved.secret)
 
 
 def _delivery(delivery: RouteDelivery) -> RouteDeliveryRecord:
@@ -324,7 +324,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=find,
-        answer=NotificationRoutesAnswer,
+        response=NotificationRoutesResponse,
         summary="List the routes of notices",
     ),
     Operation(
@@ -335,7 +335,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=create,
         body=RouteBody,
-        answer=NotificationRouteAnswer,
+        response=NotificationRouteResponse,
         summary="Make a route of notices",
         status=201,
         writes=True,
@@ -348,7 +348,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=change,
         body=ChangedRouteBody,
-        answer=NotificationRouteAnswer,
+        response=NotificationRouteResponse,
         summary="Change a route of notices",
         writes=True,
     ),
@@ -359,7 +359,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=delete,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Delete a route of notices",
         writes=True,
     ),
@@ -371,7 +371,7 @@ OPERATIONS = (
         role=Role.OWNER,
         prepare=prepare_test,
         function=test,
-        answer=RouteTestAnswer,
+        response=RouteTestResponse,
         summary="Send a test message by a route",
         refusals=(RateLimited,),
         writes=True,
@@ -384,7 +384,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=rotate_secret,
-        answer=NotificationRouteAnswer,
+        response=NotificationRouteResponse,
         summary="Make a new signing secret for a webhook",
         refusals=(WrongState,),
         writes=True,
@@ -397,7 +397,7 @@ OPERATIONS = (
         role=Role.OWNER,
         prepare=prepare_test,
         function=try_again,
-        answer=RouteTestAnswer,
+        response=RouteTestResponse,
         summary="Test a broken route and use it again",
         refusals=(RateLimited,),
         writes=True,
@@ -411,7 +411,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=deliveries,
         query=PageQuery,
-        answer=RouteDeliveriesAnswer,
+        response=RouteDeliveriesResponse,
         summary="List the deliveries of a route",
     ),
     Operation(
@@ -421,7 +421,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=send_again,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Send a delivery again",
         refusals=(WrongState,),
         writes=True,

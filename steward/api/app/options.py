@@ -2,13 +2,13 @@
 
 import msgspec
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.answers import PositiveInt
 from steward.database.accounts import people
 from steward.database.engine.base import Tx
 
 
-class OptionsAnswer(msgspec.Struct):
+class OptionsResponse(msgspec.Struct):
     """Whether mail is sent (without it no password is reset), and whether nobody has an account yet.
 
     A run can be undone for `undo_days` after its end.
@@ -19,10 +19,10 @@ class OptionsAnswer(msgspec.Struct):
     undo_days: PositiveInt
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/options`."""
     rules = call.context.rules
-    return OptionsAnswer(rules.mail, not await people.has_accounts(tx), rules.undo_for.days)
+    return OptionsResponse(rules.mail, not await people.has_accounts(tx), rules.undo_for.days)
 
 
 OPERATIONS = (
@@ -32,7 +32,7 @@ OPERATIONS = (
         path="/app/options",
         access=Access.PUBLIC,
         function=get,
-        answer=OptionsAnswer,
+        response=OptionsResponse,
         summary="Get what this installation offers",
         small=True,
     ),

@@ -5,7 +5,7 @@ import msgspec
 from steward.accounts import organizations
 from steward.accounts.organizations import ChangeOrganization
 from steward.api.app import audit
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.fields import Flag, NameText, RequestBody, Text
 from steward.database.accounts import credentials
 from steward.database.engine.base import Tx
@@ -31,7 +31,7 @@ class OrganizationRecord(msgspec.Struct):
     automations_enabled: bool
 
 
-class OrganizationAnswer(msgspec.Struct):
+class OrganizationResponse(msgspec.Struct):
     """The organization."""
 
     organization: OrganizationRecord
@@ -48,12 +48,12 @@ def record(organization: Organization) -> OrganizationRecord:
     )
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/organization`."""
-    return OrganizationAnswer(record(await organizations.get(tx, call.actor.org)))
+    return OrganizationResponse(record(await organizations.get(tx, call.actor.org)))
 
 
-async def change(tx: Tx, call: ApiCall) -> Answer:
+async def change(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /app/organization`. The operator alone switches automations on or off."""
     body: OrganizationBody = call.body
     sent_fields = body.model_fields_set
@@ -62,7 +62,7 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
         zone=body.timezone if "timezone" in sent_fields else None,
         send_without_approval=body.send_without_approval if "send_without_approval" in sent_fields else None,
     )
-    return OrganizationAnswer(record(await organizations.change(tx, call.actor, command)))
+    return OrganizationResponse(record(await organizations.change(tx, call.actor, command)))
 
 
 class CredentialRecord(msgspec.Struct):
@@ -76,7 +76,7 @@ class CredentialRecord(msgspec.Struct):
     last_login_at: str | None
 
 
-class CredentialsAnswer(msgspec.Struct):
+class CredentialsResponse(msgspec.Struct):
     """All credentials of the organization, oldest first; `api_access`: the API answers at all."""
 
     api_access: bool
@@ -84,11 +84,11 @@ class CredentialsAnswer(msgspec.Struct):
     credentials: list[CredentialRecord]
 
 
-async def credentials_of(tx: Tx, call: ApiCall) -> Answer:
+async def credentials_of(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/credentials`."""
     rules = call.context.rules
     records = [credential_record(credential) for credential in await credentials.every(tx, call.actor.org)]
-    return CredentialsAnswer(rules.api_access, f"{rules.auth_url}/v2/api/automations/login", records)
+    return CredentialsResponse(rules.api_access, f"{rules.auth_url}/v2/api/automations/login", records)
 
 
 def credential_record(credential: Credential) -> CredentialRecord:
@@ -110,7 +110,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=get,
-        answer=OrganizationAnswer,
+        response=OrganizationResponse,
         summary="Get the organization",
         small=True,
     ),
@@ -122,7 +122,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=change,
         body=OrganizationBody,
-        answer=OrganizationAnswer,
+        response=OrganizationResponse,
         summary="Change the organization",
         writes=True,
     ),
@@ -133,7 +133,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=credentials_of,
-        answer=CredentialsAnswer,
+        response=CredentialsResponse,
         summary="List API credentials",
     ),
     *audit.OPERATIONS,

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.answers import Count, Instant, PositiveInt, RunStatusStr, UlidStr
 from steward.api.schema.fields import CommaList, IdText, QueryParameters, ZoneText
 from steward.api.v1.calendar import OccurrenceRecord, occurrence_record
@@ -85,7 +85,7 @@ class NextRunRecord(msgspec.Struct):
     more_today: Count | None
 
 
-class OverviewAnswer(msgspec.Struct):
+class OverviewResponse(msgspec.Struct):
     """The overview; `complete` is false while runs of the past are still being added up."""
 
     complete: bool
@@ -112,7 +112,7 @@ class StripRecord(msgspec.Struct):
     changes_made: Count
 
 
-class StripsAnswer(msgspec.Struct):
+class StripsResponse(msgspec.Struct):
     """Strips of the automations that there are; `changes_from` is the first instant that is counted."""
 
     strips: list[StripRecord]
@@ -128,7 +128,7 @@ async def keep_totals(call: ApiCall) -> bool:
         return False
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/overview`."""
     query: OverviewQuery = call.query
     tz = zone(query.timezone)
@@ -137,7 +137,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     org = call.actor.org
     failures = await latest.unmended(tx, org, since=tx.now - _FAILED_WITHIN, limit=_MAX_FAILURES + 1)
     coming, more_next = await _next(tx, org, tz)
-    return OverviewAnswer(
+    return OverviewResponse(
         complete=bool(call.prepared),
         days=await _days(tx, org, tz) if call.prepared else [],
         failures=[
@@ -208,7 +208,7 @@ def _later_that_day(rows: Sequence[Occurrence], tz: ZoneInfo, now: datetime) -> 
     return sum(row.run_at.astimezone(tz).date() == today for row in rows[1:])
 
 
-async def strips(tx: Tx, call: ApiCall) -> Answer:
+async def strips(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/automations/strips`; ids of other organizations are left out."""
     query: StripsQuery = call.query
     org = call.actor.org
@@ -222,7 +222,7 @@ async def strips(tx: Tx, call: ApiCall) -> Answer:
         )
         for automation in automations_by_id
     ]
-    return StripsAnswer(records, wire_time(since), bool(call.prepared))
+    return StripsResponse(records, wire_time(since), bool(call.prepared))
 
 
 def _strip_run(run: StripRun) -> StripRunRecord:
@@ -239,7 +239,7 @@ OPERATIONS = (
         function=get,
         prepare=keep_totals,
         query=OverviewQuery,
-        answer=OverviewAnswer,
+        response=OverviewResponse,
         summary="Sum up the last days and what comes next",
     ),
     Operation(
@@ -251,7 +251,7 @@ OPERATIONS = (
         function=strips,
         prepare=keep_totals,
         query=StripsQuery,
-        answer=StripsAnswer,
+        response=StripsResponse,
         summary="List the last runs of automations",
     ),
 )

@@ -8,7 +8,7 @@ from steward.accounts import attempts, forgotten_password
 from steward.accounts.forgotten_password import PreparedReset
 from steward.api.app.people import EmailText
 from steward.api.http.context import ServiceContext
-from steward.api.http.operation import Access, Answer, ApiCall, Client, EmptyAnswer, Operation
+from steward.api.http.operation import Access, ApiCall, Client, EmptyResponse, Operation, Response
 from steward.api.schema.fields import PasswordText, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
@@ -38,14 +38,14 @@ async def count_forgotten(value: Any, client: Client, context: ServiceContext) -
     await forgotten_password.count_request(context.engine, context.clock.now(), client.address)
 
 
-async def forgot(tx: Tx, call: ApiCall) -> Answer:
+async def forgot(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/password/forgot` in the same way whether or not the account exists."""
     body: ForgotBody = call.body
     link = await forgotten_password.request(tx, body.email)
     await account_mails.send_reset_link(
         tx, call.context.vault, link, web_origin=call.context.rules.web_origin
     )
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
 async def count_reset(value: Any, client: Client, context: ServiceContext) -> None:
@@ -66,14 +66,14 @@ async def prepare_reset(call: ApiCall) -> PreparedReset:
     )
 
 
-async def reset(tx: Tx, call: ApiCall) -> Answer:
+async def reset(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/password/reset`. Ends all sessions of the person and signs nobody in."""
     done = await forgotten_password.reset(tx, call.prepared)
     if call.context.rules.mail:
         await account_mails.send_password_changed(
             tx, call.context.vault, done, web_origin=call.context.rules.web_origin
         )
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
 OPERATIONS = (
@@ -87,7 +87,7 @@ OPERATIONS = (
         body=ForgotBody,
         body_limit=16 * 1024,
         body_values=1_000,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Ask for a link that sets a new password",
         refusals=(NotConfigured,),
         writes=True,
@@ -104,7 +104,7 @@ OPERATIONS = (
         body=ResetBody,
         body_limit=16 * 1024,
         body_values=1_000,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Set a new password by a link",
         writes=True,
         wakes=("deliver_email",),

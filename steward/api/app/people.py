@@ -9,9 +9,9 @@ from steward.accounts import attempts, invitations, members, own_password
 from steward.accounts.invitations import AcceptInvitation, InvitePerson, IssuedInvitation, PreparedAcceptance
 from steward.accounts.own_password import PasswordRenewal
 from steward.accounts.people import is_email
-from steward.api.app.session import SessionAnswer, answer_opened, require_session
+from steward.api.app.session import SessionResponse, answer_opened, require_session
 from steward.api.http.context import ServiceContext
-from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, Client, Operation
+from steward.api.http.operation import Access, ApiCall, Client, Operation, Response, ResponseWithHeaders
 from steward.api.schema.fields import (
     FromJson,
     NameText,
@@ -89,20 +89,20 @@ class PersonRecord(msgspec.Struct):
     mail_refused: bool
 
 
-class PersonAnswer(msgspec.Struct):
+class PersonResponse(msgspec.Struct):
     """A person."""
 
     person: PersonRecord
 
 
-class PeopleAnswer(msgspec.Struct):
+class PeopleResponse(msgspec.Struct):
     """A page of people."""
 
     people: list[PersonRecord]
     next_cursor: str | None
 
 
-class InvitedAnswer(msgspec.Struct):
+class InvitedResponse(msgspec.Struct):
     """The invited person and the link, which is shown this once, and whether it is mailed too."""
 
     person: PersonRecord
@@ -126,12 +126,12 @@ def record(member: Member, *, mail_refused: bool = False) -> PersonRecord:
     )
 
 
-async def _answer(tx: Tx, call: ApiCall, member: Member) -> PersonAnswer:
+async def _answer(tx: Tx, call: ApiCall, member: Member) -> PersonResponse:
     refusing = await receivers.refusing(tx, call.actor.org, [member.id])
-    return PersonAnswer(record(member, mail_refused=bool(refusing)))
+    return PersonResponse(record(member, mail_refused=bool(refusing)))
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/people` with the people, newest first."""
     query: PageQuery = call.query
     key: list[Any] | None = call.page_start()
@@ -142,47 +142,47 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     if len(rows_found) > len(page):
         more = call.next_cursor([ms(page[-1].added_at), page[-1].id])
     refusing = await receivers.refusing(tx, call.actor.org, [member.id for member in page])
-    return PeopleAnswer([record(member, mail_refused=member.id in refusing) for member in page], more)
+    return PeopleResponse([record(member, mail_refused=member.id in refusing) for member in page], more)
 
 
-async def invite(tx: Tx, call: ApiCall) -> Answer:
+async def invite(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/people` with a link valid for seven days, mailed if a mail server is set."""
     body: InviteBody = call.body
     command = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
     return await _invited(tx, call, await invitations.invite(tx, call.actor, command))
 
 
-async def invite_again(tx: Tx, call: ApiCall) -> Answer:
+async def invite_again(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/people/{userId}/invite-again` with a new link. The old link ends."""
     return await _invited(tx, call, await invitations.invite_again(tx, call.actor, _person(call)))
 
 
-async def _invited(tx: Tx, call: ApiCall, invited: IssuedInvitation) -> InvitedAnswer:
+async def _invited(tx: Tx, call: ApiCall, invited: IssuedInvitation) -> InvitedResponse:
     rules = call.context.rules
     url = invitations.link(rules.web_origin, invited.token)
     is_mailed = rules.mail and await invitations.may_mail(tx, call.actor.org)
     if is_mailed:
         await account_mails.send_invitation(tx, call.context.vault, call.actor, invited, url=url)
-    return InvitedAnswer(record(invited.member), url, wire_time(invited.expires_at), is_mailed)
+    return InvitedResponse(record(invited.member), url, wire_time(invited.expires_at), is_mailed)
 
 
-async def change_role(tx: Tx, call: ApiCall) -> Answer:
+async def change_role(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /app/people/{userId}`."""
     body: RoleBody = call.body
     return await _answer(tx, call, await members.change_role(tx, call.actor, _person(call), role=body.role))
 
 
-async def deactivate(tx: Tx, call: ApiCall) -> Answer:
+async def deactivate(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/people/{userId}/deactivate`. Deactivates the person in this organization only."""
     return await _answer(tx, call, await members.deactivate(tx, call.actor, _person(call)))
 
 
-async def activate(tx: Tx, call: ApiCall) -> Answer:
+async def activate(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/people/{userId}/activate`."""
     return await _answer(tx, call, await members.activate(tx, call.actor, _person(call)))
 
 
-async def mail_again(tx: Tx, call: ApiCall) -> Answer:
+async def mail_again(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/people/{userId}/mail-again`: resumes mail to a person whose server refused it.
 
     For one's own mail, an accepted test mail has the same effect.
@@ -209,7 +209,7 @@ async def prepare_password(call: ApiCall) -> PasswordRenewal:
     )
 
 
-async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
+async def change_password(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     """Answers `POST /app/password`. Ends the person's other sessions; this one gets a new cookie."""
     renewed: PasswordRenewal = call.prepared
     return answer_opened(call, await own_password.change(tx, require_session(call).session, renewed))
@@ -234,7 +234,7 @@ async def prepare_acceptance(call: ApiCall) -> PreparedAcceptance:
     )
 
 
-async def accept(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
+async def accept(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     """Answers `POST /app/invitations/accept`. Signs the person in, in the organization of the invitation."""
     accepting: PreparedAcceptance = call.prepared
     opened = await invitations.accept(tx, accepting, address=call.client.address, agent=call.client.agent)
@@ -254,7 +254,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         function=find,
         query=PageQuery,
-        answer=PeopleAnswer,
+        response=PeopleResponse,
         summary="List people",
     ),
     Operation(
@@ -265,7 +265,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=invite,
         body=InviteBody,
-        answer=InvitedAnswer,
+        response=InvitedResponse,
         summary="Invite a person",
         status=201,
         writes=True,
@@ -278,7 +278,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=invite_again,
-        answer=InvitedAnswer,
+        response=InvitedResponse,
         summary="Make a new link for an invited person",
         refusals=(WrongState,),
         writes=True,
@@ -292,7 +292,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=change_role,
         body=RoleBody,
-        answer=PersonAnswer,
+        response=PersonResponse,
         summary="Change a person's role",
         refusals=(WrongState,),
         writes=True,
@@ -304,7 +304,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=mail_again,
-        answer=PersonAnswer,
+        response=PersonResponse,
         summary="Send mail again to a person whose mail was refused",
         writes=True,
     ),
@@ -315,7 +315,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=deactivate,
-        answer=PersonAnswer,
+        response=PersonResponse,
         summary="End a person's membership",
         refusals=(WrongState,),
         writes=True,
@@ -327,7 +327,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.OWNER,
         function=activate,
-        answer=PersonAnswer,
+        response=PersonResponse,
         summary="Restore a person's membership",
         refusals=(WrongState,),
         writes=True,
@@ -342,7 +342,7 @@ OPERATIONS = (
         body=PasswordBody,
         body_limit=16 * 1024,
         body_values=1_000,
-        answer=SessionAnswer,
+        response=SessionResponse,
         summary="Change one's own password",
         writes=True,
     ),
@@ -357,7 +357,7 @@ OPERATIONS = (
         body=AcceptBody,
         body_limit=16 * 1024,
         body_values=1_000,
-        answer=SessionAnswer,
+        response=SessionResponse,
         summary="Accept an invitation",
         writes=True,
     ),

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.answers import Cursor, UlidStr
 from steward.api.schema.fields import QueryInt, SearchText
 from steward.api.v1.run_list import RunsQuery, filter_of, page_of
@@ -36,7 +36,7 @@ class SearchedRunsQuery(RunsQuery):
     q: SearchText | None = None
 
 
-class SearchedRunsAnswer(msgspec.Struct):
+class SearchedRunsResponse(msgspec.Struct):
     """A page of runs, and the name of the store of each by the run's id."""
 
     runs: list[RunRecord]
@@ -44,13 +44,13 @@ class SearchedRunsAnswer(msgspec.Struct):
     next_cursor: Cursor | None
 
 
-class PartlyMadeAnswer(msgspec.Struct):
+class PartlyMadeResponse(msgspec.Struct):
     """The failed changes of a run of which a part was written, in their order; at most 5,000."""
 
     change_ids: list[UlidStr]
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/runs`, newest first. Refuses a filter by automation and store at once."""
     query: SearchedRunsQuery = call.query
     store = query.integration_id
@@ -67,16 +67,16 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     return await _with_stores(tx, call, [record_of_row(row) for row in shown], cursor)
 
 
-async def _with_stores(tx: Tx, call: ApiCall, page: list[RunRecord], cursor: str | None) -> Answer:
+async def _with_stores(tx: Tx, call: ApiCall, page: list[RunRecord], cursor: str | None) -> Response:
     labels = await run_lists.store_labels(tx, call.actor.org, [RunId(run.id) for run in page])
-    return SearchedRunsAnswer(page, {str(run): label for run, label in labels.items()}, cursor)
+    return SearchedRunsResponse(page, {str(run): label for run, label in labels.items()}, cursor)
 
 
-async def partly_made(tx: Tx, call: ApiCall) -> Answer:
+async def partly_made(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/runs/{runId}/partly-made` with failed changes that an undo can put back."""
     org, run = call.actor.org, RunId(call.ids["run_id"])
     await runs.automation_of(tx, org, run)
-    return PartlyMadeAnswer([str(change) for change in await undos.partly_made(tx, org, run)])
+    return PartlyMadeResponse([str(change) for change in await undos.partly_made(tx, org, run)])
 
 
 async def _searched(
@@ -143,7 +143,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         query=SearchedRunsQuery,
         function=find,
-        answer=SearchedRunsAnswer,
+        response=SearchedRunsResponse,
         summary="Search runs",
     ),
     Operation(
@@ -153,7 +153,7 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         function=partly_made,
-        answer=PartlyMadeAnswer,
+        response=PartlyMadeResponse,
         summary="List the changes of a run that were made in part",
     ),
 )

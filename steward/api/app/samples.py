@@ -2,7 +2,7 @@
 
 import msgspec
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.v1.automation_bodies import CreateBody, create_command
 from steward.automations import setup
 from steward.automations.sample import Sample, Sampler
@@ -20,7 +20,7 @@ class SampledRecord(msgspec.Struct):
     message: str | None
 
 
-class SampleAnswer(msgspec.Struct):
+class SampleResponse(msgspec.Struct):
     """`matched` of `checked` objects fit, and `changes` would be proposed; null where nothing says so.
 
     `complete`: everything was read, else the first 500 of a list.
@@ -49,13 +49,13 @@ async def prepare(call: ApiCall) -> Sample:
     return await sampler.take(automation)
 
 
-async def answer(tx: Tx, call: ApiCall) -> Answer:
+async def preview(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/automations/sample` with what the template would select now.
 
     Stores and writes nothing.
     """
     sample: Sample = call.prepared
-    return SampleAnswer(
+    return SampleResponse(
         sample.noun,
         sample.checked,
         sample.matched,
@@ -75,9 +75,9 @@ OPERATIONS = (
         access=Access.APP,
         role=Role.MEMBER,
         prepare=prepare,
-        function=answer,
+        function=preview,
         body=CreateBody,
-        answer=SampleAnswer,
+        response=SampleResponse,
         summary="Get what an automation would select now",
         refusals=(NotConnected,),
         seconds=15.0,

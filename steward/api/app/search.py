@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from steward.api.app import run_search
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, ApiCall, Operation, Response
 from steward.api.schema.answers import (
     ApprovalStatusStr,
     AutomationStateStr,
@@ -85,7 +85,7 @@ class ConnectionHit(msgspec.Struct):
     state: ConnectionStateStr
 
 
-class SearchAnswer(msgspec.Struct):
+class SearchResponse(msgspec.Struct):
     """At most 20 hits of each kind; `changes` are runs by what they proposed to change, newest first."""
 
     automations: list[AutomationHit]
@@ -96,12 +96,12 @@ class SearchAnswer(msgspec.Struct):
     connections: list[ConnectionHit]
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/search`."""
     query: SearchQuery = call.query
     org, words = call.actor.org, query_words(query.q)
     if not words:
-        return SearchAnswer([], [], [], False, [], [])
+        return SearchResponse([], [], [], False, [], [])
     named = [
         automation
         for automation in await search_hits.automations_named(tx, org, words, limit=_MAX_NAMED)
@@ -112,7 +112,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     by_id = await _runs_by_id(tx, org, query.q)
     waiting = await search_hits.waiting_runs(tx, org, [automation.id for automation in named])
     asking = [*waiting, *(RunId(row["id"]) for row in by_id), *newest[:_MAX_APPROVAL_RUNS]]
-    return SearchAnswer(
+    return SearchResponse(
         automations=[
             AutomationHit(automation.id, automation.name, automation.state, automation.store_label)
             for automation in named
@@ -207,7 +207,7 @@ OPERATIONS = (
         role=Role.MEMBER,
         query=SearchQuery,
         function=find,
-        answer=SearchAnswer,
+        response=SearchResponse,
         summary="Search automations, runs, changes, approvals and connections",
     ),
     *run_search.OPERATIONS,

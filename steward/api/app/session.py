@@ -19,7 +19,7 @@ from steward.accounts.sessions import (
 )
 from steward.api.http.authentication import lifetimes_of
 from steward.api.http.context import ServiceContext
-from steward.api.http.operation import Access, AnswerWithHeaders, ApiCall, Client, EmptyAnswer, Operation
+from steward.api.http.operation import Access, ApiCall, Client, EmptyResponse, Operation, ResponseWithHeaders
 from steward.api.schema.fields import PasswordText, Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
@@ -82,7 +82,7 @@ class SessionWire(msgspec.Struct):
     expires_at: str
 
 
-class SessionAnswer(msgspec.Struct):
+class SessionResponse(msgspec.Struct):
     """A session as answered."""
 
     session: SessionWire
@@ -109,7 +109,7 @@ async def verify(call: ApiCall) -> VerifiedPassword:
         raise
 
 
-async def post(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
+async def post(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     """Signs in. Raises InvalidCredentials."""
     opened = await accounts_sessions.sign_in(
         tx, call.prepared, address=call.client.address, agent=call.client.agent
@@ -117,21 +117,21 @@ async def post(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     return answer_opened(call, opened)
 
 
-async def get(tx: Tx, call: ApiCall) -> SessionAnswer:
+async def get(tx: Tx, call: ApiCall) -> SessionResponse:
     """Answers `GET /app/session`: the session of the request's cookie."""
     current = require_session(call)
     memberships = await accounts_sessions.memberships(tx, current.session.person.id)
-    return SessionAnswer(_wire(call, current.session, memberships, cookie=current.cookie))
+    return SessionResponse(_wire(call, current.session, memberships, cookie=current.cookie))
 
 
-async def delete(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
+async def delete(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     """Signs out; also without a session."""
     if call.session is not None:
         await accounts_sessions.sign_out(tx, call.session)
-    return AnswerWithHeaders(EmptyAnswer(), headers=(_set_cookie(call, "", expire=True),))
+    return ResponseWithHeaders(EmptyResponse(), headers=(_set_cookie(call, "", expire=True),))
 
 
-async def choose_organization(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
+async def choose_organization(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     """Switches the session to another organization, with a new cookie. Raises NotFound."""
     opened = await accounts_sessions.choose(
         tx, require_session(call).session, OrgId(call.body.organization_id)
@@ -154,10 +154,10 @@ def require_session(call: ApiCall) -> CurrentSession:
     return CurrentSession(call.session, call.client.cookie)
 
 
-def answer_opened(call: ApiCall, opened: OpenedSession) -> AnswerWithHeaders:
+def answer_opened(call: ApiCall, opened: OpenedSession) -> ResponseWithHeaders:
     """Returns the answer with a new session and its cookie."""
-    answer = SessionAnswer(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
-    return AnswerWithHeaders(answer, headers=(_set_cookie(call, opened.cookie),))
+    response = SessionResponse(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
+    return ResponseWithHeaders(response, headers=(_set_cookie(call, opened.cookie),))
 
 
 def _wire(
@@ -207,7 +207,7 @@ OPERATIONS = (
         body=SignInBody,
         body_limit=16 * 1024,
         body_values=1_000,
-        answer=SessionAnswer,
+        response=SessionResponse,
         summary="Sign in",
         refusals=(InvalidCredentials, RateLimited, Unavailable),
         writes=True,
@@ -218,7 +218,7 @@ OPERATIONS = (
         path="/app/session",
         access=Access.SESSION,
         function=get,
-        answer=SessionAnswer,
+        response=SessionResponse,
         summary="Get the session",
         small=True,
     ),
@@ -228,7 +228,7 @@ OPERATIONS = (
         path="/app/session",
         access=Access.OPTIONAL_SESSION,
         function=delete,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Sign out",
         writes=True,
     ),
@@ -239,7 +239,7 @@ OPERATIONS = (
         access=Access.SESSION,
         function=choose_organization,
         body=ChooseBody,
-        answer=SessionAnswer,
+        response=SessionResponse,
         summary="Choose an organization",
         refusals=(NotFound,),
         writes=True,

@@ -10,7 +10,14 @@ from pydantic import Field
 from steward.api.app import issued_keys
 from steward.api.app.connections import vault_of
 from steward.api.app.session import require_session
-from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, EmptyAnswer, Operation
+from steward.api.http.operation import (
+    Access,
+    ApiCall,
+    EmptyResponse,
+    Operation,
+    Response,
+    ResponseWithHeaders,
+)
 from steward.api.schema.fields import NameText, OpenObject, PlatformText, QueryParameters, RequestBody, Text
 from steward.connections import connect as connecting
 from steward.connections import sign_in
@@ -36,7 +43,7 @@ class AccountSignInBody(RequestBody):
     settings: OpenObject | None = None
 
 
-class SignInAnswer(msgspec.Struct):
+class SignInResponse(msgspec.Struct):
     """The address to which the browser goes."""
 
     authorize_url: str
@@ -65,7 +72,7 @@ def kinds_with_sign_in(connectors: Mapping[str, Connector]) -> tuple[str, ...]:
     return tuple(kind for kind, connector in connectors.items() if connector.facts.capabilities.sign_in)
 
 
-async def start(tx: Tx, call: ApiCall) -> Answer:
+async def start(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /app/connections/sign-in` with the address to sign in at."""
     body: AccountSignInBody = call.body
     kinds = kinds_with_sign_in(call.context.vault.connectors)
@@ -84,7 +91,7 @@ async def start(tx: Tx, call: ApiCall) -> Answer:
         form=body.settings,
         vault=vault_of(call),
     )
-    return SignInAnswer(address)
+    return SignInResponse(address)
 
 
 async def prepare_finish(call: ApiCall) -> SignedIn | str:
@@ -102,7 +109,7 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
         return failure.code
 
 
-async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
+async def finish(tx: Tx, call: ApiCall) -> ResponseWithHeaders:
     """Answers `GET /app/connections/sign-in/callback` with a redirect to the page of connections."""
     outcome: Any = call.prepared
     if isinstance(outcome, str):
@@ -122,9 +129,9 @@ async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     return _redirect(call, connected=str(connected.connection.integration_id))
 
 
-def _redirect(call: ApiCall, **query: str) -> AnswerWithHeaders:
+def _redirect(call: ApiCall, **query: str) -> ResponseWithHeaders:
     target = f"{call.context.rules.web_origin}{PAGE}?{urlencode(query)}"
-    return AnswerWithHeaders(EmptyAnswer(), status=303, headers=((b"location", target.encode("ascii")),))
+    return ResponseWithHeaders(EmptyResponse(), status=303, headers=((b"location", target.encode("ascii")),))
 
 
 OPERATIONS = (
@@ -136,7 +143,7 @@ OPERATIONS = (
         role=Role.OWNER,
         function=start,
         body=AccountSignInBody,
-        answer=SignInAnswer,
+        response=SignInResponse,
         summary="Begin to sign in to an account",
         refusals=(NotConfigured, WrongState),
         writes=True,
@@ -151,7 +158,7 @@ OPERATIONS = (
         prepare=prepare_finish,
         function=finish,
         query=CallbackQuery,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Come back from an account's sign-in page",
         status=303,
         writes=True,

@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import ApiCall, Response
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
 from steward.automations import readiness
 from steward.database.accounts import connections
@@ -29,14 +29,14 @@ class UsedConnectionRecord(ConnectionRecord):
     used_by_more: bool = False
 
 
-class UsedConnectionsAnswer(msgspec.Struct):
+class UsedConnectionsResponse(msgspec.Struct):
     """A page of connections."""
 
     connections: list[UsedConnectionRecord]
     next_cursor: str | None
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /app/connections` with the API's list and the number of automations that use each."""
     query: ConnectionsQuery = call.query
     key = call.page_start()
@@ -58,7 +58,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         records.append(UsedConnectionRecord(**fields, used_by=count, used_by_more=is_part))
     more = len(rows) > query.limit
     cursor = call.next_cursor([page[-1].integration_id]) if more else None
-    return UsedConnectionsAnswer(records, cursor)
+    return UsedConnectionsResponse(records, cursor)
 
 
 async def _used(tx: Tx, call: ApiCall) -> tuple[Counter[IntegrationId], bool]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from steward.api.http.operation import Answer, AnswerWithHeaders, Reply
+from steward.api.http.operation import Reply, Response, ResponseWithHeaders
 from steward.api.http.statuses import STATUS
 from steward.model.refusals import (
     Forbidden,
@@ -45,11 +45,11 @@ def head(length: int, request_id: str) -> bytes:
     return b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (_FIXED_HEAD, length, request_id.encode("ascii"))
 
 
-def accept(answer: Answer, status: int) -> Reply:
+def accept(response: Response, status: int) -> Reply:
     """Builds the envelope of an answer."""
-    if isinstance(answer, AnswerWithHeaders):
-        return Reply(answer.status, _OPENED + ENCODER.encode(answer.answer) + b"}", answer.headers)
-    return Reply(status, b"".join((_OPENED, ENCODER.encode(answer), b"}")))
+    if isinstance(response, ResponseWithHeaders):
+        return Reply(response.status, _OPENED + ENCODER.encode(response.data) + b"}", response.headers)
+    return Reply(status, b"".join((_OPENED, ENCODER.encode(response), b"}")))
 
 
 def refuse(refusal: Refusal, data: Mapping[str, object] | None = None) -> Reply:

@@ -82,36 +82,36 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerWithHeaders:
-    """An answer with another status or more headers than its operation's, such as a replay."""
+class ResponseWithHeaders:
+    """A response with another status or more headers than its operation's, such as a replay."""
 
-    answer: msgspec.Struct
+    data: msgspec.Struct
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-def replayed(answer: msgspec.Struct) -> AnswerWithHeaders:
-    """Returns the answer to a repeated request: 200 and `Idempotent-Replayed: true`."""
-    return AnswerWithHeaders(answer, headers=((b"idempotent-replayed", b"true"),))
+def replayed(response: msgspec.Struct) -> ResponseWithHeaders:
+    """Returns the response to a repeated request: 200 and `Idempotent-Replayed: true`."""
+    return ResponseWithHeaders(response, headers=((b"idempotent-replayed", b"true"),))
 
 
 class PreparedIsStale(Exception):
     """Raised when data that `prepare` read has changed; the handler retries once, then answers 503."""
 
 
-Answer: TypeAlias = msgspec.Struct | AnswerWithHeaders
+Response: TypeAlias = msgspec.Struct | ResponseWithHeaders
 
 
 class Endpoint(Protocol):
     """An endpoint: reads or writes in its transaction and returns the answer's `data`."""
 
-    def __call__(self, tx: Tx, call: ApiCall, /) -> Awaitable[Answer]: ...
+    def __call__(self, tx: Tx, call: ApiCall, /) -> Awaitable[Response]: ...
 
 
 class CommittingEndpoint(Protocol):
     """An endpoint that commits itself: in a batch with other calls, or to log the outcome."""
 
-    def __call__(self, call: ApiCall, /) -> Awaitable[Answer]: ...
+    def __call__(self, call: ApiCall, /) -> Awaitable[Response]: ...
 
 
 class Prepare(Protocol):
@@ -136,8 +136,8 @@ class Access(Enum):
     PUBLIC = "public"  # no authentication
 
 
-class EmptyAnswer(msgspec.Struct):
-    """An answer without content: `data` is `{}`."""
+class EmptyResponse(msgspec.Struct):
+    """A response without content: `data` is `{}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class Operation:
     path: str
     function: Endpoint | None = None
     committing: CommittingEndpoint | None = None
-    answer: type[msgspec.Struct]
+    response: type[msgspec.Struct]
     summary: str
     scope: Scope | None = None
     role: Role | None = None

@@ -44,7 +44,7 @@ LOGIN_SCHEMAS: Json = {
         "required": ["grant_type", *_PERSON],
         "properties": {"grant_type": _GRANT, **_PERSON, **_CLIENT, "scope": {"type": "string"}},
     },
-    "LoginAnswer": {
+    "LoginResponse": {
         "type": "object",
         "description": "A token and what it stands for; `data` repeats the fields.",
         "required": ["success", "contract_version", *_TOKEN, "data"],

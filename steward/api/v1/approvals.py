@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import Field
 
-from steward.api.http.operation import Answer, ApiCall, Operation
+from steward.api.http.operation import ApiCall, Operation, Response
 from steward.api.schema.answers import (
     ApprovalKindStr,
     ApprovalStatusStr,
@@ -76,20 +76,20 @@ class ApprovalRecord(msgspec.Struct):
     changes_total: Count | UnsetType = UNSET
 
 
-class ApprovalAnswer(msgspec.Struct):
+class ApprovalResponse(msgspec.Struct):
     """An approval."""
 
     approval: ApprovalRecord
 
 
-class ApprovalsAnswer(msgspec.Struct):
+class ApprovalsResponse(msgspec.Struct):
     """A page of approvals."""
 
     approvals: list[ApprovalRecord]
     next_cursor: Cursor | None
 
 
-class DecidedAnswer(msgspec.Struct):
+class DecidedResponse(msgspec.Struct):
     """The approval and its run after a decision."""
 
     approval: ApprovalRecord
@@ -155,7 +155,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
     )
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/approvals` with the approvals, the first to expire first."""
     query: ApprovalsQuery = call.query
     key = call.page_start()
@@ -176,23 +176,23 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     page = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = call.next_cursor([wire_time(page[-1].expires_at), page[-1].id]) if more else None
-    return ApprovalsAnswer([record(approval, tx.now) for approval in page], cursor)
+    return ApprovalsResponse([record(approval, tx.now) for approval in page], cursor)
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/approvals/{approvalId}` with the approval and its first 50 changes."""
     approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
-    answer = record(approval, tx.now)
+    response = record(approval, tx.now)
     first_changes = await changes.public_changes(
         tx, call.actor.org, approval.run_id, round_=approval.round, limit=CHANGES_SHOWN
     )
-    answer.changes = [msgspec.Raw(change.wire.encode("utf-8")) for change in first_changes]
+    response.changes = [msgspec.Raw(change.wire.encode("utf-8")) for change in first_changes]
     total = approval.counts["total"]
-    answer.changes_total = total if isinstance(total, int) else len(first_changes)
-    return ApprovalAnswer(answer)
+    response.changes_total = total if isinstance(total, int) else len(first_changes)
+    return ApprovalResponse(response)
 
 
-async def approve(tx: Tx, call: ApiCall) -> Answer:
+async def approve(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/approvals/{approvalId}/approve`.
 
     Approves exactly these changes, without those in `except`.
@@ -211,7 +211,7 @@ async def approve(tx: Tx, call: ApiCall) -> Answer:
     return _decided(decided, tx.now)
 
 
-async def reject(tx: Tx, call: ApiCall) -> Answer:
+async def reject(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/approvals/{approvalId}/reject`. Ends the run without a change."""
     body: RejectBody = call.body
     command = RejectCommand(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
@@ -220,8 +220,8 @@ async def reject(tx: Tx, call: ApiCall) -> Answer:
     return _decided(decided, tx.now)
 
 
-def _decided(decided: DecidedApproval, now: datetime) -> DecidedAnswer:
-    return DecidedAnswer(record(decided.approval, now), run_record(decided.run))
+def _decided(decided: DecidedApproval, now: datetime) -> DecidedResponse:
+    return DecidedResponse(record(decided.approval, now), run_record(decided.run))
 
 
 def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
@@ -239,7 +239,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find,
         query=ApprovalsQuery,
-        answer=ApprovalsAnswer,
+        response=ApprovalsResponse,
         summary="List approvals",
     ),
     Operation(
@@ -248,7 +248,7 @@ OPERATIONS = (
         path="/v1/automations/approvals/{approval_id}",
         scope=Scope.READ,
         function=get,
-        answer=ApprovalAnswer,
+        response=ApprovalResponse,
         summary="Get approval",
     ),
     Operation(
@@ -258,7 +258,7 @@ OPERATIONS = (
         scope=Scope.APPROVE,
         function=approve,
         body=ApproveBody,
-        answer=DecidedAnswer,
+        response=DecidedResponse,
         summary="Approve",
         refusals=(StaleVersion, WrongState, Forbidden),
         writes=True,
@@ -272,7 +272,7 @@ OPERATIONS = (
         scope=Scope.APPROVE,
         function=reject,
         body=RejectBody,
-        answer=DecidedAnswer,
+        response=DecidedResponse,
         summary="Reject",
         refusals=(StaleVersion, WrongState, Forbidden),
         writes=True,

@@ -83,13 +83,13 @@ class AutomationRecord(msgspec.Struct):
     send_mode_allowed: bool | UnsetType = UNSET
 
 
-class AutomationAnswer(msgspec.Struct):
+class AutomationResponse(msgspec.Struct):
     """An automation."""
 
     automation: AutomationRecord
 
 
-class AutomationsAnswer(msgspec.Struct):
+class AutomationsResponse(msgspec.Struct):
     """A page of automations."""
 
     automations: list[AutomationRecord]
@@ -138,17 +138,17 @@ def record(automation: Automation) -> AutomationRecord:
 
 async def record_with_readiness(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
     """Returns the API record of the automation, with the readiness of a workflow's steps."""
-    answer = record(automation)
+    response = record(automation)
     if automation.kind is not AutomationKind.WORKFLOW:
-        return answer
+        return response
     state = await workflows.state_of(tx, automation)
-    answer.readiness = workflows.readiness_wire(state)
-    answer.accounts = accounts_of(automation.bindings)
-    answer.calls = {} if state is None else state.calls
-    answer.variables = {} if state is None else state.plan.values
+    response.readiness = workflows.readiness_wire(state)
+    response.accounts = accounts_of(automation.bindings)
+    response.calls = {} if state is None else state.calls
+    response.variables = {} if state is None else state.plan.values
     if not is_new:
-        answer.send_mode_allowed = state is not None and state.may_send
-    return answer
+        response.send_mode_allowed = state is not None and state.may_send
+    return response
 
 
 def current(_: ApiCall, records: Mapping[str, object]) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from steward.api.http.operation import Answer, ApiCall, Operation, replayed
+from steward.api.http.operation import ApiCall, Operation, Response, replayed
 from steward.api.schema.fields import (
     CommaList,
     PageQuery,
@@ -28,8 +28,8 @@ from steward.api.v1.automation_bodies import (
     requested_trigger,
 )
 from steward.api.v1.automation_records import (
-    AutomationAnswer,
-    AutomationsAnswer,
+    AutomationResponse,
+    AutomationsResponse,
     current,
     record,
     record_with_readiness,
@@ -83,7 +83,7 @@ class AutomationsQuery(PageQuery):
 # Endpoints -------------------------------------------------------------------------------------------------
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations` with the automations. Ids of another organization match nothing."""
     query: AutomationsQuery = call.query
     filters = AutomationFilter(
@@ -101,7 +101,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         tx, call.actor.org, filters, sort=query.sort, limit=query.limit, after=_after(call)
     )
     cursor = None if page.next_key is None else call.next_cursor(page.next_key)
-    return AutomationsAnswer([record(automation) for automation in page.automations], cursor)
+    return AutomationsResponse([record(automation) for automation in page.automations], cursor)
 
 
 def _after(call: ApiCall) -> SortKey | None:
@@ -112,22 +112,22 @@ def _after(call: ApiCall) -> SortKey | None:
     return (value if isinstance(value, int | str) else None), str(key[1])
 
 
-async def create(tx: Tx, call: ApiCall) -> Answer:
+async def create(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations`. Creates an automation, or returns the one created with the same key."""
     created = await setup.create(
         tx, call.actor, create_command(call.body), rules=call.context.automation_rules
     )
-    answer = AutomationAnswer(record(created.automation))
-    return replayed(answer) if created.replayed else answer
+    response = AutomationResponse(record(created.automation))
+    return replayed(response) if created.replayed else response
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/{automationId}`."""
     automation = await automations.get(tx, call.actor.org, _id(call))
-    return AutomationAnswer(await record_with_readiness(tx, automation))
+    return AutomationResponse(await record_with_readiness(tx, automation))
 
 
-async def update(tx: Tx, call: ApiCall) -> Answer:
+async def update(tx: Tx, call: ApiCall) -> Response:
     """Answers `PATCH /v1/automations/{automationId}`.
 
     Replaces each field that is sent if the version is current.
@@ -153,13 +153,13 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
     changed = await change.update(tx, call.actor, command, rules=call.context.automation_rules)
-    return AutomationAnswer(await record_with_readiness(tx, changed))
+    return AutomationResponse(await record_with_readiness(tx, changed))
 
 
 Turn = Callable[..., Awaitable[Automation]]
 
 
-async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Answer:
+async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Response:
     body: StateBody = call.body
     command = StateCommand(
         automation=_id(call),
@@ -168,25 +168,25 @@ async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Answer:
     )
     actor: Actor = call.actor
     turned = await verb(tx, actor, command, rules=call.context.automation_rules)
-    return AutomationAnswer(await record_with_readiness(tx, turned))
+    return AutomationResponse(await record_with_readiness(tx, turned))
 
 
-async def pause(tx: Tx, call: ApiCall) -> Answer:
+async def pause(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/pause`."""
     return await _turn(tx, call, pauses.pause)
 
 
-async def resume(tx: Tx, call: ApiCall) -> Answer:
+async def resume(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/resume`."""
     return await _turn(tx, call, lifecycle.resume)
 
 
-async def archive(tx: Tx, call: ApiCall) -> Answer:
+async def archive(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/archive`."""
     return await _turn(tx, call, lifecycle.archive)
 
 
-async def restore(tx: Tx, call: ApiCall) -> Answer:
+async def restore(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/restore`."""
     return await _turn(tx, call, lifecycle.restore)
 
@@ -203,7 +203,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find,
         query=AutomationsQuery,
-        answer=AutomationsAnswer,
+        response=AutomationsResponse,
         summary="List automations",
     ),
     Operation(
@@ -213,7 +213,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=create,
         body=CreateBody,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Create automation",
         status=201,
         refusals=(KeyReused, NotConnected),
@@ -226,7 +226,7 @@ OPERATIONS = (
         path="/v1/automations/{automation_id}",
         scope=Scope.READ,
         function=get,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Get automation",
         small=True,
     ),
@@ -237,7 +237,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=update,
         body=UpdateBody,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Update automation",
         refusals=(StaleVersion, WrongState, NotConnected),
         writes=True,
@@ -251,7 +251,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=pause,
         body=PauseBody,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Pause automation",
         refusals=(StaleVersion, WrongState),
         writes=True,
@@ -265,7 +265,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=resume,
         body=StateBody,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Resume automation",
         refusals=(StaleVersion, WrongState, NotConnected, NotReady),
         writes=True,
@@ -279,7 +279,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=archive,
         body=StateBody,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Archive automation",
         refusals=(StaleVersion, WrongState),
         writes=True,
@@ -293,7 +293,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=restore,
         body=StateBody,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Restore automation",
         refusals=(StaleVersion, WrongState),
         writes=True,

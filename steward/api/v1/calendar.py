@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import AfterValidator, Field
 
-from steward.api.http.operation import Answer, ApiCall, Operation
+from steward.api.http.operation import ApiCall, Operation, Response
 from steward.api.schema.answers import (
     Count,
     Cursor,
@@ -73,14 +73,14 @@ class OccurrenceRecord(msgspec.Struct):
     closed_period: ClosedByRecord | UnsetType = UNSET
 
 
-class OccurrencesAnswer(msgspec.Struct):
+class OccurrencesResponse(msgspec.Struct):
     """A page of the calendar."""
 
     occurrences: list[OccurrenceRecord]
     next_cursor: Cursor | None
 
 
-class EditedAnswer(msgspec.Struct):
+class EditedResponse(msgspec.Struct):
     """The coming run after the change, and the automation as it now is."""
 
     occurrence: OccurrenceRecord | None
@@ -141,7 +141,7 @@ def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
     )
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/occurrences` with the calendar."""
     query: CalendarQuery = call.query
     key = call.page_start()
@@ -155,7 +155,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         after=None if key is None else (_instant(key[0]), _instant(key[1]), str(key[2])),
     )
     page = await calendar.page(tx, call.actor.org, page_query)
-    return OccurrencesAnswer(
+    return OccurrencesResponse(
         [occurrence_record(row) for row in page.rows],
         call.next_cursor(_key(page)) if page.has_more else None,
     )
@@ -171,19 +171,19 @@ def _instant(milliseconds: JsonValue) -> datetime:
     return from_ms(int(str(milliseconds)))
 
 
-async def move(tx: Tx, call: ApiCall) -> Answer:
+async def move(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/occurrences/move`."""
     body: MoveBody = call.body
     command = MoveCommand(_slot(call), body.run_at, body.scope)
     return _answer(await edit.move(tx, call.actor, command, rules=call.context.automation_rules))
 
 
-async def skip(tx: Tx, call: ApiCall) -> Answer:
+async def skip(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/occurrences/skip`."""
     return _answer(await edit.skip(tx, call.actor, _slot(call)))
 
 
-async def unskip(tx: Tx, call: ApiCall) -> Answer:
+async def unskip(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/occurrences/unskip`."""
     return _answer(await edit.unskip(tx, call.actor, _slot(call)))
 
@@ -198,8 +198,8 @@ def _slot(call: ApiCall) -> SlotReference:
     )
 
 
-def _answer(edited: EditedOccurrence) -> EditedAnswer:
-    return EditedAnswer(occurrence_record(edited.occurrence), record(edited.automation))
+def _answer(edited: EditedOccurrence) -> EditedResponse:
+    return EditedResponse(occurrence_record(edited.occurrence), record(edited.automation))
 
 
 OPERATIONS = (
@@ -210,7 +210,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find,
         query=CalendarQuery,
-        answer=OccurrencesAnswer,
+        response=OccurrencesResponse,
         summary="List coming runs",
     ),
     Operation(
@@ -220,7 +220,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=move,
         body=MoveBody,
-        answer=EditedAnswer,
+        response=EditedResponse,
         summary="Move a coming run",
         refusals=(StaleVersion, WrongState),
         writes=True,
@@ -234,7 +234,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=skip,
         body=SlotBody,
-        answer=EditedAnswer,
+        response=EditedResponse,
         summary="Skip a coming run",
         refusals=(StaleVersion, WrongState),
         writes=True,
@@ -247,7 +247,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=unskip,
         body=SlotBody,
-        answer=EditedAnswer,
+        response=EditedResponse,
         summary="Take a skip back",
         refusals=(StaleVersion, WrongState),
         writes=True,

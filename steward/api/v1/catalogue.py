@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Answer, ApiCall, Operation
+from steward.api.http.operation import ApiCall, Operation, Response
 from steward.api.schema.answers import (
     AuthStr,
     CategoryStr,
@@ -60,14 +60,14 @@ class TemplateRecord(msgspec.Struct):
     example_result: Mapping[str, Any] | None
 
 
-class TemplatesAnswer(msgspec.Struct):
+class TemplatesResponse(msgspec.Struct):
     """A page of templates."""
 
     templates: list[TemplateRecord]
     next_cursor: Cursor | None
 
 
-class TemplateAnswer(msgspec.Struct):
+class TemplateResponse(msgspec.Struct):
     """A template."""
 
     template: TemplateRecord
@@ -87,7 +87,7 @@ class StoreRecord(msgspec.Struct):
     connected_at: Instant
 
 
-class StoresAnswer(msgspec.Struct):
+class StoresResponse(msgspec.Struct):
     """A page of stores."""
 
     stores: list[StoreRecord]
@@ -107,7 +107,7 @@ class ConnectionRecord(msgspec.Struct):
     last_ok_at: Instant | None
 
 
-class ConnectionsAnswer(msgspec.Struct):
+class ConnectionsResponse(msgspec.Struct):
     """A page of connections."""
 
     connections: list[ConnectionRecord]
@@ -174,7 +174,7 @@ def connection_record(connection: Connection) -> ConnectionRecord:
     )
 
 
-async def find_templates(tx: Tx, call: ApiCall) -> Answer:
+async def find_templates(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/templates` with the templates by template id."""
     query: TemplatesQuery = call.query
     key = call.page_start()
@@ -185,22 +185,22 @@ async def find_templates(tx: Tx, call: ApiCall) -> Answer:
     page = listed[: query.limit]
     connected = await connections.connected_by_kind(tx, call.actor.org)
     more = call.next_cursor([page[-1].template_id]) if len(listed) > len(page) else None
-    return TemplatesAnswer(
+    return TemplatesResponse(
         [template_record(template, template.readiness(connected)) for template in page], more
     )
 
 
-async def get_template(tx: Tx, call: ApiCall) -> Answer:
+async def get_template(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/templates/{template_id}` with the template. Raises NotFound."""
     template: Template | None = call.context.automation_rules.templates.get(call.ids["template_id"])
     if template is None:
         raise NotFound
-    return TemplateAnswer(
+    return TemplateResponse(
         template_record(template, template.readiness(await connections.connected_by_kind(tx, call.actor.org)))
     )
 
 
-async def find_stores(tx: Tx, call: ApiCall) -> Answer:
+async def find_stores(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/stores` with the stores by integration id."""
     query: StoresQuery = call.query
     rows = await connections.find(
@@ -214,10 +214,10 @@ async def find_stores(tx: Tx, call: ApiCall) -> Answer:
     )
     page = rows[: query.limit]
     more = call.next_cursor([page[-1].integration_id]) if len(rows) > len(page) else None
-    return StoresAnswer([store_record(store, _topics(call, store)) for store in page], more)
+    return StoresResponse([store_record(store, _topics(call, store)) for store in page], more)
 
 
-async def find_connections(tx: Tx, call: ApiCall) -> Answer:
+async def find_connections(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/connections` with all connections, stores included, by integration id."""
     query: ConnectionsQuery = call.query
     rows = await connections.find(
@@ -230,7 +230,7 @@ async def find_connections(tx: Tx, call: ApiCall) -> Answer:
     )
     page = rows[: query.limit]
     more = call.next_cursor([page[-1].integration_id]) if len(rows) > len(page) else None
-    return ConnectionsAnswer([connection_record(connection) for connection in page], more)
+    return ConnectionsResponse([connection_record(connection) for connection in page], more)
 
 
 def _is_asked_for(template: Template, query: TemplatesQuery) -> bool:
@@ -262,7 +262,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find_templates,
         query=TemplatesQuery,
-        answer=TemplatesAnswer,
+        response=TemplatesResponse,
         summary="List templates",
     ),
     Operation(
@@ -271,7 +271,7 @@ OPERATIONS = (
         path="/v1/automations/templates/{template_id}",
         scope=Scope.READ,
         function=get_template,
-        answer=TemplateAnswer,
+        response=TemplateResponse,
         summary="Get template",
     ),
     Operation(
@@ -281,7 +281,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find_stores,
         query=StoresQuery,
-        answer=StoresAnswer,
+        response=StoresResponse,
         summary="List stores",
     ),
     Operation(
@@ -291,7 +291,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find_connections,
         query=ConnectionsQuery,
-        answer=ConnectionsAnswer,
+        response=ConnectionsResponse,
         summary="List connections",
     ),
 )

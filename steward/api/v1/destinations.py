@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Answer, ApiCall, Operation
+from steward.api.http.operation import ApiCall, Operation, Response
 from steward.api.schema.answers import Cursor, DestinationKindStr
 from steward.api.schema.fields import PageQuery, QueryInt, SearchText, Text
 from steward.connections.destinations import DestinationReader
@@ -46,7 +46,7 @@ class DestinationRecord(msgspec.Struct):
     target: TargetRecord | None
 
 
-class DestinationsAnswer(msgspec.Struct):
+class DestinationsResponse(msgspec.Struct):
     """A page of destinations."""
 
     destinations: list[DestinationRecord]
@@ -64,7 +64,7 @@ async def prepare(call: ApiCall) -> tuple[Destination, ...]:
     )
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/destinations` with the destinations by name."""
     query: DestinationsQuery = call.query
     last = call.page_start()
@@ -81,7 +81,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         ]
     page = matching[: query.limit]
     more = call.next_cursor(_sort_key(page[-1])) if len(matching) > len(page) else None
-    return DestinationsAnswer([record(destination) for destination in page], more)
+    return DestinationsResponse([record(destination) for destination in page], more)
 
 
 def record(destination: Destination) -> DestinationRecord:
@@ -117,7 +117,7 @@ OPERATIONS = (
         prepare=prepare,
         function=find,
         query=DestinationsQuery,
-        answer=DestinationsAnswer,
+        response=DestinationsResponse,
         summary="List destinations",
         refusals=(NotConnected,),
         seconds=15.0,

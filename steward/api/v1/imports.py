@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from steward.api.http.operation import Answer, ApiCall, EmptyAnswer, Operation, replayed
+from steward.api.http.operation import ApiCall, EmptyResponse, Operation, Response, replayed
 from steward.api.schema.answers import (
     Count,
     Cursor,
@@ -53,7 +53,7 @@ from steward.api.v1.automation_bodies import (
     TriggerBody,
     Variables,
 )
-from steward.api.v1.automation_records import AutomationAnswer
+from steward.api.v1.automation_records import AutomationResponse
 from steward.automations.from_plan import CreateWorkflowCommand
 from steward.database.engine.base import Tx, ms
 from steward.database.imports import records as imports
@@ -95,20 +95,20 @@ class ImportRecord(msgspec.Struct):
     plan: PlanWire | UnsetType = UNSET
 
 
-class ImportAnswer(msgspec.Struct):
+class ImportResponse(msgspec.Struct):
     """An import."""
 
     import_: ImportRecord = msgspec.field(name="import")
 
 
-class ImportsAnswer(msgspec.Struct):
+class ImportsResponse(msgspec.Struct):
     """A page of imports."""
 
     imports: list[ImportRecord]
     next_cursor: Cursor | None
 
 
-class ImportPreviewAnswer(msgspec.Struct):
+class ImportPreviewResponse(msgspec.Struct):
     """A preview of how an import would run."""
 
     plan: PlanWire
@@ -229,7 +229,7 @@ async def prepare_keep(call: ApiCall) -> PreparedImport:
     return await keeping.prepare(body.source, body.content, body.name, _evaluator(call))
 
 
-async def keep(tx: Tx, call: ApiCall) -> Answer:
+async def keep(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/imports` with a new import, or the one of equal content."""
     body: KeepBody = call.body
     stored = await keeping.keep(
@@ -241,11 +241,11 @@ async def keep(tx: Tx, call: ApiCall) -> Answer:
         call.context.vault,
         call.context.rules.imports_kept,
     )
-    answer = ImportAnswer(record(stored.record, with_plan=True))
-    return replayed(answer) if stored.replayed else answer
+    response = ImportResponse(record(stored.record, with_plan=True))
+    return replayed(response) if stored.replayed else response
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/imports` with the imports, newest first."""
     query: ImportsQuery = call.query
     after = call.page_start()
@@ -260,18 +260,20 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     page = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = call.next_cursor((ms(page[-1].created_at), page[-1].id)) if more else None
-    return ImportsAnswer([record(row) for row in page], cursor)
+    return ImportsResponse([record(row) for row in page], cursor)
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/imports/{importId}` with the import and its plan."""
-    return ImportAnswer(record(await imports.get(tx, call.actor.org, call.ids["import_id"]), with_plan=True))
+    return ImportResponse(
+        record(await imports.get(tx, call.actor.org, call.ids["import_id"]), with_plan=True)
+    )
 
 
-async def delete(tx: Tx, call: ApiCall) -> Answer:
+async def delete(tx: Tx, call: ApiCall) -> Response:
     """Answers `DELETE /v1/automations/imports/{importId}`."""
     await keeping.delete(tx, call.actor, call.ids["import_id"])
-    return EmptyAnswer()
+    return EmptyResponse()
 
 
 async def prepare_preview(call: ApiCall) -> PreparedImport:
@@ -280,7 +282,7 @@ async def prepare_preview(call: ApiCall) -> PreparedImport:
     return await keeping.prepare(body.source, body.content, None, _evaluator(call))
 
 
-async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
+async def preview_sent(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/imports/preview` with the preview. Keeps nothing."""
     prepared: PreparedImport = call.prepared
     issues = [finding.wire() for finding in prepared.reading.report.findings]
@@ -288,7 +290,7 @@ async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
     return _preview_answer(await preview(tx, call.actor, plan, issues, _preview_query(call)))
 
 
-async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
+async def preview_kept(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/imports/{importId}/preview`."""
     stored_import = await imports.get(tx, call.actor.org, call.ids["import_id"])
     report: Mapping[str, Any] = stored_import.report
@@ -311,11 +313,11 @@ def _preview_query(call: ApiCall) -> PreviewQuery:
     )
 
 
-def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewAnswer:
-    return ImportPreviewAnswer(**preview_wire)
+def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewResponse:
+    return ImportPreviewResponse(**preview_wire)
 
 
-async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
+async def run_as_automation(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/imports/{importId}/automations`."""
     body: RunAsBody = call.body
     command = CreateWorkflowCommand(
@@ -334,8 +336,8 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
     )
     created = await run_as(tx, call.actor, command, rules=call.context.automation_rules)
     automation = await automation_records.record_with_readiness(tx, created.automation, is_new=True)
-    answer = AutomationAnswer(automation)
-    return replayed(answer) if created.replayed else answer
+    response = AutomationResponse(automation)
+    return replayed(response) if created.replayed else response
 
 
 OPERATIONS = (
@@ -349,7 +351,7 @@ OPERATIONS = (
         body=KeepBody,
         body_limit=_CONTENT_BYTES,
         body_values=_CONTENT_VALUES,
-        answer=ImportAnswer,
+        response=ImportResponse,
         summary="Keep import",
         status=201,
         refusals=(AllowanceSpent,),
@@ -363,7 +365,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find,
         query=ImportsQuery,
-        answer=ImportsAnswer,
+        response=ImportsResponse,
         summary="List imports",
     ),
     Operation(
@@ -376,7 +378,7 @@ OPERATIONS = (
         body=ImportPreviewBody,
         body_limit=_CONTENT_BYTES,
         body_values=_CONTENT_VALUES,
-        answer=ImportPreviewAnswer,
+        response=ImportPreviewResponse,
         summary="See how an export would run",
     ),
     Operation(
@@ -385,7 +387,7 @@ OPERATIONS = (
         path="/v1/automations/imports/{import_id}",
         scope=Scope.READ,
         function=get,
-        answer=ImportAnswer,
+        response=ImportResponse,
         summary="Get import",
     ),
     Operation(
@@ -394,7 +396,7 @@ OPERATIONS = (
         path="/v1/automations/imports/{import_id}",
         scope=Scope.WRITE,
         function=delete,
-        answer=EmptyAnswer,
+        response=EmptyResponse,
         summary="Delete import",
         writes=True,
     ),
@@ -405,7 +407,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=preview_kept,
         body=PreviewKeptBody,
-        answer=ImportPreviewAnswer,
+        response=ImportPreviewResponse,
         summary="See how an import would run",
     ),
     Operation(
@@ -415,7 +417,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         function=run_as_automation,
         body=RunAsBody,
-        answer=AutomationAnswer,
+        response=AutomationResponse,
         summary="Run import as automation",
         status=201,
         refusals=(KeyReused, NotConnected),

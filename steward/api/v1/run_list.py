@@ -5,14 +5,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import ApiCall, Response
 from steward.api.schema.fields import (
     CommaList,
     IdText,
     PageQuery,
     Timestamp,
 )
-from steward.api.v1.run_records import RunsAnswer, record_of_row
+from steward.api.v1.run_records import RunsResponse, record_of_row
 from steward.database.engine.base import Tx
 from steward.database.runs import run_lists
 from steward.database.runs.run_lists import RunFilter
@@ -33,7 +33,7 @@ class RunsQuery(PageQuery):
     undo_of: IdText | None = None
 
 
-async def find(tx: Tx, call: ApiCall) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/runs` with the runs, newest first.
 
     Another organization's automation matches nothing.
@@ -55,7 +55,7 @@ def filter_of(query: RunsQuery, *, store: IntegrationId | None = None) -> RunFil
     )
 
 
-async def page_of(tx: Tx, call: ApiCall, filters: RunFilter) -> RunsAnswer:
+async def page_of(tx: Tx, call: ApiCall, filters: RunFilter) -> RunsResponse:
     """Returns a page of the runs that match the filters, newest first."""
     query: RunsQuery = call.query
     key = call.page_start()
@@ -64,7 +64,7 @@ async def page_of(tx: Tx, call: ApiCall, filters: RunFilter) -> RunsAnswer:
     page = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = call.next_cursor([wire_time_of(page[-1]["queued_at"]), page[-1]["id"]]) if more else None
-    return RunsAnswer([record_of_row(row) for row in page], cursor)
+    return RunsResponse([record_of_row(row) for row in page], cursor)
 
 
 def _instant(text: object) -> datetime:

@@ -80,13 +80,13 @@ class RunRecord(msgspec.Struct):
     more_steps: bool | UnsetType = UNSET
 
 
-class RunAnswer(msgspec.Struct):
+class RunResponse(msgspec.Struct):
     """A run."""
 
     run: RunRecord
 
 
-class RunsAnswer(msgspec.Struct):
+class RunsResponse(msgspec.Struct):
     """A page of runs."""
 
     runs: list[RunRecord]

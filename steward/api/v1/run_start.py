@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from steward.api.http.operation import Answer, ApiCall, replayed
+from steward.api.http.operation import ApiCall, Response, replayed
 from steward.api.schema.fields import (
     FileContent,
     FileName,
@@ -17,7 +17,7 @@ from steward.api.schema.fields import (
     RequestBody,
     field_error,
 )
-from steward.api.v1.run_records import RunAnswer, record
+from steward.api.v1.run_records import RunResponse, record
 from steward.model.ids import AutomationId
 from steward.model.run import Mode
 from steward.runs import start
@@ -56,7 +56,7 @@ class RunNowBody(RequestBody):
     files: Annotated[dict[FileName, StartFileBody], BeforeValidator(_each_named)] | None = None
 
 
-async def run_now(call: ApiCall) -> Answer:
+async def run_now(call: ApiCall) -> Response:
     """Answers `POST /v1/automations/{automationId}/runs`. Starts one run per idempotency key."""
     body: RunNowBody = call.body
     automation = AutomationId(call.ids["automation_id"])
@@ -77,8 +77,8 @@ async def run_now(call: ApiCall) -> Answer:
             StoredRunFiles, context.engine, context.clock, context.vault, context.files, call.actor.org
         ),
     )
-    answer = RunAnswer(record(started.run))
-    return replayed(answer) if started.replayed else answer
+    response = RunResponse(record(started.run))
+    return replayed(response) if started.replayed else response
 
 
 def _start_file(name: str, body: StartFileBody) -> StartFile:

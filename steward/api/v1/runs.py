@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from steward.api.http.operation import MIB, Answer, ApiCall, Operation, replayed
+from steward.api.http.operation import MIB, ApiCall, Operation, Response, replayed
 from steward.api.schema.answers import (
     Cursor,
 )
@@ -18,7 +18,7 @@ from steward.api.schema.fields import (
 )
 from steward.api.schema.json_passthrough import Change
 from steward.api.v1.run_list import RunsQuery, find
-from steward.api.v1.run_records import RunAnswer, RunsAnswer, record, record_of_row
+from steward.api.v1.run_records import RunResponse, RunsResponse, record, record_of_row
 from steward.api.v1.run_start import RunNowBody, run_now
 from steward.api.v1.undo import UndoBody, record_of, rules_of
 from steward.database.engine.base import Row, Tx, WeightedAct
@@ -37,7 +37,7 @@ STEPS_PER_ANSWER = 200
 CHANGES_SHOWN = 50
 
 
-class ChangesAnswer(msgspec.Struct):
+class ChangesResponse(msgspec.Struct):
     """A page of a run's changes."""
 
     changes: list[Change]
@@ -57,26 +57,28 @@ class ChangesQuery(PageQuery):
     outcome: Annotated[list[Outcome], CommaList] | None = None
 
 
-async def get(tx: Tx, call: ApiCall) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/runs/{runId}` with the run and at most 200 steps after `after_seq`."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
     run_row, step_rows = await runs.get_with_steps(
         tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_PER_ANSWER + 1
     )
-    answer = record_of_row(run_row)
-    answer.more_steps = len(step_rows) > STEPS_PER_ANSWER
+    response = record_of_row(run_row)
+    response.more_steps = len(step_rows) > STEPS_PER_ANSWER
     log = step_rows[:STEPS_PER_ANSWER]
     names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
-    answer.undo = await record_of(tx, run_row, call.context.rules)
+    response.undo = await record_of(tx, run_row, call.context.rules)
     if names:
-        undo_runs = [RunId(undo_run) for undo_run in answer.undo.run_ids] if answer.undo is not None else []
+        undo_runs = (
+            [RunId(undo_run) for undo_run in response.undo.run_ids] if response.undo is not None else []
+        )
         first = await changes.first_of(
             tx, call.actor.org, run, names=names, undo_runs=undo_runs, limit=CHANGES_SHOWN
         )
-    answer.steps = [_step(row, first) for row in log]
-    return RunAnswer(answer)
+    response.steps = [_step(row, first) for row in log]
+    return RunResponse(response)
 
 
 def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
@@ -86,7 +88,7 @@ def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
     return msgspec.Raw(f'{row["wire"][:-1]},"changes":[{listed}],"changes_total":{total}}}'.encode())
 
 
-async def find_changes(tx: Tx, call: ApiCall) -> Answer:
+async def find_changes(tx: Tx, call: ApiCall) -> Response:
     """Answers `GET /v1/automations/runs/{runId}/changes` with the changes by step `seq`, then by id."""
     query: ChangesQuery = call.query
     run = RunId(call.ids["run_id"])
@@ -105,10 +107,10 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
     page = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = call.next_cursor([page[-1].seq, page[-1].position]) if more else None
-    return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
+    return ChangesResponse([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
 
 
-async def undo(call: ApiCall) -> Answer:
+async def undo(call: ApiCall) -> Response:
     """Answers `POST /v1/automations/runs/{runId}/undo`.
 
     Starts one undo per idempotency key, which waits for approval.
@@ -127,19 +129,19 @@ async def undo(call: ApiCall) -> Answer:
     except Refusal as refusal:
         context.log.info("undo_refused", org=org, undo_of=run, code=refusal.code)
         raise
-    answer = RunAnswer(record(started.run))
+    response = RunResponse(record(started.run))
     if started.replayed:
-        return replayed(answer)
+        return replayed(response)
     context.log.info("undo_started", org=org, run=started.run.id, undo_of=run)
-    return answer
+    return response
 
 
-async def cancel(tx: Tx, call: ApiCall) -> Answer:
+async def cancel(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/runs/{runId}/cancel`.
 
     A queued run ends now, a running one at its next checkpoint.
     """
-    return RunAnswer(record(await cancelling.cancel(tx, call.actor, RunId(call.ids["run_id"]))))
+    return RunResponse(record(await cancelling.cancel(tx, call.actor, RunId(call.ids["run_id"]))))
 
 
 OPERATIONS = (
@@ -150,7 +152,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         committing=run_now,
         body=RunNowBody,
-        answer=RunAnswer,
+        response=RunResponse,
         summary="Run now",
         status=201,
         refusals=(KeyReused, WrongState, NotConnected, NotReady, TooManyWaiting),
@@ -165,7 +167,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find,
         query=RunsQuery,
-        answer=RunsAnswer,
+        response=RunsResponse,
         summary="List runs",
     ),
     Operation(
@@ -175,7 +177,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=get,
         query=RunQuery,
-        answer=RunAnswer,
+        response=RunResponse,
         summary="Get run",
         small=True,
     ),
@@ -186,7 +188,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=find_changes,
         query=ChangesQuery,
-        answer=ChangesAnswer,
+        response=ChangesResponse,
         summary="List a run's changes",
     ),
     Operation(
@@ -196,7 +198,7 @@ OPERATIONS = (
         scope=Scope.WRITE,
         committing=undo,
         body=UndoBody,
-        answer=RunAnswer,
+        response=RunResponse,
         summary="Undo run",
         status=201,
         refusals=(KeyReused, WrongState, NotConnected, TooManyWaiting),
@@ -209,7 +211,7 @@ OPERATIONS = (
         path="/v1/automations/runs/{run_id}/cancel",
         scope=Scope.WRITE,
         function=cancel,
-        answer=RunAnswer,
+        response=RunResponse,
         summary="Cancel run",
         refusals=(WrongState,),
         writes=True,

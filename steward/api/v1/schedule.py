@@ -4,7 +4,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import Field
 
-from steward.api.http.operation import Answer, ApiCall, Operation
+from steward.api.http.operation import ApiCall, Operation, Response
 from steward.api.schema.answers import Count, Instant, SlotNoteStr
 from steward.api.schema.fields import IdText, Positive, RequestBody, Timestamp, ZoneText, absent
 from steward.api.v1.automation_bodies import ScheduleJson
@@ -42,7 +42,7 @@ class ClosedRunRecord(msgspec.Struct):
     period: str
 
 
-class PreviewAnswer(msgspec.Struct):
+class PreviewResponse(msgspec.Struct):
     """The next runs of a schedule, and the schedule in words.
 
     `closed` are the first runs that closed periods leave out before the third one, `closed_more` counts the
@@ -67,7 +67,7 @@ class PreviewBody(RequestBody):
     since: Timestamp = absent(FIRST, alias="from")
 
 
-async def show(tx: Tx, call: ApiCall) -> Answer:
+async def show(tx: Tx, call: ApiCall) -> Response:
     """Answers `POST /v1/automations/schedule/preview` with the coming slots.
 
     Raises ValidationFailed with all faults at once.
@@ -87,17 +87,17 @@ async def show(tx: Tx, call: ApiCall) -> Answer:
     words = spread_words(call.context.automation_rules.spread_max)
     if not periods:
         runs = [_run_record(run) for run in preview(schedule, local_zone, after=since)]
-        return PreviewAnswer(name, runs, schedule_words(schedule, name), words)
+        return PreviewResponse(name, runs, schedule_words(schedule, name), words)
     judged = preview_open(schedule, local_zone, periods, after=since)
-    answer = PreviewAnswer(
+    response = PreviewResponse(
         name, [_run_record(run) for run in judged.next], schedule_words(schedule, name), words
     )
     if judged.closed:
-        answer.closed = [
+        response.closed = [
             ClosedRunRecord(wire_time(run.slot_at), run.local, period) for run, period in judged.closed
         ]
-        answer.closed_more = judged.closed_more
-    return answer
+        response.closed_more = judged.closed_more
+    return response
 
 
 def _run_record(run: PreviewRun) -> PreviewRunRecord:
@@ -148,7 +148,7 @@ OPERATIONS = (
         scope=Scope.READ,
         function=show,
         body=PreviewBody,
-        answer=PreviewAnswer,
+        response=PreviewResponse,
         summary="Preview schedule",
     ),
 )

@@ -46,7 +46,7 @@ class Limits(msgspec.Struct):
     calls_per_organisation: Count
 
 
-class StatusAnswer(msgspec.Struct):
+class StatusResponse(msgspec.Struct):
     """Versions, counts, limits and the delay of the scheduler."""
 
     service_version: str
@@ -61,12 +61,12 @@ class StatusAnswer(msgspec.Struct):
     scheduler: SchedulerStateStr
 
 
-async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
+async def get(tx: Tx, call: ApiCall) -> StatusResponse:
     """Answers `GET /v1/automations/status` with versions, counts, limits and the scheduler's state."""
     rules = call.context.rules
     counts = await stats.counts(tx, call.actor.org)
     scheduler = await stats.scheduler(tx)
-    return StatusAnswer(
+    return StatusResponse(
         service_version=rules.service_version,
         contract_version=CONTRACT_VERSION,
         time=wire_time(tx.now),
@@ -159,7 +159,7 @@ OPERATIONS = (
         path="/v1/automations/status",
         scope=Scope.READ,
         function=get,
-        answer=StatusAnswer,
+        response=StatusResponse,
         summary="Status",
         small=True,
     ),

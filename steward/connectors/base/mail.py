@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.base.send_once import LABEL_CHARACTERS, SendOnceOperation, text_fields
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.model.answer import WriteAnswer
 from steward.model.change import FieldChange, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.write_response import WriteResponse
 from steward.outbound.errors import PlatformUnavailable, Unauthorized
 from steward.outbound.mail_message import (
     InvalidMail,
@@ -120,7 +120,7 @@ def outcome_of_mail(message: MailMessage, outcome: MailOutcome) -> WriteOutcome:
     """Returns the outcome of a planned part, with the server's reply as mail programs report it."""
     match outcome.result:
         case MailResult.ACCEPTED:
-            return WriteOutcome(WriteState.APPLIED, answer=WriteAnswer.of_value(_report(message, outcome)))
+            return WriteOutcome(WriteState.APPLIED, answer=WriteResponse.of_value(_report(message, outcome)))
         case MailResult.DEFERRED if not isinstance(outcome.error, Unauthorized):
             return WriteOutcome.of_error(WriteState.NOT_SENT, outcome.error or PlatformUnavailable())
         case MailResult.UNKNOWN:

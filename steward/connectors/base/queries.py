@@ -22,7 +22,7 @@ from steward.connectors.base.records import (
 )
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched
-from steward.outbound.response import ANSWER_BYTES, PlatformResponse
+from steward.outbound.response import RESPONSE_BYTES, PlatformResponse
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -138,7 +138,7 @@ class HttpQuery:
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     content: bytes = b""
-    max_bytes: int = ANSWER_BYTES
+    max_bytes: int = RESPONSE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.inverses import UNKNOWN_EFFECT
 from steward.connectors.base.send_once import SendOnceOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.model.answer import WriteAnswer
 from steward.model.change import Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.undo import Inverse
+from steward.model.write_response import WriteResponse
 from steward.outbound.errors import Invalid, PlatformUnavailable, WriteFailed
 from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
@@ -124,7 +124,7 @@ class RequestWriter:
 
 def _web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
     """Returns the outcome that a response reports, together with its content for a workflow."""
-    answer = WriteAnswer.of_body(response.status, response.headers, response.body)
+    answer = WriteResponse.of_body(response.status, response.headers, response.body)
     if response.ok or accepts_any_status:
         return WriteOutcome(WriteState.APPLIED, answer=answer)
     message = f"The address refused the request (status {response.status})."

@@ -35,10 +35,10 @@ from steward.connectors.base.settings import (
 )
 from steward.connectors.base.statuses import failure_of_status
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.model.answer import WriteAnswer
 from steward.model.change import Batch
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
+from steward.model.write_response import WriteResponse
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import Bearer, Credentials, PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import (
@@ -243,7 +243,7 @@ class ServiceConnector(ABC):
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
         """Returns the outcome that a response reports for the call."""
-        answer = WriteAnswer.of_body(response.status, {}, response.body)
+        answer = WriteResponse.of_body(response.status, {}, response.body)
         return WriteOutcome.of_response(self.failure(response), answer)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:

@@ -6,9 +6,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, Self
 
-from steward.model.answer import WriteAnswer
 from steward.model.change import Batch
 from steward.model.json import JsonValue
+from steward.model.write_response import WriteResponse
 from steward.outbound.errors import (
     CallError,
     ErrorKind,
@@ -48,11 +48,11 @@ class WriteOutcome:
     modified_at: datetime | None = None
     wait_s: float | None = None
     error: ErrorKind | None = None
-    answer: WriteAnswer | None = None
-    answer_maker: Callable[[], WriteAnswer] | None = None
+    answer: WriteResponse | None = None
+    response_maker: Callable[[], WriteResponse] | None = None
 
     @classmethod
-    def of_error(cls, state: WriteState, error: CallError, answer: WriteAnswer | None = None) -> Self:
+    def of_error(cls, state: WriteState, error: CallError, answer: WriteResponse | None = None) -> Self:
         """Returns the outcome of a part whose call failed; only an unsent call keeps its wait."""
         return cls(
             state,
@@ -64,7 +64,7 @@ class WriteOutcome:
         )
 
     @classmethod
-    def of_response(cls, failure: CallError | None, answer: WriteAnswer | None = None) -> Self:
+    def of_response(cls, failure: CallError | None, answer: WriteResponse | None = None) -> Self:
         """Returns the outcome of a part from the failure that its response reports; null for none.
 
         A response that neither accepts nor refuses the call leaves it unknown whether the call took effect.

@@ -20,9 +20,9 @@ from steward.connectors.woocommerce.responses import (
     text_of,
 )
 from steward.connectors.woocommerce.tag_names import sent_name
-from steward.model.answer import WriteAnswer
 from steward.model.change import Batch, Part
 from steward.model.json import JsonObject, JsonValue
+from steward.model.write_response import WriteResponse
 from steward.outbound.client import WriteClient
 from steward.outbound.errors import CallError, Invalid, NotSent, RemoteNotFound, UnusableResponse, WriteFailed
 from steward.outbound.response import PlatformResponse
@@ -161,7 +161,7 @@ class WooCommerceWriter:
                 WriteState.APPLIED,
                 seen=value_now,
                 modified_at=instant_of(row),
-                answer_maker=lambda: WriteAnswer.of_value(raw_object(row)),
+                response_maker=lambda: WriteResponse.of_value(raw_object(row)),
             )
         message = "The shop answered with another value than the one sent."
         return WriteOutcome(WriteState.UNKNOWN, seen=value_now, reason=message, modified_at=instant_of(row))

@@ -141,7 +141,7 @@ async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EntryOutcome], *, by: st
 
 
 @dataclass(frozen=True, slots=True)
-class SealedAnswer:
+class SealedResponse:
     """The encrypted answer of one write, and the number of the data key that opens it."""
 
     key: str
@@ -160,7 +160,7 @@ async def store_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: byt
     )
 
 
-async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]) -> list[SealedAnswer]:
+async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]) -> list[SealedResponse]:
     """Returns the answers to the writes of these changes, in the order of their parts."""
     if not changes:
         return []
@@ -171,7 +171,7 @@ async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]
         {"org": org, "run": run, "changes": list(changes)},
     )
     return [
-        SealedAnswer(
+        SealedResponse(
             row["write_key"],
             ChangeId(row["change_id"]),
             row["part"],

@@ -11,7 +11,7 @@ from steward.runs.walk.approved_set import verified_hash
 from steward.runs.walk.held_step import ComputeOutput
 from steward.runs.walk.last_row import changes_of_step, write_last_row
 from steward.runs.walk.state import Walk
-from steward.runs.writes import apply, ledger, reconcile, write_answers
+from steward.runs.writes import apply, ledger, reconcile, write_responses
 from steward.runs.writes.apply import MustWait
 from steward.runs.writes.applying_step import ApplyingStep
 
@@ -59,7 +59,7 @@ async def _apply_step(
         change_hash=change_hash,
         version=walk.run.plan_version or walk.run.template_version,
         done=sum(item.outcome not in _NOT_DONE for item in items),
-        answer_budget=write_answers.AnswerBudget() if compute_output is not None else None,
+        response_budget=write_responses.ResponseBudget() if compute_output is not None else None,
     )
     ledger.remember(applying, await _read_entries(walk))
     await apply.apply(applying)

@@ -16,7 +16,7 @@ from steward.run_queue.summaries import change_counts
 from steward.runs.checkpoint import EndedStep
 from steward.runs.walk.held_step import DONE_OUTCOMES, ComputeOutput, HeldStep
 from steward.runs.walk.state import Walk
-from steward.runs.writes import write_answers
+from steward.runs.writes import write_responses
 from steward.steps.base import MemoryWrite
 from steward.steps.workflow.items import encode_outputs
 from steward.steps.workflow.output_after_changes import ChangeResult, OutputAfterChanges
@@ -80,7 +80,7 @@ async def write_last_row(
 
 
 async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[ChangeResult]:
-    load = partial(write_answers.recorded_answers, vault=walk.ctx.vault, lease=walk.lease, items=items)
+    load = partial(write_responses.recorded_responses, vault=walk.ctx.vault, lease=walk.lease, items=items)
     answers = await walk.read(load)
     return [ChangeResult(item.outcome, item.message, answers.get(item.id)) for item in items]
 

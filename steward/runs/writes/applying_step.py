@@ -19,7 +19,7 @@ from steward.model.ids import ChangeId, IntegrationId
 from steward.model.undo import Irreversible
 from steward.runs.run_context import WriteContext
 from steward.runs.writes.rounds import PartToApply
-from steward.runs.writes.write_answers import AnswerBudget
+from steward.runs.writes.write_responses import ResponseBudget
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class ApplyingStep:
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by write key
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # consecutive single-object reads that failed: account unavailable
-    answer_budget: AnswerBudget | None = None  # None where no later step can read the answers
+    response_budget: ResponseBudget | None = None  # None where no later step can read the answers
     _parts: dict[ChangeId, list[PartToApply]] = field(default_factory=dict)
     _unsettled: list[list[PartToApply]] | None = None
 
@@ -89,7 +89,7 @@ class ApplyingStep:
 
     def admit_answers(self, outcomes: Sequence[WriteOutcome]) -> list[WriteOutcome]:
         """Returns the outcomes with only those answers that are stored for later steps."""
-        budget = self.answer_budget
+        budget = self.response_budget
         return [
             replace(outcome, answer=None if budget is None else budget.admit(outcome)) for outcome in outcomes
         ]

@@ -29,7 +29,7 @@ from steward.runs.connection_access import ConnectionAccess
 from steward.runs.lease import CancelRequested, LeaseLost
 from steward.runs.writes.applying_step import ApplyingStep
 from steward.runs.writes.rounds import KnownResults, PartToApply, UnsentOutcome
-from steward.runs.writes.write_answers import store_answers
+from steward.runs.writes.write_responses import store_answers
 
 SEND_WITHIN = applicable.SEND_WITHIN
 # A run that a closed period holds checks again at least this often, because the period may be ended early.

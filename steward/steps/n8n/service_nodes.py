@@ -11,9 +11,9 @@ from typing import ClassVar
 from steward.connectors.base.connector import AnyWriteOperation
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
-from steward.model.answer import WriteAnswer, parse_storable_json
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
+from steward.model.write_response import WriteResponse, parse_storable_json
 from steward.outbound.response import PlatformResponse
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.service_fields import (
@@ -235,7 +235,7 @@ class ServiceNode(StepType):
                     message = f"Its option “{str(name)[:80]}” is not known here. Remove it."
                     yield StepProblem("error", "parameter", message)
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the items that the service's recorded response becomes. Raises ItemFailed."""
         settings = sent.settings
         operation = self.operations[str(settings["operation"])]

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 from steward.connectors.base.requests import SendRequest
 from steward.connectors.web_request.connector import CHANGES
-from steward.model.answer import WriteAnswer, parse_storable_json
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
+from steward.model.write_response import WriteResponse, parse_storable_json
 from steward.outbound.errors import CallError, PlatformUnavailable
 from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
@@ -75,7 +75,7 @@ class HttpRequest(FlowType):
         if self.kind_of(definition) is StepKind.SEND:
             yield from _send_problems(definition)
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns status, headers and body, like a read."""
         response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
         return (Item({"value": _answered(response)}),)

@@ -20,9 +20,9 @@ from steward.steps.workflow.expressions.views import CodeStopped, ExpressionErro
 from steward.steps.workflow.items import Item, Outputs
 from steward.steps.workflow.step_types import (
     UNKNOWN_IN_TEST,
-    AnswerUse,
     FailedExpression,
     NodeResult,
+    ResponseUse,
     RunEnvironment,
     UnknownInTest,
     WorkflowStepFailed,
@@ -69,7 +69,7 @@ async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionRe
             proposals=result.proposals,
             item_of=(0,) * len(result.proposals),
             wait_until=result.wait_until,
-            answers={0: AnswerUse(origin_of(step).source_type, {})} if result.is_answered else {},
+            answers={0: ResponseUse(origin_of(step).source_type, {})} if result.is_answered else {},
         ),
     )
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
+from steward.model.write_response import WriteResponse
 from steward.steps.base import StepContext, StoreAccess
 from steward.steps.shopify_flow.environment import FlowVariables
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -145,14 +145,14 @@ class FlowType(ABC):
         """Returns the output ports in order."""
         return (ONWARD,)
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the step's output, derived from the recorded answer to what it sent.
 
         It has no side effects.
         """
         return (sent.item,)
 
-    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
         """Returns the failure of a change that was refused."""
         return ItemFailed(message)
 

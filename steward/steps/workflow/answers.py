@@ -11,8 +11,8 @@ from http.client import responses
 from typing import ParamSpec, TypeVar
 
 from steward.connectors.base.requests import SendRequest
-from steward.model.answer import REFUSAL_CHARACTERS, WriteAnswer, parse_storable_json
 from steward.model.json import AnyJson, JsonObject, JsonValue
+from steward.model.write_response import REFUSAL_CHARACTERS, WriteResponse, parse_storable_json
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.addresses import removed_address_problems, removed_header_problems
@@ -126,7 +126,7 @@ def answer_settings(params: Params) -> JsonObject:
     return {**settings, "options": js.deep_copy(params.get("options", {}))}
 
 
-def answered_items(settings: JsonObject, answer: WriteAnswer) -> list[Item]:
+def answered_items(settings: JsonObject, answer: WriteResponse) -> list[Item]:
     """Returns the recorded answer to a send as items, like a read's response. Raises ItemFailed."""
     response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
     return [Item(fields) for fields in response_items(response, Params(settings))]

@@ -17,9 +17,9 @@ from steward.steps.workflow.each_item import convert_each_item
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.memory_budget import RUN_BYTES, StepBudget
 from steward.steps.workflow.step_types import (
-    AnswerUse,
     ItemFailed,
     NodeResult,
+    ResponseUse,
     StepCall,
     WorkflowStepFailed,
     error_item,
@@ -112,7 +112,7 @@ class ItemProposals:
     failed: Items = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
     item_of: list[int] = field(default_factory=list)
-    answers: dict[int, AnswerUse] = field(default_factory=dict)
+    answers: dict[int, ResponseUse] = field(default_factory=dict)
     unchanged: int = 0
     proposed: StepBudget = field(default_factory=lambda: StepBudget(RUN_BYTES))
 
@@ -145,7 +145,7 @@ class ItemProposals:
             return
         self.items.append(replace(item, partial=self._is_unknown(planned, operation)))
         if answer_settings is not None and self.call.step.origin is not None:
-            use = AnswerUse(self.call.step.origin.source_type, answer_settings)
+            use = ResponseUse(self.call.step.origin.source_type, answer_settings)
             self.answers[len(self.items) - 1] = use
         if not planned.proposals:
             self.unchanged += 1

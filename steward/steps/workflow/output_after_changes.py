@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from steward.model.answer import WriteAnswer
 from steward.model.change import Outcome
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError
+from steward.model.write_response import WriteResponse
 from steward.steps.workflow.error_outputs import ERROR_PORT, with_errors_moved
 from steward.steps.workflow.items import Item, Items, Outputs
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded, json_size
-from steward.steps.workflow.step_types import AnswerUse, ItemFailed, SentItem, error_item, paired_with_all
+from steward.steps.workflow.step_types import ItemFailed, ResponseUse, SentItem, error_item, paired_with_all
 
 _LOST = "It was sent and done, but the answer was lost. No step after this one was run."
 _TOO_LARGE = (
@@ -27,14 +27,14 @@ _TOO_DEEP = "It was sent, but the values in its answer are nested too deeply to 
 _WRITTEN = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
-class AnswerReader(Protocol):
+class ResponseReader(Protocol):
     """The part of a step type that turns answers into items."""
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the items that the answer turns a sent item into. Raises ItemFailed."""
         ...
 
-    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
         """Returns the failure of an item whose change was refused or whose answer is unusable."""
         ...
 
@@ -45,7 +45,7 @@ class ChangeResult:
 
     outcome: Outcome
     message: str | None = None
-    answer: WriteAnswer | None = None
+    answer: WriteResponse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class StepAfterChanges:
 
     planned: Outputs
     item_of: Sequence[int]
-    answers: Mapping[int, AnswerUse]
+    answers: Mapping[int, ResponseUse]
     on_error: OnError
     inputs: Sequence[Items] = ()
     always_output: bool = False
@@ -101,7 +101,7 @@ def _input_index(item: Item) -> int | None:
 
 
 def output_after_changes(
-    step: StepAfterChanges, done: Sequence[ChangeResult], types: Mapping[str, AnswerReader]
+    step: StepAfterChanges, done: Sequence[ChangeResult], types: Mapping[str, ResponseReader]
 ) -> OutputAfterChanges:
     """Returns the step's output after all its changes, given in order by `done`."""
     by_item: dict[int, list[ChangeResult]] = {}
@@ -152,8 +152,8 @@ def _is_lost(number: int, change: ChangeResult, step: StepAfterChanges) -> bool:
 def _items_after(
     item: Item,
     changes: Sequence[ChangeResult] | None,
-    use: AnswerUse | None,
-    types: Mapping[str, AnswerReader],
+    use: ResponseUse | None,
+    types: Mapping[str, ResponseReader],
 ) -> Items:
     """Returns the items that an item becomes after its changes. Raises ItemFailed."""
     if changes is None:
@@ -169,7 +169,7 @@ def _items_after(
     return _answered_items(item, answer, use, types)
 
 
-def _check_done(changes: Iterable[ChangeResult], reader: AnswerReader | None) -> None:
+def _check_done(changes: Iterable[ChangeResult], reader: ResponseReader | None) -> None:
     """Raises ItemFailed if a change failed or its outcome is unknown."""
     for change in changes:
         if change.outcome is Outcome.FAILED:
@@ -181,7 +181,7 @@ def _check_done(changes: Iterable[ChangeResult], reader: AnswerReader | None) ->
 
 
 def _answered_items(
-    item: Item, answer: WriteAnswer, use: AnswerUse, types: Mapping[str, AnswerReader]
+    item: Item, answer: WriteResponse, use: ResponseUse, types: Mapping[str, ResponseReader]
 ) -> Items:
     """Returns the items that the answer turns an item into, paired with its source. Raises ItemFailed."""
     reader = types[use.source_type]
@@ -197,17 +197,17 @@ def _answered_items(
     ]
 
 
-def encode_answers(answers: Mapping[int, AnswerUse]) -> JsonValue:
+def encode_answers(answers: Mapping[int, ResponseUse]) -> JsonValue:
     """Encodes for the journal which items are derived from an answer, and how."""
     return {str(number): [use.source_type, use.settings, use.is_needed] for number, use in answers.items()}
 
 
-def decode_answers(encoded: JsonValue) -> dict[int, AnswerUse]:
+def decode_answers(encoded: JsonValue) -> dict[int, ResponseUse]:
     """Decodes what `encode_answers` returned."""
-    uses: dict[int, AnswerUse] = {}
+    uses: dict[int, ResponseUse] = {}
     for number, fields in encoded.items() if isinstance(encoded, Mapping) else ():
         source_type, settings, is_needed = fields if isinstance(fields, list) else ("", {}, True)
-        uses[int(number)] = AnswerUse(str(source_type), _settings(settings), bool(is_needed))
+        uses[int(number)] = ResponseUse(str(source_type), _settings(settings), bool(is_needed))
     return uses
 
 

@@ -11,11 +11,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
 
-from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.plan import OnError, Plan, PlanStep, StepKind
 from steward.model.run import Counts, Mode
+from steward.model.write_response import WriteResponse
 from steward.steps.base import RunFiles, StepContext
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import ExpressionContext, VariableValues
@@ -217,7 +217,7 @@ class RunEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerUse:
+class ResponseUse:
     """How an output item is derived from the answer to a send: the step type and its settings.
 
     If `is_needed`, there is no item without the answer; otherwise the item stays as planned.
@@ -248,7 +248,7 @@ class SubWorkflowResult:
     proposals: tuple[Proposal, ...] = ()
     item_of: tuple[int, ...] = ()
     counts: Counts = field(default_factory=Counts)
-    answers: Mapping[int, AnswerUse] = field(default_factory=dict)
+    answers: Mapping[int, ResponseUse] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -266,7 +266,7 @@ class NodeResult:
     item_of: tuple[int, ...] = ()
     wait_until: datetime | None = None
     unknown: tuple[str, ...] | None = None
-    answers: Mapping[int, AnswerUse] = field(default_factory=dict)
+    answers: Mapping[int, ResponseUse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +409,7 @@ class StepType(ABC):
         """Yields the settings that cannot run or that run differently from n8n."""
         return ()
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the items that the recorded answer turns a sent item into. Raises ItemFailed.
 
         It must have no side effects, since it is called again after an interruption. It is called for items
@@ -418,7 +418,7 @@ class StepType(ABC):
         """
         return (sent.item,)
 
-    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
         """Returns the failure of an item whose change was refused, from its recorded answer."""
         return ItemFailed(message)
 

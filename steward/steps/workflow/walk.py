@@ -22,8 +22,8 @@ from steward.steps.workflow.memory_budget import MemoryBudget
 from steward.steps.workflow.plan_order import Execution, PlanOrder
 from steward.steps.workflow.step_types import (
     MAX_SUB_WORKFLOW_DEPTH,
-    AnswerUse,
     ItemFailed,
+    ResponseUse,
     RunEnvironment,
     StepType,
     SubWorkflowResult,
@@ -335,7 +335,7 @@ def _trigger_items(entry: PlanTrigger, items: Items) -> Items:
 def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> SubWorkflowResult:
     proposals: list[Proposal] = []
     item_of: list[int] = []
-    answers: Mapping[int, AnswerUse] = {}
+    answers: Mapping[int, ResponseUse] = {}
     counts = Counts()
     for done in acted:
         if done.result is None:

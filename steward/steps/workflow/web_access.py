@@ -11,7 +11,7 @@ from steward.model.json import JsonValue
 from steward.outbound.address import parsed_origin
 from steward.outbound.errors import CallRefused
 from steward.outbound.hosts import entry_of, names_origin
-from steward.outbound.response import ANSWER_BYTES, PlatformResponse
+from steward.outbound.response import RESPONSE_BYTES, PlatformResponse
 from steward.outbound.web import NO_CONNECTION, WebReadClient
 from steward.steps.base import AccountAccess
 from steward.steps.workflow.external_calls import account_of, web_of
@@ -36,7 +36,7 @@ class WebAccess:
         headers: Mapping[str, str],
         body: bytes = b"",
         *,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = RESPONSE_BYTES,
     ) -> PlatformResponse:
         """Returns the response to a GET or HEAD, of at most `max_bytes`. Raises CallError, ItemFailed."""
         if self.account is not None:

@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.model.answer import ANSWER_BYTES
 from steward.model.approval import FollowingSteps
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
+from steward.model.write_response import RESPONSE_BYTES
 from tests.imports.answers.orders_address import OrdersAddress, with_number
 from tests.imports.answers.workflows import numbered, output_items, posted, step_row, three
 from tests.imports.exports import automated, chain, code, drafted, listed, node
@@ -147,7 +147,7 @@ async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: Orders
         assert {change.outcome for change in await shop.changes(run)} == {Outcome.UNKNOWN}
 
 
-@pytest.mark.parametrize(("size", "fits"), [(ANSWER_BYTES, True), (ANSWER_BYTES + 1, False)])
+@pytest.mark.parametrize(("size", "fits"), [(RESPONSE_BYTES, True), (RESPONSE_BYTES + 1, False)])
 async def test_an_answer_of_one_mebibyte_is_passed_on_and_no_larger_one(
     shop: Shop, orders: OrdersAddress, size: int, fits: bool
 ) -> None:
@@ -173,7 +173,7 @@ async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit
     shop: Shop, orders: OrdersAddress
 ) -> None:
     """Passes on seven answers of nearly 1 MiB; the eighth exceeds 7 MiB and becomes an error item."""
-    size = ANSWER_BYTES - 1024
+    size = RESPONSE_BYTES - 1024
     orders.answer = lambda request, number: httpx.Response(200, json={"text": "x" * size})
     many = code("Three", "return Array.from({length: 8}, (_, n) => ({json: {n}}))")
     after = node("After", "noOp", 1, {})

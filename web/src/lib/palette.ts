@@ -2,7 +2,7 @@
 
 import { NAVIGATION } from "../layout/navigation";
 import { address, type PageName } from "../router.svelte";
-import type { SearchAnswer } from "../api/schema";
+import type { SearchResponse } from "../api/schema";
 import { APPROVAL, CONNECTION_KINDS } from "./record_words";
 import { AUTOMATION, CONNECTION, count, RUN, type Shown, statusOf } from "./words";
 
@@ -52,7 +52,7 @@ export function screens(query: string): Group {
   return { title: "Screens", options };
 }
 
-function runOption(run: SearchAnswer["runs"][number], kind: string): Option {
+function runOption(run: SearchResponse["runs"][number], kind: string): Option {
   const { id, object_label: label, automation_name: name } = run;
   const words = label ?? name;
   return {
@@ -66,7 +66,7 @@ function runOption(run: SearchAnswer["runs"][number], kind: string): Option {
 }
 
 /** Returns the groups that have results, in the order they are shown. */
-export function groups(query: string, answer: SearchAnswer | undefined): readonly Group[] {
+export function groups(query: string, answer: SearchResponse | undefined): readonly Group[] {
   const changes = answer?.changes ?? [];
   const all: Option = { key: "all", words: `All runs with “${query}”`, target: address("runs", {}, { q: query }) };
   const groups: Group[] = [

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from steward.connectors.base.mail import SEND_MAIL, SendMail
-from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
+from steward.model.write_response import WriteResponse
 from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.mail.attachments import attached_files
@@ -53,7 +53,7 @@ class MailNode(StepType):
         """Returns the kind of connection."""
         return self.connector
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the server's report on the message."""
         return (Item(_answered_object(answer)),)
 
@@ -98,7 +98,7 @@ def propose_mail(
     item_proposals.add_plan(index, planned, item, operation, settings or {})
 
 
-def _answered_object(answer: WriteAnswer) -> JsonObject:
+def _answered_object(answer: WriteResponse) -> JsonObject:
     """Returns the answer if it is an object, else an empty object."""
     try:
         value = answer.json()

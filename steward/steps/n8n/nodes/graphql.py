@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from steward.connectors.base.requests import SendRequest
-from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
+from steward.model.write_response import WriteResponse
 from steward.outbound.errors import CallError
 from steward.steps.n8n.http_sign_in import (
     account_to_bind,
@@ -99,7 +99,7 @@ class GraphQlNode(StepType):
         if self.kind_of(node) is StepKind.READ:
             yield from run_data_in_read_problems(node, "endpoint", "query", "variables", "headerParametersUi")
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the response as items, like those of a query. Raises ItemFailed if it contains errors."""
         items = answered_items(sent.settings, answer)
         _refuse_errors([item.json for item in items], sent.settings.get("responseFormat"))

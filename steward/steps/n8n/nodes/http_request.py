@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from steward.connectors.base.requests import SendRequest
-from steward.model.answer import WriteAnswer
 from steward.model.json import AnyJson, JsonObject, JsonValue
 from steward.model.limits import MAX_FILE_BYTES
 from steward.model.plan import StepKind
+from steward.model.write_response import WriteResponse
 from steward.outbound.errors import CallError, UnusableResponse
-from steward.outbound.response import ANSWER_BYTES, PlatformResponse
+from steward.outbound.response import RESPONSE_BYTES, PlatformResponse
 from steward.outbound.web import TIMEOUTS
 from steward.steps.n8n.http_bodies import (
     BodyFile,
@@ -191,14 +191,14 @@ class HttpRequestNode(StepType):
         if method in _READS:
             yield from run_data_in_read_problems(node, *_SENT_IN_READS)
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the response as items, like those of a read."""
         try:
             return answered_items(sent.settings, answer)
         except ItemFailed as failure:
             raise call_failure(failure.message) from failure
 
-    def refusal(self, message: str, answer: WriteAnswer | None) -> ItemFailed:
+    def refusal(self, message: str, answer: WriteResponse | None) -> ItemFailed:
         """Returns a failure with the status and text of the response, if there is one."""
         if answer is None:
             return call_failure(message)
@@ -409,13 +409,13 @@ def _first_request(call: StepCall, index: int) -> PageRequest:
 
 def _max_bytes(params: Params) -> int:
     """Returns the maximum response size in bytes, which is larger if the response may become a file."""
-    return MAX_FILE_BYTES if response_format(params) == "autodetect" else ANSWER_BYTES
+    return MAX_FILE_BYTES if response_format(params) == "autodetect" else RESPONSE_BYTES
 
 
 def _check_size(answer: PlatformResponse, params: Params) -> None:
     """Raises UnusableResponse if JSON or text exceeds the limit that only files may exceed."""
-    if len(answer.body) > ANSWER_BYTES and not holds_file(answer, params):
-        raise UnusableResponse(f"it is larger than {ANSWER_BYTES // (1024 * 1024)} MiB")
+    if len(answer.body) > RESPONSE_BYTES and not holds_file(answer, params):
+        raise UnusableResponse(f"it is larger than {RESPONSE_BYTES // (1024 * 1024)} MiB")
 
 
 async def _reads(call: StepCall) -> NodeResult:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject, JsonValue
+from steward.model.write_response import WriteResponse
 from steward.steps.n8n.calls.tables import CallForm, get_all, one_page, send
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.option_tables import OptionTable, rows_of
@@ -98,7 +98,7 @@ class SendGridNode(HttpServiceNode):
     default_operations = _DEFAULTS
     operations = _OPERATIONS
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns SendGrid's message id for a mail, else the response."""
         if sent.settings["operation"] != "mail.send":
             return super().answered_item(sent, answer)

@@ -5,22 +5,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
 from steward.connectors.base.queries import OBJECTS, ObjectsQuery
-from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
+from steward.model.write_response import WriteResponse
 from steward.steps.base import StoreAccess
 from steward.steps.n8n.store_fields import WOO, command_for, object_of
 from steward.steps.workflow.external_calls import ItemProposals, read_all, read_each_item, store_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    AnswerUse,
     FieldUse,
     ItemFailed,
     NodeDefinition,
     NodeResult,
     Params,
+    ResponseUse,
     SentItem,
     StepCall,
     StepProblem,
@@ -154,7 +154,7 @@ class StoreNode(StepType, ABC):
                 continue
             item_proposals.items.append(Item({**item.json, **after}, paired_with(index)))
             if self.answers_with_object and proposals and call.step.origin is not None:
-                use = AnswerUse(call.step.origin.source_type, {}, is_needed=False)
+                use = ResponseUse(call.step.origin.source_type, {}, is_needed=False)
                 item_proposals.answers[len(item_proposals.items) - 1] = use
             item_proposals.unchanged += not proposals
             for proposal in proposals:
@@ -220,7 +220,7 @@ class WooCommerceNode(StoreNode):
     parameters = StoreNode.parameters | {"filters"}
     resources = frozenset(("product", "order", "customer"))
 
-    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+    def answered_item(self, sent: SentItem, answer: WriteResponse) -> Iterable[Item]:
         """Returns the object from the store's response."""
         fields = answer.json()
         return (Item(fields),) if isinstance(fields, Mapping) else (sent.item,)

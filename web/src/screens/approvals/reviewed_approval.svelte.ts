@@ -5,7 +5,7 @@
 
 import { invalidate } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
-import type { ApprovalRecord, ChangeRecord, DecidedAnswer, RunRecord } from "../../api/schema";
+import type { ApprovalRecord, ChangeRecord, DecidedResponse, RunRecord } from "../../api/schema";
 
 const PAGE = 200;
 const TRIES = 3;
@@ -115,7 +115,7 @@ export class ReviewedApproval {
     }
   }
 
-  #decided(answer: DecidedAnswer): void {
+  #decided(answer: DecidedResponse): void {
     this.record = { ...this.record, ...answer.approval };
     this.run = answer.run;
     invalidate("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/app/runs", "/v1/automations/status");

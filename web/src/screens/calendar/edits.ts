@@ -2,7 +2,7 @@
 
 import { invalidate } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
-import type { AutomationRecord, EditedAnswer, OccurrenceRecord } from "../../api/schema";
+import type { AutomationRecord, EditedResponse, OccurrenceRecord } from "../../api/schema";
 import { wire } from "../../lib/time";
 
 export type MoveScope = "this" | "this_and_later";
@@ -15,7 +15,7 @@ function refreshOccurrences(): void {
   invalidate("/v1/automations/occurrences", "/v1/automations", "/v1/automations/{automation_id}", "/app/automations/{automation_id}/history");
 }
 
-export async function setSkipped(which: "skip" | "unskip", row: OccurrenceRecord): Promise<EditedAnswer> {
+export async function setSkipped(which: "skip" | "unskip", row: OccurrenceRecord): Promise<EditedResponse> {
   const response = await call("post", `/v1/automations/{automation_id}/occurrences/${which}`, {
     params: { automation_id: row.automation_id },
     body: versions(row),
@@ -24,7 +24,7 @@ export async function setSkipped(which: "skip" | "unskip", row: OccurrenceRecord
   return response;
 }
 
-export async function moveRun(row: OccurrenceRecord, to: number, scope: MoveScope): Promise<EditedAnswer> {
+export async function moveRun(row: OccurrenceRecord, to: number, scope: MoveScope): Promise<EditedResponse> {
   const response = await call("post", "/v1/automations/{automation_id}/occurrences/move", {
     params: { automation_id: row.automation_id },
     body: { ...versions(row), run_at: wire(to), scope },

@@ -1,7 +1,7 @@
 /** What a person chooses before an import runs as an automation; kept while the import's page is open. */
 
 import { call, Refused } from "../../api/client";
-import type { AutomationRecord, CallableStepRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, VariableRecord } from "../../api/schema";
+import type { AutomationRecord, CallableStepRecord, ImportPreviewResponse, ImportRecord, ScheduleRecord, VariableRecord } from "../../api/schema";
 import { idempotencyKey } from "../../lib/action.svelte";
 import { type Bindings, type Calls, sent, sentAccounts, sentCalls, sentValues, type ToBind, type Values } from "../../lib/bindings";
 import { same } from "../../lib/fields";
@@ -39,7 +39,7 @@ export class SetUp {
   /** The variables of n8n that it reads, with chosen workflows. */
   variables = $state.raw<readonly VariableRecord[]>([]);
   /** How it would run as it is set up now. */
-  answer = $state.raw<ImportPreviewAnswer>();
+  answer = $state.raw<ImportPreviewResponse>();
   refused = $state.raw<Refused>();
   busy = $state(false);
   /** Whether a person changed a field; the only connection there is chooses itself, and that is none of theirs. */

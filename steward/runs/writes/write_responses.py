@@ -1,4 +1,4 @@
-"""Answers of writes, stored encrypted for the later steps that read them."""
+"""Responses to writes, stored encrypted for the later steps that read them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,31 +9,31 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.runs import write_ledger
 from steward.database.runs.transitions import Lease
-from steward.model.answer import WriteAnswer
 from steward.model.change import Change
 from steward.model.ids import ChangeId, OrgId
+from steward.model.write_response import WriteResponse
 from steward.runs.writes.rounds import PartToApply
 
-_ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may pass on 8 MiB
-# The states of a write whose answer a later step may read.
-_ANSWERED = (WriteState.APPLIED, WriteState.REFUSED, WriteState.UNKNOWN)
+_RESPONSES_BYTES = 7 * 1024 * 1024  # of one step, which may pass on 8 MiB
+# The states of a write whose response a later step may read.
+_STATES_WITH_RESPONSE = (WriteState.APPLIED, WriteState.REFUSED, WriteState.UNKNOWN)
 
 
 @dataclass(slots=True)
-class AnswerBudget:
-    """The bytes of answers that may still be stored for one step."""
+class ResponseBudget:
+    """The bytes of responses that may still be stored for one step."""
 
-    remaining: int = _ANSWERS_BYTES
+    remaining: int = _RESPONSES_BYTES
 
-    def admit(self, outcome: WriteOutcome) -> WriteAnswer | None:
-        """Returns the answer to store for a write that was made, was refused or has an unknown outcome.
+    def admit(self, outcome: WriteOutcome) -> WriteResponse | None:
+        """Returns the response to store for a write that was made, was refused or has an unknown outcome.
 
         The body is left out when it exceeds the budget. Of a refusal only what explains it is stored, so that
         the budget is left to successful writes.
         """
-        if outcome.state not in _ANSWERED:
+        if outcome.state not in _STATES_WITH_RESPONSE:
             return None
-        answer = outcome.answer_maker() if outcome.answer_maker is not None else outcome.answer
+        answer = outcome.response_maker() if outcome.response_maker is not None else outcome.answer
         if answer is None:
             return None
         if outcome.state is WriteState.REFUSED:
@@ -62,11 +62,11 @@ async def store_answers(
         await write_ledger.store_answer(tx, org, pending.key, key_no=key_no, sealed=sealed)
 
 
-async def recorded_answers(
+async def recorded_responses(
     tx: Tx, *, vault: Vault, lease: Lease, items: Sequence[Change]
-) -> dict[ChangeId, WriteAnswer]:
+) -> dict[ChangeId, WriteResponse]:
     """Returns the recorded answer of each change that has one: that of its last part with one."""
-    answers: dict[ChangeId, WriteAnswer] = {}
+    answers: dict[ChangeId, WriteResponse] = {}
     for stored_answer in await write_ledger.answers_of(tx, lease.org, lease.run, [item.id for item in items]):
         text = await vaults.open_text(
             tx,
@@ -76,7 +76,7 @@ async def recorded_answers(
             key_no=stored_answer.key_no,
             sealed=stored_answer.sealed,
         )
-        answers[stored_answer.change] = WriteAnswer.from_text(text)
+        answers[stored_answer.change] = WriteResponse.from_text(text)
     return answers
 
 
