@@ -20,14 +20,14 @@ async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture(params=PLATFORMS)
-def twin(request: pytest.FixtureRequest, both: ConnectedService) -> PlatformStore:
+def store(request: pytest.FixtureRequest, both: ConnectedService) -> PlatformStore:
     """Provides one of the stores, once for each platform."""
     return PlatformStore(request.param, both)
 
 
 @pytest.fixture
-def market(twin: PlatformStore) -> Market:
+def market(store: PlatformStore) -> Market:
     """Provides one of the stores without orders and customers, once for each platform."""
-    new_market = Market(twin)
+    new_market = Market(store)
     new_market.clear()
     return new_market

@@ -104,38 +104,38 @@ class SaleChanges:
 class Market:
     """Holds a store of either platform with the orders and customers that tests put there."""
 
-    twin: PlatformStore
+    store: PlatformStore
     ids: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_shopify(self) -> bool:
         """Returns whether the store is a Shopify store."""
-        return self.twin.platform == "shopify"
+        return self.store.platform == "shopify"
 
     @property
     def now(self) -> datetime:
         """Returns the time of the clock."""
-        return self.twin.shop.clock.now()
+        return self.store.shop.clock.now()
 
     def clear(self) -> None:
         """Removes all orders and customers."""
         self.ids.clear()
-        woo = self.twin.shop.world.state.shop
+        woo = self.store.shop.world.state.shop
         woo.orders.clear()
         woo.customers.clear()
         for kind in ("Order", "Customer", "FulfillmentOrder"):
-            for row in self.twin.fake.of(kind):
-                del self.twin.fake.rows[row["id"]]
+            for row in self.store.fake.of(kind):
+                del self.store.fake.rows[row["id"]]
 
     def people(self, *names: str, tags: tuple[str, ...] = ()) -> None:
         """Adds customers with these names and tags."""
         for name in names:
             if self.is_shopify:
-                row = self.twin.fake.add_customer(name)
+                row = self.store.fake.add_customer(name)
                 row["tags"] = list(tags)
                 self.ids[name] = number_of(row)
                 continue
-            woo = self.twin.shop.world.state.shop
+            woo = self.store.shop.world.state.shop
             row = blank.customer()
             row |= {"id": woo.next_id("user"), "first_name": name, "email": f"{name.lower()}@shop.example"}
             row["meta_data"] = _tags_meta(tags)
@@ -152,9 +152,9 @@ class Market:
         """Returns an order or customer as the store holds it."""
         number = self.ids[name]
         if self.is_shopify:
-            rows = self.twin.fake.rows
+            rows = self.store.fake.rows
             return rows.get(f"gid://shopify/Order/{number}") or rows[f"gid://shopify/Customer/{number}"]
-        woo = self.twin.shop.world.state.shop
+        woo = self.store.shop.world.state.shop
         results: dict[str, Any] = woo.orders[number] if number in woo.orders else woo.customers[number]
         return results
 
@@ -178,12 +178,12 @@ class Market:
         row = self.row(name)
         if self.is_shopify:
             row |= {} if tags is None else {"tags": list(tags)}
-            row |= {} if total is None else {"totalPriceSet": self.twin.fake.money(total)}
+            row |= {} if total is None else {"totalPriceSet": self.store.fake.money(total)}
             row["updatedAt"] = stamp(self.now)
             return
         row["meta_data"] = row["meta_data"] if tags is None else _tags_meta(tags)
         row["total"] = total or row["total"]
-        self.twin.shop.world.state.shop.mark_modified(row, self.now)
+        self.store.shop.world.state.shop.mark_modified(row, self.now)
 
     def pay(self, name: str) -> None:
         """Marks an order as paid now."""
@@ -192,26 +192,26 @@ class Market:
             row |= {"displayFinancialStatus": "PAID", "updatedAt": stamp(self.now)}
             return
         row["status"] = "processing"
-        row["date_paid"], row["date_paid_gmt"] = self.twin.shop.world.state.shop.stamp(self.now)
-        self.twin.shop.world.state.shop.mark_modified(row, self.now)
+        row["date_paid"], row["date_paid_gmt"] = self.store.shop.world.state.shop.stamp(self.now)
+        self.store.shop.world.state.shop.mark_modified(row, self.now)
 
     async def set_up(self, template: str, **inputs: Any) -> Automation:
         """Creates an automation on the store that is started by hand."""
-        return await self.twin.set_up(template, inputs)
+        return await self.store.set_up(template, inputs)
 
     async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> SaleChanges:
         """Runs the automation, approves everything, and returns what it changed."""
-        return await self.came(await self.twin.both.run(automation, mode))
+        return await self.came(await self.store.both.run(automation, mode))
 
     async def came(self, run: Run) -> SaleChanges:
         """Returns what a run changed so far, without its sends."""
         changes = [
-            change for change in await self.twin.shop.changes(run) if change.proposal.action.value != "send"
+            change for change in await self.store.shop.changes(run) if change.proposal.action.value != "send"
         ]
         return SaleChanges(run, changes, {str(number): name for name, number in self.ids.items()})
 
     def _on_woo(self, sale: Sale) -> int:
-        woo, moment = self.twin.shop.world.state.shop, self.now - sale.hours * HOUR
+        woo, moment = self.store.shop.world.state.shop, self.now - sale.hours * HOUR
         row = blank.order()
         row |= {"id": woo.next_id("post"), "number": sale.number, "currency": sale.currency}
         row["customer_id"] = self.ids.get(sale.buyer, 0)
@@ -243,7 +243,7 @@ class Market:
         return int(row["id"])
 
     def _on_shopify(self, sale: Sale) -> int:
-        fake, timestamp = self.twin.fake, stamp(self.now - sale.hours * HOUR)
+        fake, timestamp = self.store.fake, stamp(self.now - sale.hours * HOUR)
         person = fake.rows.get(f"gid://shopify/Customer/{self.ids.get(sale.buyer, 0)}")
         row = fake.add_order(
             [],
@@ -277,7 +277,7 @@ class Market:
         return number_of(row)
 
     def _line(self, line: LineSpec, sale: Sale) -> dict[str, Any]:
-        fake = self.twin.fake
+        fake = self.store.fake
         variant = self._variant(line) if line.exists else None
         return fake.make(
             "LineItem",
@@ -294,11 +294,11 @@ class Market:
         )
 
     def _variant(self, line: LineSpec) -> dict[str, Any]:
-        variants = [row for row in self.twin.fake.of("ProductVariant") if row["sku"] == line.sku]
+        variants = [row for row in self.store.fake.of("ProductVariant") if row["sku"] == line.sku]
         if variants:
             return variants[0]
-        product = self.twin.fake.add_product(line.title, sku=line.sku)
-        return self.twin.fake.owned(product["id"])[0]
+        product = self.store.fake.add_product(line.title, sku=line.sku)
+        return self.store.fake.owned(product["id"])[0]
 
     def _when(self, hours: float | None, sale: Sale) -> datetime:
         return self.now - (sale.hours if hours is None else hours) * HOUR

@@ -37,24 +37,23 @@ ARCHIVED = [sale.number for sale, archived in SALES if archived]
 
 
 @pytest.fixture
-async def store(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Market]:
+async def market(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Market]:
     """Provides the Shopify store beside a service, on each database."""
     both = await open_both(database_url, clock, tmp_path)
     yield Market(PlatformStore("shopify", both))
     await both.shop.service.close()
 
 
-async def test_finished_orders_are_archived_once(store: Market) -> None:
+async def test_finished_orders_are_archived_once(market: Market) -> None:
     """Archives every finished order that is old enough.
 
     A test run writes nothing and a second run proposes nothing.
     See docs/design/templates-catalogue.md#archive-fulfilled-orders.
     """
-    market = store
     market.place(*(sale for sale, _ in SALES))
     automation = await market.set_up("archive-fulfilled-orders", except_tags=["keep-open"])
     tried = await market.run(automation, Mode.TEST)
-    assert (list(tried.changes), market.twin.writes()) == (ARCHIVED, 0)
+    assert (list(tried.changes), market.store.writes()) == (ARCHIVED, 0)
     came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.changes == {number: {"Status": ("open", "archived")} for number in ARCHIVED}

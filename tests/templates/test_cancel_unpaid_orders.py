@@ -40,7 +40,7 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
     market.place(*(sale for sale, _ in SALES))
     automation = await market.set_up("cancel-unpaid-orders", **_INPUTS)
     tried = await market.run(automation, Mode.TEST)
-    assert (list(tried.changes), market.twin.writes()) == (CANCELLED, 0)
+    assert (list(tried.changes), market.store.writes()) == (CANCELLED, 0)
     came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     first = came.changes["A1"]
@@ -76,10 +76,10 @@ async def test_an_order_paid_meanwhile_is_left_alone(market: Market) -> None:
     """
     market.place(Sale("B1", hours=50), Sale("B2", hours=50))
     automation = await market.set_up("cancel-unpaid-orders", **_INPUTS)
-    run = await market.twin.shop.waiting(automation)
+    run = await market.store.shop.waiting(automation)
     market.pay("B1")
-    await market.twin.shop.approve(run)
-    came = await market.came(await market.twin.shop.until_settled(run))
+    await market.store.shop.approve(run)
+    came = await market.came(await market.store.shop.until_settled(run))
     assert came.outcomes == {"B1": "conflict", "B2": "applied"}
     assert (market.is_cancelled("B1"), market.is_cancelled("B2")) == (False, True)
 

@@ -294,33 +294,33 @@ _GOODS = (
 
 
 async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_alone(
-    twin: PlatformStore,
+    store: PlatformStore,
 ) -> None:
     """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
-    twin.stock(*_GOODS)
-    automation = await twin.set_up("hide-out-of-stock-products", {})
+    store.stock(*_GOODS)
+    automation = await store.set_up("hide-out-of-stock-products", {})
     expected = [
         ("Teapot (POT-1)", {"Visible": (True, False), "Tags": (["tea"], ["auto-hidden", "tea"])}),
         ("Mug", {"Visible": (True, False), "Tags": ([], ["auto-hidden"])}),
     ]
-    tried = await twin.run(automation, mode=Mode.TEST)
-    assert (tried.changes, twin.writes(), tried.result["hidden"]) == (expected, 0, 2)
-    came = await twin.run(automation)
+    tried = await store.run(automation, mode=Mode.TEST)
+    assert (tried.changes, store.writes(), tried.result["hidden"]) == (expected, 0, 2)
+    came = await store.run(automation)
     assert (came.changes, came.outcomes) == (expected, ["applied"] * 2)
-    beside = "Stock 0." if twin.platform == "woocommerce" else "Stock 0. Channels: Online Store."
+    beside = "Stock 0." if store.platform == "woocommerce" else "Stock 0. Channels: Online Store."
     assert came.messages == [beside, beside]
-    assert {title: twin.is_visible(title) for title in ("Teapot", "Mug", "Bowl", "Gift", "Tray")} == {
+    assert {title: store.is_visible(title) for title in ("Teapot", "Mug", "Bowl", "Gift", "Tray")} == {
         "Teapot": False,
         "Mug": False,
         "Bowl": True,
         "Gift": True,
         "Tray": False,
     }
-    assert [twin.tags(title) for title in ("Teapot", "Tray")] == [["auto-hidden", "tea"], []]
-    again = await twin.run(automation)
+    assert [store.tags(title) for title in ("Teapot", "Tray")] == [["auto-hidden", "tea"], []]
+    again = await store.run(automation)
     counts = {name: again.result[name] for name in ("checked", "sold_out", "hidden", "already_hidden")}
     assert (again.changes, counts) == (
         [],
@@ -328,18 +328,18 @@ async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_
     )
 
 
-async def test_a_product_stays_on_the_channels_that_are_not_named(twin: PlatformStore) -> None:
+async def test_a_product_stays_on_the_channels_that_are_not_named(store: PlatformStore) -> None:
     """Hides the product on the named channels alone; an unknown channel of Shopify is refused.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
-    if twin.platform == "woocommerce":
-        assert await twin.refused("hide-out-of-stock-products", {"channels": ["Market"]}) == {}
+    if store.platform == "woocommerce":
+        assert await store.refused("hide-out-of-stock-products", {"channels": ["Market"]}) == {}
         return
-    twin.stock(_GOODS[0])
-    await twin.run(await twin.set_up("hide-out-of-stock-products", {"channels": ["Point of Sale"]}))
-    assert twin.is_visible("Teapot")
-    faults = await twin.refused("hide-out-of-stock-products", {"channels": ["Market"]})
+    store.stock(_GOODS[0])
+    await store.run(await store.set_up("hide-out-of-stock-products", {"channels": ["Point of Sale"]}))
+    assert store.is_visible("Teapot")
+    faults = await store.refused("hide-out-of-stock-products", {"channels": ["Market"]})
     assert list(faults) == ["inputs.channels"]
 
 

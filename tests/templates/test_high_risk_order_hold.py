@@ -48,7 +48,7 @@ async def test_risky_orders_are_held_and_tagged_once(both: ConnectedService) -> 
     inputs = {"min_total": "100", "billing_shipping_differ": True, "teams": both.teams()}
     automation = await market.set_up("high-risk-order-hold", **inputs)
     tried = await market.run(automation, Mode.TEST)
-    assert (list(tried.changes), market.twin.writes(), both.posted()) == (list(HELD), 0, [])
+    assert (list(tried.changes), market.store.writes(), both.posted()) == (list(HELD), 0, [])
     came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.changes == {

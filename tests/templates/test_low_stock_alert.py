@@ -37,15 +37,15 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_low_stock_is_reported_once(twin: PlatformStore) -> None:
+async def test_on_each_platform_low_stock_is_reported_once(store: PlatformStore) -> None:
     """Reports the same variants on both platforms, once until their stock rises and falls again.
 
     See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e3-duplicate-skus.
     """
-    twin.stock(*_GOODS)
-    posted, written = twin.both.posted, len(twin.both.written())
-    inputs = {"threshold": 5, "products": {"types": ["pottery"]}, "teams": twin.both.teams()}
-    automation = await twin.set_up("low-stock-alert", inputs)
+    store.stock(*_GOODS)
+    posted, written = store.both.posted, len(store.both.written())
+    inputs = {"threshold": 5, "products": {"types": ["pottery"]}, "teams": store.both.teams()}
+    automation = await store.set_up("low-stock-alert", inputs)
     expected = {
         "checked": 5,
         "low": 3,
@@ -57,23 +57,23 @@ async def test_on_each_platform_low_stock_is_reported_once(twin: PlatformStore) 
             {"sku": "CUP", "label": "Bowl (CUP)", "stock": -2},
         ],
     }
-    tried = await twin.run(automation, Mode.TEST)
-    assert (tried.result, posted(), len(twin.both.written())) == (expected, [], written)
-    assert (await twin.run(automation)).result == expected
+    tried = await store.run(automation, Mode.TEST)
+    assert (tried.result, posted(), len(store.both.written())) == (expected, [], written)
+    assert (await store.run(automation)).result == expected
     [message] = posted()
     assert lines_of(message) == [
-        f"3 variants low in stock at The {twin.platform}",
+        f"3 variants low in stock at The {store.platform}",
         "At or under 5.",
         "Teapot (POT-1): 5 left",
         "Mug, L (CUP): 0 left",
         "Bowl (CUP): -2 left",
     ]
-    twin.set_stock("Teapot", 6)
-    again = await twin.run(automation)
+    store.set_stock("Teapot", 6)
+    again = await store.run(automation)
     assert (again.result["low"], again.result["new"], len(posted())) == (2, 0, 1)
-    twin.set_stock("Teapot", 4)
-    assert [variant["sku"] for variant in (await twin.run(automation)).result["variants"]] == ["POT-1"]
-    assert (len(posted()), len(twin.both.written())) == (2, written + 2)
+    store.set_stock("Teapot", 4)
+    assert [variant["sku"] for variant in (await store.run(automation)).result["variants"]] == ["POT-1"]
+    assert (len(posted()), len(store.both.written())) == (2, written + 2)
 
 
 async def test_one_message_lists_what_is_at_or_under_the_level() -> None:

@@ -39,7 +39,7 @@ SALES: tuple[tuple[Sale, bool], ...] = (
 
 
 def _add_tab(market: Market, title: str) -> None:
-    market.twin.both.shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, title))
+    market.store.both.shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, title))
 
 
 async def test_orders_are_appended_each_once(market: Market) -> None:
@@ -47,7 +47,7 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
 
     See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
     """
-    both = market.twin.both
+    both = market.store.both
     market.people("=1+1")
     market.place(*(sale for sale, _ in SALES))
     _add_tab(market, "Orders")

@@ -57,23 +57,23 @@ _ROWS: list[list[Any]] = [
 ]
 
 
-async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: PlatformStore) -> None:
+async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(store: PlatformStore) -> None:
     """Sets the same prices on both platforms and refuses the same rows; a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
     """
-    twin.stock(*_GOODS)
-    tab = twin.shop.world.state.google.books["sheet-prices"].tab("Prices")
+    store.stock(*_GOODS)
+    tab = store.shop.world.state.google.books["sheet-prices"].tab("Prices")
     rows = [_HEAD, *_ROWS]
     tab.cells = {(index, column): cell for index, row in enumerate(rows) for column, cell in enumerate(row)}
     inputs = {
-        "sheet": twin.both.sheet("Prices"),
+        "sheet": store.both.sheet("Prices"),
         "sku_column": "SKU",
         "price_column": "Price",
         "compare_at_column": "Was",
         "number_format": "point",
     }
-    automation = await twin.set_up("price-update-from-spreadsheet", inputs)
+    automation = await store.set_up("price-update-from-spreadsheet", inputs)
     expected = [
         ("Teapot (POT-1)", {"Price": ("24.90", "29.90"), "Compare-at price": (None, "34.90")}),
         ("Mug, S (MUG-S)", {"Price": ("4.00", "3.50")}),
@@ -81,17 +81,17 @@ async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Platf
     ]
     codes = ["4 mug-l sku_case_differs", "6 TWICE sku_ambiguous", "8 MUG-L too_many_decimals"]
     counts = {"rows": 7, "matched": 3, "changed": 3, "unchanged": 0, "not_found": 1, "refused": 3}
-    tried = await twin.run(automation, Mode.TEST)
-    assert (tried.changes, twin.writes()) == (expected, 0)
-    came = await twin.run(automation)
+    tried = await store.run(automation, Mode.TEST)
+    assert (tried.changes, store.writes()) == (expected, 0)
+    came = await store.run(automation)
     assert (came.changes, set(came.outcomes)) == (expected, {"applied"})
     refused = came.result["refused_rows"]
     assert came.result == {**counts, "refused_rows": refused}
     assert [f"{row['row']} {row['key']} {row['code']}" for row in refused] == codes
     assert came.messages == ["+20.1 %. Row 2 of the sheet.", "-12.5 %. Row 3 of the sheet.", came.messages[2]]
-    assert twin.variants("Teapot")["POT-1"][:2] == ("29.90", "34.90")
-    assert twin.variants("Bowl")["BOWL-1"][:2] == ("8.00", None)
-    again = await twin.run(automation)
+    assert store.variants("Teapot")["POT-1"][:2] == ("29.90", "34.90")
+    assert store.variants("Bowl")["BOWL-1"][:2] == ("8.00", None)
+    again = await store.run(automation)
     assert (again.changes, again.result["unchanged"]) == ([], 3)
 
 

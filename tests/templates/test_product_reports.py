@@ -28,34 +28,34 @@ def _tab(both: ConnectedService, rows: list[list[Any]] | None = None) -> FakeTab
     return fake_tab
 
 
-def _row(twin: PlatformStore, title: str) -> dict[str, Any]:
-    if twin.platform == "shopify":
-        return next(row for row in twin.fake.of("Product") if row["title"] == title)
-    rows = twin.shop.world.state.shop.products.values()
+def _row(store: PlatformStore, title: str) -> dict[str, Any]:
+    if store.platform == "shopify":
+        return next(row for row in store.fake.of("Product") if row["title"] == title)
+    rows = store.shop.world.state.shop.products.values()
     return next(row for row in rows if row["name"] == title)
 
 
 def _describe(
-    twin: PlatformStore, title: str, *, text: str, image: str | None, data: list[Mapping[str, Any]]
+    store: PlatformStore, title: str, *, text: str, image: str | None, data: list[Mapping[str, Any]]
 ) -> None:
     """Sets a product's description, its image with this text (None: no image), and fields of its variants."""
-    row = _row(twin, title)
-    if twin.platform == "shopify":
+    row = _row(store, title)
+    if store.platform == "shopify":
         row["descriptionHtml"] = text
         preview = {"image": {"url": "https://cdn.example/1.jpg"}}
         row["featuredMedia"] = None if image is None else {
             "__typename": "MediaImage", "alt": image, "preview": preview,
         }  # fmt: skip
-        for variant, own_values in zip(twin.fake.owned(row["id"]), data, strict=True):
+        for variant, own_values in zip(store.fake.owned(row["id"]), data, strict=True):
             variant["barcode"] = own_values.get("barcode")
             weight = {"value": float(own_values.get("weight", 0)), "unit": "KILOGRAMS"}
-            item = twin.fake.rows[variant["item"]]
+            item = store.fake.rows[variant["item"]]
             item["measurement"] = {"id": "m", "weight": weight}
             item["requiresShipping"] = own_values.get("ships", True)
         return
     row["description"] = text
     row["images"] = [] if image is None else [{"id": 1, "src": "https://cdn.example/1.jpg", "alt": image}]
-    woo = twin.shop.world.state.shop
+    woo = store.shop.world.state.shop
     for variant, own_values in zip(
         [woo.variations[variation] for variation in row["variations"]] or [row], data, strict=True
     ):
@@ -67,19 +67,19 @@ def _describe(
 CHECKS = ["image", "image_alt", "description", "sku", "barcode", "weight", "type"]
 
 
-def _furnish(twin: PlatformStore) -> None:
-    twin.stock(
+def _furnish(store: PlatformStore) -> None:
+    store.stock(
         ProductSpec("Bare"),
         ProductSpec("Book", Item("BOOK")),
         ProductSpec("Full", Item("FULL")),
         ProductSpec("Draft", status="draft"),
         ProductSpec("Shirt", sizes={"Small": Item(""), "Large": Item("")}),
     )
-    _describe(twin, "Bare", text="<p>&nbsp;</p><br>", image=None, data=[{}])
-    _describe(twin, "Book", text="<p>Read it.</p>", image="A book", data=[{"barcode": "1", "ships": False}])
-    _describe(twin, "Full", text="Fine", image="A pot", data=[{"barcode": "2", "weight": "1.5"}])
+    _describe(store, "Bare", text="<p>&nbsp;</p><br>", image=None, data=[{}])
+    _describe(store, "Book", text="<p>Read it.</p>", image="A book", data=[{"barcode": "1", "ships": False}])
+    _describe(store, "Full", text="Fine", image="A pot", data=[{"barcode": "2", "weight": "1.5"}])
     both_lack = [{"barcode": "3", "weight": "0"}, {"weight": "0.3"}]
-    _describe(twin, "Shirt", text="<img src='x'>", image=" ", data=both_lack)
+    _describe(store, "Shirt", text="<img src='x'>", image=" ", data=both_lack)
 
 
 GAPS = [
@@ -91,16 +91,16 @@ GAPS = [
 ]
 
 
-async def test_gaps_are_listed_alike_on_both_platforms(twin: PlatformStore) -> None:
+async def test_gaps_are_listed_alike_on_both_platforms(store: PlatformStore) -> None:
     """Lists the same gaps on both platforms, one row for each product; what is not shipped needs no weight.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
-    _furnish(twin)
-    _tab(twin.both)
-    inputs = {"checks": CHECKS, "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
-    automation = await twin.set_up("missing-product-data-audit", inputs)
-    tried = await twin.run(automation, Mode.TEST)
+    _furnish(store)
+    _tab(store.both)
+    inputs = {"checks": CHECKS, "sheet": store.both.sheet(TAB), "teams": store.both.teams()}
+    automation = await store.set_up("missing-product-data-audit", inputs)
+    tried = await store.run(automation, Mode.TEST)
     expected = {
         "checked": 4,
         "with_gaps": 2,
@@ -115,11 +115,11 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: PlatformStore) -> N
         ],
         "products": [{"label": label, "missing": missing} for label, missing in GAPS],
     }
-    assert (tried.result, twin.both.written()) == (expected, [])
-    assert (await twin.run(automation)).result == expected
-    header, *rows = twin.both.cells(TAB)
+    assert (tried.result, store.both.written()) == (expected, [])
+    assert (await store.run(automation)).result == expected
+    header, *rows = store.both.cells(TAB)
     assert (header, [row[:2] for row in rows]) == (["Product", "Missing", "Link"], GAPS)
-    [message] = twin.both.posted()
+    [message] = store.both.posted()
     assert lines_of(message)[1:5] == [
         "Image: 1 product",
         "Text of an image: 1 product",
@@ -128,26 +128,26 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: PlatformStore) -> N
     ]
 
 
-async def test_a_list_takes_the_place_of_the_one_before(twin: PlatformStore) -> None:
+async def test_a_list_takes_the_place_of_the_one_before(store: PlatformStore) -> None:
     """Replaces the list of the last run, and writes nothing when it is the same.
 
     Without gaps the list and the message say so.
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
-    _furnish(twin)
-    _tab(twin.both)
-    inputs = {"checks": ["image"], "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
-    automation = await twin.set_up("missing-product-data-audit", inputs)
-    await twin.run(automation)
-    assert len(twin.both.cells(TAB)) == 2
-    before = len(twin.both.written())
-    again = await twin.both.run(automation)
+    _furnish(store)
+    _tab(store.both)
+    inputs = {"checks": ["image"], "sheet": store.both.sheet(TAB), "teams": store.both.teams()}
+    automation = await store.set_up("missing-product-data-audit", inputs)
+    await store.run(automation)
+    assert len(store.both.cells(TAB)) == 2
+    before = len(store.both.written())
+    again = await store.both.run(automation)
     assert "The sheet already contains this list." in str(again.summary)
-    assert [record["service"] for record in twin.both.written()[before:]] == ["teams"]
-    _describe(twin, "Bare", text="x", image="x", data=[{}])
-    await twin.run(automation)
-    assert twin.both.cells(TAB) == [["Product", "Missing", "Link"], ["Nothing is missing."]]
-    assert lines_of(twin.both.posted()[-1])[0].startswith("Nothing is missing from the 4 products")
+    assert [record["service"] for record in store.both.written()[before:]] == ["teams"]
+    _describe(store, "Bare", text="x", image="x", data=[{}])
+    await store.run(automation)
+    assert store.both.cells(TAB) == [["Product", "Missing", "Link"], ["Nothing is missing."]]
+    assert lines_of(store.both.posted()[-1])[0].startswith("Nothing is missing from the 4 products")
 
 
 async def test_a_tab_that_holds_something_else_is_left_alone(both: ConnectedService) -> None:
@@ -190,14 +190,14 @@ async def test_a_list_longer_than_the_tab_is_written_whole(both: ConnectedServic
     assert len(both.cells(TAB)) == 6
 
 
-async def test_a_check_the_platform_has_no_field_for_is_refused(twin: PlatformStore) -> None:
+async def test_a_check_the_platform_has_no_field_for_is_refused(store: PlatformStore) -> None:
     """Refuses `hs_code` and `vendor` on WooCommerce with errors on `inputs.checks.<n>`.
 
     See docs/design/templates-catalogue.md#missing-product-data-audit.
     """
-    inputs = {"checks": ["image", "hs_code", "vendor"], "teams": twin.both.teams()}
-    refused = set(await twin.refused("missing-product-data-audit", inputs))
-    assert refused == ({"inputs.checks.1", "inputs.checks.2"} if twin.platform == "woocommerce" else set())
+    inputs = {"checks": ["image", "hs_code", "vendor"], "teams": store.both.teams()}
+    refused = set(await store.refused("missing-product-data-audit", inputs))
+    assert refused == ({"inputs.checks.1", "inputs.checks.2"} if store.platform == "woocommerce" else set())
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_one_variant_is_not_counted() -> None:
 # --- duplicates
 
 
-def _doubles(twin: PlatformStore) -> None:
-    twin.stock(
+def _doubles(store: PlatformStore) -> None:
+    store.stock(
         ProductSpec("Cup", Item(" A-1\u00a0")),
         ProductSpec("Draft", Item("A-1"), status="draft"),
         ProductSpec("Nameless", Item("")),
@@ -243,33 +243,33 @@ def _doubles(twin: PlatformStore) -> None:
     )
 
 
-async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twin: PlatformStore) -> None:
+async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(store: PlatformStore) -> None:
     """Lists the same duplicates on both platforms, whatever their blanks and case.
 
     Empty values are no duplicates, and drafts count with `across_drafts`.
     See docs/design/templates-catalogue.md#duplicate-sku-check.
     """
-    _doubles(twin)
-    _tab(twin.both)
-    inputs = {"sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
-    automation = await twin.set_up("duplicate-sku-check", inputs)
-    tried = await twin.run(automation, Mode.TEST)
+    _doubles(store)
+    _tab(store.both)
+    inputs = {"sheet": store.both.sheet(TAB), "teams": store.both.teams()}
+    automation = await store.set_up("duplicate-sku-check", inputs)
+    tried = await store.run(automation, Mode.TEST)
     expected = {
         "checked": 6,
         "duplicates": 1,
         "without_value": 2,
         "groups": [{"field": "sku", "value": "A-1", "count": 3}],
     }
-    assert (tried.result, twin.both.written()) == (expected, [])
-    assert (await twin.run(automation)).result == expected
+    assert (tried.result, store.both.written()) == (expected, [])
+    assert (await store.run(automation)).result == expected
     note = "differing in spaces before or after and in capitals"
-    assert twin.both.cells(TAB) == [
+    assert store.both.cells(TAB) == [
         ["Field", "Value", "Times", "Used by", "Note"],
         ["SKU", "A-1", 3, "Cup; Pot, Small; Tray", note],
     ]
-    assert lines_of(twin.both.posted()[0])[1:] == [f"SKU A-1: 3 times ({note}), by Cup; Pot, Small; Tray"]
-    exact = {"ignore_case": False, "across_drafts": True, "teams": twin.both.teams()}
-    all_of_them = await twin.run(await twin.set_up("duplicate-sku-check", exact))
+    assert lines_of(store.both.posted()[0])[1:] == [f"SKU A-1: 3 times ({note}), by Cup; Pot, Small; Tray"]
+    exact = {"ignore_case": False, "across_drafts": True, "teams": store.both.teams()}
+    all_of_them = await store.run(await store.set_up("duplicate-sku-check", exact))
     assert (all_of_them.result["checked"], all_of_them.result["groups"]) == (
         7,
         [{"field": "sku", "value": "A-1", "count": 3}],

@@ -51,24 +51,24 @@ def _on_sale(number: str = "1", **changed: Any) -> Any:
     return variant(number, **{**price, **changed})
 
 
-async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: PlatformStore) -> None:
+async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(store: PlatformStore) -> None:
     """Restores prices and tags on both platforms; what people changed or deleted is left alone.
 
     See docs/design/templates-catalogue.md#sale-end.
     """
-    twin.stock(
+    store.stock(
         ProductSpec("Teapot", Item("POT-1", price="24.90"), tags=("tea",)),
         ProductSpec("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
         ProductSpec("Bowl", Item("BOWL-1", price="8.00")),
         ProductSpec("Vase", Item("VASE-1", price="8.00")),
     )
-    before = twin.variants("Mug")
-    start = await twin.set_up("sale-start", _SALE)
-    await twin.run(start)
-    assert twin.variants("Mug") != before
-    end = await twin.set_up("sale-end", {"sale_automation_id": start.id})
-    twin.set_price("Bowl", "7.00")
-    twin.remove("Vase")
+    before = store.variants("Mug")
+    start = await store.set_up("sale-start", _SALE)
+    await store.run(start)
+    assert store.variants("Mug") != before
+    end = await store.set_up("sale-end", {"sale_automation_id": start.id})
+    store.set_price("Bowl", "7.00")
+    store.remove("Vase")
     expected = [
         ("Teapot (POT-1)", {"Price": ("12.45", "24.90"), "Compare-at price": ("24.90", None)}),
         ("Mug, S (MUG-S)", {"Price": ("2.00", "4.00"), "Compare-at price": ("4.00", None)}),
@@ -76,10 +76,10 @@ async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: P
         ("Teapot (POT-1)", {"Tags": (["sale", "tea"], ["tea"])}),
         ("Mug", {"Tags": (["sale"], [])}),
     ]
-    written = twin.writes()
-    tried = await twin.run(end, Mode.TEST)
-    assert (tried.changes, twin.writes()) == (expected, written)
-    came = await twin.run(end)
+    written = store.writes()
+    tried = await store.run(end, Mode.TEST)
+    assert (tried.changes, store.writes()) == (expected, written)
+    came = await store.run(end)
     assert (came.changes, set(came.outcomes)) == (expected, {"applied"})
     assert came.result == {
         "remembered": 5,
@@ -91,21 +91,21 @@ async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: P
             {"sku": "VASE-1", "label": "Vase (VASE-1)", "why": "it no longer exists"},
         ],
     }
-    assert (twin.variants("Mug"), twin.tags("Mug"), twin.tags("Bowl")) == (before, [], ["sale"])
-    again = await twin.run(end)
+    assert (store.variants("Mug"), store.tags("Mug"), store.tags("Bowl")) == (before, [], ["sale"])
+    again = await store.run(end)
     assert (again.changes, again.result["changed_since"], again.result["restored"]) == ([], 1, 0)
 
 
-async def test_only_a_sale_of_the_same_store_can_be_ended(twin: PlatformStore) -> None:
+async def test_only_a_sale_of_the_same_store_can_be_ended(store: PlatformStore) -> None:
     """Refuses a sale of another store, another template and an unknown id.
 
     See docs/design/templates-catalogue.md#sale-end.
     """
-    other = "shopify" if twin.platform == "woocommerce" else "woocommerce"
-    abroad = await twin.both.set_up("sale-start", _SALE, on=other)
-    no_sale = await twin.set_up("hide-out-of-stock-products", {})
+    other = "shopify" if store.platform == "woocommerce" else "woocommerce"
+    abroad = await store.both.set_up("sale-start", _SALE, on=other)
+    no_sale = await store.set_up("hide-out-of-stock-products", {})
     for number in (abroad.id, no_sale.id, SALE_ID):
-        faults = await twin.refused("sale-end", {"sale_automation_id": number})
+        faults = await store.refused("sale-end", {"sale_automation_id": number})
         assert list(faults) == ["inputs.sale_automation_id"]
 
 

@@ -35,14 +35,14 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_a_sale_begins_once(twin: PlatformStore) -> None:
+async def test_on_each_platform_a_sale_begins_once(store: PlatformStore) -> None:
     """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#sale-start and docs/design/templates.md#e2-missing-skus.
     """
-    twin.stock(*_GOODS)
+    store.stock(*_GOODS)
     inputs = {"products": {"tags_any": ["winter"]}, "percent": 20, "round_to": ".99"}
-    automation = await twin.set_up("sale-start", inputs)
+    automation = await store.set_up("sale-start", inputs)
     expected = [
         ("Teapot (POT-1)", {"Price": ("24.90", "18.99"), "Compare-at price": (None, "24.90")}),
         ("Mug, S (MUG-S)", {"Price": ("4.99", "3.99"), "Compare-at price": (None, "4.99")}),
@@ -50,9 +50,9 @@ async def test_on_each_platform_a_sale_begins_once(twin: PlatformStore) -> None:
         ("Teapot (POT-1)", {"Tags": (["winter"], ["sale", "winter"])}),
         ("Mug", {"Tags": (["winter"], ["sale", "winter"])}),
     ]
-    tried = await twin.run(automation, Mode.TEST)
-    assert (tried.changes, twin.writes()) == (expected, 0)
-    came = await twin.run(automation)
+    tried = await store.run(automation, Mode.TEST)
+    assert (tried.changes, store.writes()) == (expected, 0)
+    came = await store.run(automation)
     assert (came.changes, set(came.outcomes), came.messages[:3]) == (expected, {"applied"}, ["20 % off."] * 3)
     assert came.result == {
         "checked": 6,
@@ -70,22 +70,22 @@ async def test_on_each_platform_a_sale_begins_once(twin: PlatformStore) -> None:
     }
     actual = (came.run.summary or {})["text"]
     assert str(actual).startswith("3 of 3 prices changed. 2 of 2 products tagged. 2 were on sale already.")
-    assert twin.variants("Mug")["MUG-S"][:2] == ("3.99", "4.99")
-    again = await twin.run(automation)
+    assert store.variants("Mug")["MUG-S"][:2] == ("3.99", "4.99")
+    again = await store.run(automation)
     assert (again.changes, again.result["already_on_sale"]) == ([], 5)
 
 
-async def test_without_a_compare_at_price_only_the_price_changes(twin: PlatformStore) -> None:
+async def test_without_a_compare_at_price_only_the_price_changes(store: PlatformStore) -> None:
     """Changes only the price when `set_compare_at` is false.
 
     See docs/design/templates-catalogue.md#sale-start.
     """
-    twin.stock(_GOODS[0])
-    automation = await twin.set_up("sale-start", {**_ALL, "set_compare_at": False})
-    came = await twin.run(automation)
+    store.stock(_GOODS[0])
+    automation = await store.set_up("sale-start", {**_ALL, "set_compare_at": False})
+    came = await store.run(automation)
     assert came.changes[0] == ("Teapot (POT-1)", {"Price": ("24.90", "19.92")})
-    assert twin.variants("Teapot")["POT-1"][:2] == ("19.92", None)
-    assert (await twin.run(automation)).changes == []
+    assert store.variants("Teapot")["POT-1"][:2] == ("19.92", None)
+    assert (await store.run(automation)).changes == []
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,11 @@ async def test_prices_and_tags_count_towards_the_limit() -> None:
     assert (run.failed.code, run.proposals) == ("too_many_changes", [])
 
 
-async def test_a_vendor_is_refused_where_products_have_none(twin: PlatformStore) -> None:
+async def test_a_vendor_is_refused_where_products_have_none(store: PlatformStore) -> None:
     """Refuses a filter by vendor on WooCommerce, and an empty filter on both platforms.
 
     See docs/design/templates.md#data-file.
     """
-    faults = await twin.refused("sale-start", {"products": {"vendors": ["Kiln"]}, "percent": 5})
-    assert list(faults) == (["inputs.products.vendors"] if twin.platform == "woocommerce" else [])
-    assert list(await twin.refused("sale-start", {"products": {}, "percent": 5})) == ["inputs.products"]
+    faults = await store.refused("sale-start", {"products": {"vendors": ["Kiln"]}, "percent": 5})
+    assert list(faults) == (["inputs.products.vendors"] if store.platform == "woocommerce" else [])
+    assert list(await store.refused("sale-start", {"products": {}, "percent": 5})) == ["inputs.products"]

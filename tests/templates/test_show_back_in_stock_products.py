@@ -28,12 +28,12 @@ def _hidden(number: str = "7", stock: int | None = 3, **changed: Any) -> Any:
     return product(variant(number, stock=stock, tracked=stock is not None), **about)
 
 
-async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(twin: PlatformStore) -> None:
+async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(store: PlatformStore) -> None:
     """Gives the same changes on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#show-back-in-stock-products.
     """
-    twin.stock(
+    store.stock(
         ProductSpec("Teapot", Item("POT-1", stock=4), tags=_MARKED, hidden=True),
         ProductSpec("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=1)}, tags=_MARKED),
         ProductSpec("Bowl", Item("BOWL-1", stock=-3), tags=_MARKED, hidden=True),
@@ -41,14 +41,14 @@ async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(
         ProductSpec("Tray", Item("TRAY-1", stock=9), hidden=True),
         ProductSpec("Draft", Item("DRAFT-1", stock=9), tags=_MARKED, status="draft"),
     )
-    automation = await twin.set_up("show-back-in-stock-products", {})
+    automation = await store.set_up("show-back-in-stock-products", {})
     expected = [
         ("Teapot (POT-1)", {"Visible": (False, True), "Tags": (list(_MARKED), ["tea"])}),
         ("Mug", {"Tags": (list(_MARKED), ["tea"])}),
     ]
-    tried = await twin.run(automation, Mode.TEST)
-    assert (tried.changes, twin.writes(), tried.result["shown"]) == (expected, 0, 2)
-    came = await twin.run(automation)
+    tried = await store.run(automation, Mode.TEST)
+    assert (tried.changes, store.writes(), tried.result["shown"]) == (expected, 0, 2)
+    came = await store.run(automation)
     assert (came.changes, came.outcomes) == (expected, ["applied"] * 2)
     assert came.result == {
         "checked": 5,
@@ -57,9 +57,9 @@ async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(
         "still_out": 1,
         "products": [{"label": "Teapot (POT-1)", "stock": 4}, {"label": "Mug", "stock": 1}],
     }
-    assert [twin.is_visible(title) for title in ("Teapot", "Bowl", "Gift", "Tray")] == [True] + [False] * 3
-    assert (twin.tags("Teapot"), twin.tags("Bowl")) == (["tea"], list(_MARKED))
-    again = await twin.run(automation)
+    assert [store.is_visible(title) for title in ("Teapot", "Bowl", "Gift", "Tray")] == [True] + [False] * 3
+    assert (store.tags("Teapot"), store.tags("Bowl")) == (["tea"], list(_MARKED))
+    again = await store.run(automation)
     assert (again.changes, again.result["in_stock"], again.result["checked"]) == ([], 0, 3)
 
 
@@ -71,20 +71,20 @@ async def test_hidden_products_regain_their_earlier_visibility(
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
     both = await open_both(database_url, clock, tmp_path)
-    for twin in (PlatformStore(platform, both) for platform in PLATFORMS):
-        twin.stock(ProductSpec("Teapot", Item("POT-1", stock=0), tags=("tea",)))
+    for store in (PlatformStore(platform, both) for platform in PLATFORMS):
+        store.stock(ProductSpec("Teapot", Item("POT-1", stock=0), tags=("tea",)))
         rows = list(both.shop.world.state.shop.products.values())
-        if twin.platform == "woocommerce":
+        if store.platform == "woocommerce":
             rows[0]["catalog_visibility"] = "search"
-        hide = await twin.set_up("hide-out-of-stock-products", {})
-        show = await twin.set_up("show-back-in-stock-products", {})
-        await twin.run(hide)
-        assert (twin.is_visible("Teapot"), (await twin.run(show)).changes) == (False, [])
-        twin.set_stock("Teapot", 6)
-        assert len((await twin.run(show)).changes) == 1
-        assert (twin.is_visible("Teapot"), twin.tags("Teapot")) == (True, ["tea"])
+        hide = await store.set_up("hide-out-of-stock-products", {})
+        show = await store.set_up("show-back-in-stock-products", {})
+        await store.run(hide)
+        assert (store.is_visible("Teapot"), (await store.run(show)).changes) == (False, [])
+        store.set_stock("Teapot", 6)
+        assert len((await store.run(show)).changes) == 1
+        assert (store.is_visible("Teapot"), store.tags("Teapot")) == (True, ["tea"])
         assert rows[0]["catalog_visibility"] == "search"
-        assert (await twin.run(hide)).changes == (await twin.run(show)).changes == []
+        assert (await store.run(hide)).changes == (await store.run(show)).changes == []
     await both.shop.service.close()
 
 
@@ -139,10 +139,10 @@ async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
     assert (run.failed.code, run.proposals) == ("too_many_changes", [])
 
 
-async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(twin: PlatformStore) -> None:
+async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(store: PlatformStore) -> None:
     """Refuses a channel that a Shopify store does not have; ignores it on WooCommerce.
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
-    faults = await twin.refused("show-back-in-stock-products", {"channels": ["Market"]})
-    assert list(faults) == (["inputs.channels"] if twin.platform == "shopify" else [])
+    faults = await store.refused("show-back-in-stock-products", {"channels": ["Market"]})
+    assert list(faults) == (["inputs.channels"] if store.platform == "shopify" else [])

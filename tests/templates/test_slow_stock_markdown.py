@@ -31,24 +31,24 @@ _GOODS = (
 )
 
 
-async def test_on_each_platform_slow_sellers_are_marked_down_once_and_reported(twin: PlatformStore) -> None:
+async def test_on_each_platform_slow_sellers_are_marked_down_once_and_reported(store: PlatformStore) -> None:
     """Marks down the same variants on both platforms and posts one message; a second run has nothing.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
-    twin.stock(*_GOODS)
-    twin.sell("BOWL-1", days=10)
-    twin.sell("POT-1", days=100)
-    twin.sell("MUG-S", days=5, counts=False)
-    inputs = {"no_sale_days": 60, "percent": 25, "floor": "none", "teams": twin.both.teams()}
-    automation = await twin.set_up(NAME, inputs)
+    store.stock(*_GOODS)
+    store.sell("BOWL-1", days=10)
+    store.sell("POT-1", days=100)
+    store.sell("MUG-S", days=5, counts=False)
+    inputs = {"no_sale_days": 60, "percent": 25, "floor": "none", "teams": store.both.teams()}
+    automation = await store.set_up(NAME, inputs)
     expected = [
         ("Pot (POT-1)", {"Price": ("20.00", "15.00"), "Compare-at price": (None, "20.00")}),
         ("Mug, S (MUG-S)", {"Price": ("10.00", "7.50"), "Compare-at price": (None, "10.00")}),
     ]
-    tried = await twin.run(automation, Mode.TEST)
-    assert (tried.changes[:2], twin.writes(), twin.both.posted()) == (expected, 0, [])
-    came = await twin.run(automation)
+    tried = await store.run(automation, Mode.TEST)
+    assert (tried.changes[:2], store.writes(), store.both.posted()) == (expected, 0, [])
+    came = await store.run(automation)
     assert came.changes[:2] == expected
     assert came.result == {
         "checked": 6,
@@ -59,27 +59,27 @@ async def test_on_each_platform_slow_sellers_are_marked_down_once_and_reported(t
         "too_new": 1,
         "done_before": 0,
     }
-    assert twin.variants("Pot")["POT-1"][:2] == ("15.00", "20.00")
-    [message] = twin.both.posted()
+    assert store.variants("Pot")["POT-1"][:2] == ("15.00", "20.00")
+    [message] = store.both.posted()
     assert message["text"].startswith("2 variants marked down at ")
-    again = await twin.run(automation)
+    again = await store.run(automation)
     assert (again.changes, again.result["done_before"], again.result["slow"]) == ([], 2, 0)
-    assert len(twin.both.posted()) == 1
+    assert len(store.both.posted()) == 1
 
 
-async def test_the_cost_is_the_floor_where_the_store_has_it(twin: PlatformStore) -> None:
+async def test_the_cost_is_the_floor_where_the_store_has_it(store: PlatformStore) -> None:
     """Marks down no further than the cost, and not at all without a known cost.
 
     See docs/design/templates-catalogue.md#slow-stock-markdown.
     """
-    twin.stock(
+    store.stock(
         ProductSpec("Pot", Item("POT-1", price="20.00", cost="16.00"), age_days=200),
         ProductSpec("Mug", Item("MUG-1", price="20.00", cost="8.00"), age_days=200),
         ProductSpec("Jug", Item("JUG-1", price="20.00", cost="20.00"), age_days=200),
         ProductSpec("Cup", Item("CUP-1", price="20.00", cost=None), age_days=200),
     )
-    came = await twin.run(await twin.set_up(NAME, {"no_sale_days": 30, "percent": 50}))
-    if twin.platform == "woocommerce":
+    came = await store.run(await store.set_up(NAME, {"no_sale_days": 30, "percent": 50}))
+    if store.platform == "woocommerce":
         assert (came.changes, came.result["without_cost"]) == ([], 4)
         return
     assert [fields["Price"] for _, fields in came.changes] == [("20.00", "16.00"), ("20.00", "10.00")]

@@ -33,12 +33,12 @@ TOPIC = "inventory_levels/update"
 class ApiResponse:
     """Holds a store whose webhooks lead to the service, and its automations."""
 
-    def __init__(self, twin: PlatformStore) -> None:
-        self.twin, self.shop = twin, twin.shop
+    def __init__(self, store: PlatformStore) -> None:
+        self.store, self.shop = store, store.shop
         service = Service(self.shop.service.context, self.shop.clock, lines=[], wake_hints=[])
         door = httpx.ASGITransport(app=service.app)
         self.shop.world.set_webhook_transport(door)
-        twin.fake.deliver = door
+        store.fake.deliver = door
 
     async def automation(self, template: str, topic: str = TOPIC, **inputs: Any) -> Automation:
         """Creates and resumes an automation that listens to the store."""
@@ -47,7 +47,7 @@ class ApiResponse:
             name=template,
             inputs=inputs,
             schedule={"cadence": "manual"},
-            integration_id=self.shop.connections[self.twin.platform].integration_id,
+            integration_id=self.shop.connections[self.store.platform].integration_id,
             trigger=RequestedTrigger(TriggerKind.EVENT, (topic,)),
         )
         rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
@@ -64,14 +64,14 @@ class ApiResponse:
 
     async def sold(self, title: str, sku: str, left: int) -> None:
         """Sells down to `left` pieces, and waits until the events have arrived."""
-        if self.twin.platform == "shopify":
-            fake = self.twin.fake
+        if self.store.platform == "shopify":
+            fake = self.store.fake
             [item] = [record["item"] for record in fake.of("ProductVariant") if record["sku"] == sku]
             for level in fake.owned(item):
                 fake.touch(level, available=left)
                 assert await fake.tell("INVENTORY_LEVELS_UPDATE", level) == [200]
         else:
-            row = self.twin.row(title)
+            row = self.store.row(title)
             rows = self.shop.world.state.shop.variations
             own_variations = [variation for variation in row["variations"] if rows[variation]["sku"] == sku]
             path = f"/products/{row['id']}" + (f"/variations/{own_variations[0]}" if own_variations else "")
@@ -101,9 +101,9 @@ class ApiResponse:
 
 
 @pytest.fixture
-def response(twin: PlatformStore) -> ApiResponse:
+def response(store: PlatformStore) -> ApiResponse:
     """Provides one of the two stores, once for each platform."""
-    return ApiResponse(twin)
+    return ApiResponse(store)
 
 
 _GOODS = (
@@ -118,8 +118,8 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(response: ApiRe
     The automation's own change starts no run.
     See docs/design/templates-catalogue.md#hide-out-of-stock-products and docs/design/events.md#echo-guard.
     """
-    twin = response.twin
-    twin.stock(*_GOODS)
+    store = response.store
+    store.stock(*_GOODS)
     automation = await response.automation("hide-out-of-stock-products")
     await response.sold("Mug", "MUG-L", 2)
     [first] = await response.runs(automation)
@@ -127,9 +127,9 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(response: ApiRe
     await response.sold("Mug", "MUG-L", 0)
     [_, second] = await response.runs(automation)
     assert (second.status, second.event and second.event.topic) == (RunStatus.WAITING_APPROVAL, TOPIC)
-    await twin.shop.approve(second)
+    await store.shop.approve(second)
     await response.settled()
-    ended = await twin.shop.run(second)
+    ended = await store.shop.run(second)
     assert (ended.status, ended.result) == (
         RunStatus.SUCCEEDED,
         {
@@ -140,7 +140,7 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(response: ApiRe
             "products": [{"label": "Mug", "stock": 0}],
         },
     )
-    assert (twin.is_visible("Mug"), twin.tags("Mug"), twin.is_visible("Teapot")) == (
+    assert (store.is_visible("Mug"), store.tags("Mug"), store.is_visible("Teapot")) == (
         False,
         ["auto-hidden"],
         True,
@@ -153,12 +153,12 @@ async def test_a_sale_is_announced_to_the_channel_once(response: ApiResponse) ->
 
     See docs/design/templates-catalogue.md#low-stock-alert.
     """
-    twin = response.twin
-    twin.stock(*_GOODS)
-    automation = await response.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
+    store = response.store
+    store.stock(*_GOODS)
+    automation = await response.automation("low-stock-alert", threshold=2, teams=store.both.teams())
     for remaining in (3, 2, 1):
         await response.sold("Mug", "MUG-L", remaining)
-    actual = [lines_of(message)[-1] for message in twin.both.posted()]
+    actual = [lines_of(message)[-1] for message in store.both.posted()]
     assert actual == ["Mug, L (MUG-L): 2 left"]
     assert {run.status for run in await response.runs(automation)} == {RunStatus.SUCCEEDED}
 
@@ -168,10 +168,10 @@ async def test_an_app_taken_off_its_store_is_found_out_within_minutes(response: 
 
     See docs/design/connectors.md#topics.
     """
-    twin, shop = response.twin, response.shop
-    if twin.platform != "shopify":
+    store, shop = response.store, response.shop
+    if store.platform != "shopify":
         pytest.skip("a WooCommerce shop does not tell that a key was taken away")
-    await response.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
+    await response.automation("low-stock-alert", threshold=2, teams=store.both.teams())
     integration = shop.connections["shopify"].integration_id
 
     async def state() -> ConnectionState:
@@ -179,10 +179,10 @@ async def test_an_app_taken_off_its_store_is_found_out_within_minutes(response: 
         assert connection is not None
         return connection.state
 
-    twin.fake.app.installed = False
-    twin.fake.tokens.clear()
+    store.fake.app.installed = False
+    store.fake.tokens.clear()
     row = {"__typename": "Shop", "id": "gid://shopify/Shop/1"}
-    assert (number(row), await twin.fake.tell("APP_UNINSTALLED", row)) == (1, [200])
+    assert (number(row), await store.fake.tell("APP_UNINSTALLED", row)) == (1, [200])
     ctx = shop.service.worker_context
     for seconds, expected in ((1, ConnectionState.CONNECTED), (60, ConnectionState.NEEDS_RECONNECTING)):
         await shop.pass_time(seconds=seconds)

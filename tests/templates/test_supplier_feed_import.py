@@ -25,41 +25,41 @@ NAME, PATH = "supplier-feed-import", "feeds/tea.csv"
 class Feed:
     """Holds the supplier's file beside a store."""
 
-    def __init__(self, twin: PlatformStore) -> None:
-        self.twin = twin
+    def __init__(self, store: PlatformStore) -> None:
+        self.store = store
 
     def put(self, text: str | bytes, *, hours: float = 0) -> None:
         """Writes the file, dated some hours ago."""
-        world = self.twin.shop.world
+        world = self.store.shop.world
         content = text.encode() if isinstance(text, str) else text
         world.state.store.put(
-            BUCKET, PATH, content, modified_at=self.twin.shop.clock.now() - timedelta(hours=hours)
+            BUCKET, PATH, content, modified_at=self.store.shop.clock.now() - timedelta(hours=hours)
         )
 
     def inputs(self, **more: Any) -> dict[str, Any]:
         """Returns inputs that take stock and price from the file."""
-        number = int(self.twin.shop.connections["cloud_s3"].integration_id)
+        number = int(self.store.shop.connections["cloud_s3"].integration_id)
         file = {"integration_id": number, "path": PATH, "delimiter": ";"}
         named = {"sku_column": "Artikel", "stock_column": "Bestand", "price_column": "Preis"}
         return {"file": file, **named, **more}
 
     async def set_up(self, **more: Any) -> Any:
         """Creates the automation."""
-        return await self.twin.set_up(NAME, self.inputs(**more))
+        return await self.store.set_up(NAME, self.inputs(**more))
 
     async def code(self, automation: Any) -> str | None:
         """Runs the automation and returns the code of the step that failed."""
-        came = await self.twin.run(automation)
+        came = await self.store.run(automation)
         assert came.run.status is RunStatus.FAILED
         assert came.changes == []
-        return next(step["code"] for step in await self.twin.shop.steps(came.run) if step["code"])
+        return next(step["code"] for step in await self.store.shop.steps(came.run) if step["code"])
 
 
 @pytest.fixture
-async def feed(twin: PlatformStore) -> Feed:
+async def feed(store: PlatformStore) -> Feed:
     """Provides a store with the bucket connected."""
-    await twin.shop.connect("cloud_s3", twin.shop.world.described()["cloud_s3"])
-    return Feed(twin)
+    await store.shop.connect("cloud_s3", store.shop.world.described()["cloud_s3"])
+    return Feed(store)
 
 
 _GOODS = (
@@ -86,14 +86,14 @@ async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(fee
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
-    twin = feed.twin
-    twin.stock(*_GOODS)
+    store = feed.store
+    store.stock(*_GOODS)
     feed.put(_FILE, hours=1)
     automation = await feed.set_up(markup=25)
     expected = [("Pot (POT-1)", {"Stock": (5, 7)})]
-    tried = await twin.run(automation, Mode.TEST)
-    assert (tried.changes, twin.writes()) == (expected, 0)
-    came = await twin.run(automation)
+    tried = await store.run(automation, Mode.TEST)
+    assert (tried.changes, store.writes()) == (expected, 0)
+    came = await store.run(automation)
     assert (came.changes, came.outcomes) == (expected, ["applied"])
     assert str(came.messages[0]).startswith("tea.csv of 2026-")
     assert str(came.messages[0]).endswith(" UTC, row 2.")
@@ -115,12 +115,12 @@ async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(fee
         "missing": 0,
         "refused": 4,
     }
-    again = await twin.run(automation)
+    again = await store.run(automation)
     assert (again.changes, again.result["rows"], again.run.status) == ([], 0, RunStatus.SUCCEEDED)
     feed.put("Artikel;Bestand;Preis\nPOT-1;6;10\nMUG-S;3;8\n")
-    both = await twin.run(automation)
+    both = await store.run(automation)
     assert both.changes == [("Pot (POT-1)", {"Stock": (7, 6), "Price": ("10.00", "12.50")})]
-    assert twin.variants("Pot")["POT-1"] == ("12.50", None, 6)
+    assert store.variants("Pot")["POT-1"] == ("12.50", None, 6)
 
 
 async def test_skus_missing_from_the_file_are_set_to_zero_on_request(feed: Feed) -> None:
@@ -128,25 +128,25 @@ async def test_skus_missing_from_the_file_are_set_to_zero_on_request(feed: Feed)
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
-    twin = feed.twin
-    twin.stock(
+    store = feed.store
+    store.stock(
         *(ProductSpec(f"P{number}", Item(f"P-{number}", stock=number)) for number in range(1, 6)), _GOODS[3]
     )
     full = "Artikel;Bestand\n" + "".join(f"P-{row_number};{row_number}\n" for row_number in range(1, 6))
     feed.put(full)
     inputs = {**feed.inputs(missing="set_zero")}
     del inputs["price_column"]
-    automation = await twin.set_up(NAME, inputs)
-    assert (await twin.run(automation)).changes == []
+    automation = await store.set_up(NAME, inputs)
+    assert (await store.run(automation)).changes == []
     feed.put(full.replace("P-5;5\n", "").replace("P-4;4\n", ""))
     assert await feed.code(automation) == "too_many_missing"
     feed.put(full.replace("P-5;5\n", ""))
-    came = await twin.run(automation)
+    came = await store.run(automation)
     assert came.changes == [("P5 (P-5)", {"Stock": (5, 0)})]
     assert str(came.messages[0]).startswith("No longer in the file.")
-    assert (came.result["missing"], twin.variants("Other")["OTHER-1"][2]) == (1, 8)
+    assert (came.result["missing"], store.variants("Other")["OTHER-1"][2]) == (1, 8)
     feed.put(full.replace("P-5;5\n", "P-5;x\n"))
-    assert (await twin.run(automation)).result["missing"] == 0
+    assert (await store.run(automation)).result["missing"] == 0
 
 
 async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
@@ -154,7 +154,7 @@ async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
 
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
-    feed.twin.stock(_GOODS[0])
+    feed.store.stock(_GOODS[0])
     automation = await feed.set_up(max_age_hours=2)
     assert await feed.code(automation) == "file_missing"
     for text, hours, code in (
@@ -165,7 +165,7 @@ async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
         feed.put(text, hours=hours)
         assert await feed.code(automation) == code
     feed.put(_FILE, hours=1.9)
-    assert (await feed.twin.run(automation)).run.status is RunStatus.SUCCEEDED
+    assert (await feed.store.run(automation)).run.status is RunStatus.SUCCEEDED
 
 
 async def test_a_location_has_to_be_named_only_when_stock_is_written(feed: Feed) -> None:
@@ -173,17 +173,17 @@ async def test_a_location_has_to_be_named_only_when_stock_is_written(feed: Feed)
 
     See docs/design/templates-catalogue.md#supplier-feed-import and docs/design/templates.md#e14-locations.
     """
-    twin = feed.twin
-    if twin.platform == "shopify":
-        twin.fake.add_location("Harbour")
-        await twin.look_again()
-        assert list(await twin.refused(NAME, feed.inputs())) == ["inputs.location"]
+    store = feed.store
+    if store.platform == "shopify":
+        store.fake.add_location("Harbour")
+        await store.look_again()
+        assert list(await store.refused(NAME, feed.inputs())) == ["inputs.location"]
     prices = feed.inputs()
     del prices["stock_column"]
-    assert await twin.refused(NAME, prices) == {}
-    twin.stock(_GOODS[0])
+    assert await store.refused(NAME, prices) == {}
+    store.stock(_GOODS[0])
     feed.put("Artikel;Preis\nPOT-1;12\n")
-    came = await twin.run(await twin.set_up(NAME, prices))
+    came = await store.run(await store.set_up(NAME, prices))
     assert came.changes == [("Pot (POT-1)", {"Price": ("10.00", "12.00")})]
 
 
@@ -309,17 +309,17 @@ async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_
     feed: Feed,
 ) -> None:
     """Applies the same file again once the shop has SKUs that it lacked before."""
-    twin = feed.twin
-    twin.stock(ProductSpec("Other", Item("OTHER-1", stock=8)))
+    store = feed.store
+    store.stock(ProductSpec("Other", Item("OTHER-1", stock=8)))
     feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nMUG-S;4;9,00\n", hours=1)
     automation = await feed.set_up()
-    first = await twin.run(automation)
+    first = await store.run(automation)
     assert (first.changes, first.result["not_found"], first.run.status) == ([], 2, RunStatus.SUCCEEDED)
-    still = await twin.run(automation)
+    still = await store.run(automation)
     assert (still.changes, still.result["rows"], still.result["not_found"]) == ([], 0, 2)
-    twin.stock(ProductSpec("Pot", Item("POT-1", price="10.00", stock=5)))
-    tried = await twin.run(automation, Mode.TEST)
-    came = await twin.run(automation)
+    store.stock(ProductSpec("Pot", Item("POT-1", price="10.00", stock=5)))
+    tried = await store.run(automation, Mode.TEST)
+    came = await store.run(automation)
     expected = [("Pot (POT-1)", {"Stock": (5, 7), "Price": ("10.00", "8.00")})]
     assert (tried.changes, came.changes, came.outcomes) == (expected, expected, ["applied"])
     assert (came.result["matched"], came.result["not_found"]) == (1, 1)
@@ -327,17 +327,17 @@ async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_
 
 async def test_unchanged_rows_of_a_file_set_no_stock_again(feed: Feed) -> None:
     """Sets only SKUs that were missing before, because the stock of the others may have been sold since."""
-    twin = feed.twin
-    twin.stock(ProductSpec("Pot", Item("POT-1", price="8.00", stock=5)))
+    store = feed.store
+    store.stock(ProductSpec("Pot", Item("POT-1", price="8.00", stock=5)))
     feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nNEW-1;1;9,00\n", hours=1)
     automation = await feed.set_up(missing="set_zero")
-    assert (await twin.run(automation)).changes == [("Pot (POT-1)", {"Stock": (5, 7)})]
-    twin.stock(
+    assert (await store.run(automation)).changes == [("Pot (POT-1)", {"Stock": (5, 7)})]
+    store.stock(
         ProductSpec("Pot", Item("POT-1", price="8.00", stock=2)),
         ProductSpec("New", Item("NEW-1", price="9.00", stock=0)),
     )
-    assert (await twin.run(automation)).changes == [("New (NEW-1)", {"Stock": (0, 1)})]
-    done = await twin.run(automation)
+    assert (await store.run(automation)).changes == [("New (NEW-1)", {"Stock": (0, 1)})]
+    done = await store.run(automation)
     assert (done.changes, done.result["rows"], done.result["not_found"]) == ([], 0, 0)
     feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nNEW-1;1;9,00\nLATE-1;1;9,00\n")
-    assert (await twin.run(automation)).changes == [("Pot (POT-1)", {"Stock": (2, 7)})]
+    assert (await store.run(automation)).changes == [("Pot (POT-1)", {"Stock": (2, 7)})]

@@ -19,16 +19,16 @@ from tests.templates.stage import variant
 NAME = "sync-stock-between-stores"
 
 
-def _fill_source(twin: PlatformStore, *goods: ProductSpec) -> None:
-    if twin.platform == "woocommerce":
-        fill_shopify(twin.fake, goods)
+def _fill_source(store: PlatformStore, *goods: ProductSpec) -> None:
+    if store.platform == "woocommerce":
+        fill_shopify(store.fake, goods)
     else:
-        fill_woocommerce(twin.shop, goods)
+        fill_woocommerce(store.shop, goods)
 
 
-def _inputs(twin: PlatformStore, **more: Any) -> dict[str, Any]:
-    other = "shopify" if twin.platform == "woocommerce" else "woocommerce"
-    return {"source_integration_id": twin.both.number(other), **more}
+def _inputs(store: PlatformStore, **more: Any) -> dict[str, Any]:
+    other = "shopify" if store.platform == "woocommerce" else "woocommerce"
+    return {"source_integration_id": store.both.number(other), **more}
 
 
 _SOURCE = (
@@ -50,21 +50,21 @@ _TARGET = (
 )
 
 
-async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin: PlatformStore) -> None:
+async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(store: PlatformStore) -> None:
     """Sets the same stock on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
-    _fill_source(twin, *_SOURCE)
-    twin.stock(*_TARGET)
-    automation = await twin.set_up(NAME, _inputs(twin, buffer=2))
+    _fill_source(store, *_SOURCE)
+    store.stock(*_TARGET)
+    automation = await store.set_up(NAME, _inputs(store, buffer=2))
     expected = [
         ("Teapot (POT-1)", {"Stock": (5, 7)}),
         ("Mugs, L (MUG-L)", {"Stock": (6, 0)}),
     ]
-    tried = await twin.run(automation, Mode.TEST)
-    assert (tried.changes, twin.writes()) == (expected, 0)
-    came = await twin.run(automation)
+    tried = await store.run(automation, Mode.TEST)
+    assert (tried.changes, store.writes()) == (expected, 0)
+    came = await store.run(automation)
     assert (came.changes, set(came.outcomes)) == (expected, {"applied"})
     assert came.messages == ["Source stock 9.", "Source stock 0."]
     result = dict(came.result)
@@ -82,57 +82,57 @@ async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin:
         "not_in_source": 1,
         "refused": 3,
     }
-    assert (twin.variants("Teapot")["POT-1"][2], twin.variants("Only here")["HERE-1"][2]) == (7, 8)
-    again = await twin.run(automation)
+    assert (store.variants("Teapot")["POT-1"][2], store.variants("Only here")["HERE-1"][2]) == (7, 8)
+    again = await store.run(automation)
     assert (again.changes, again.result["unchanged"]) == ([], 3)
 
 
-async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(twin: PlatformStore) -> None:
+async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(store: PlatformStore) -> None:
     """Fails with `source_too_small` when less than half of the source's variants are left.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
-    twin.stock(_TARGET[0])
+    store.stock(_TARGET[0])
     many = [ProductSpec(f"Pot {number}", Item(f"P-{number}")) for number in range(4)]
-    _fill_source(twin, *many)
-    automation = await twin.set_up(NAME, _inputs(twin))
-    assert (await twin.run(automation)).run.status is RunStatus.SUCCEEDED
+    _fill_source(store, *many)
+    automation = await store.set_up(NAME, _inputs(store))
+    assert (await store.run(automation)).run.status is RunStatus.SUCCEEDED
     for remaining, fails in ((many[:1], True), (many[:2], False), ([], True)):
-        _fill_source(twin, *remaining)
-        run = (await twin.run(automation)).run
-        codes = [step["code"] for step in await twin.shop.steps(run)]
+        _fill_source(store, *remaining)
+        run = (await store.run(automation)).run
+        codes = [step["code"] for step in await store.shop.steps(run)]
         assert codes[:1] == (["source_too_small"] if fails else [None])
 
 
-async def test_the_store_itself_and_what_is_no_store_are_refused(twin: PlatformStore) -> None:
+async def test_the_store_itself_and_what_is_no_store_are_refused(store: PlatformStore) -> None:
     """Refuses the store itself, other kinds of connections and unknown ones as the source.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores and docs/design/templates.md#rules.
     """
-    for number in (twin.number, twin.both.number("teams"), 999_999):
-        faults = await twin.refused(NAME, {"source_integration_id": number})
+    for number in (store.number, store.both.number("teams"), 999_999):
+        faults = await store.refused(NAME, {"source_integration_id": number})
         assert list(faults) == ["inputs.source_integration_id"]
 
 
-async def test_with_several_locations_one_has_to_be_named(twin: PlatformStore) -> None:
+async def test_with_several_locations_one_has_to_be_named(store: PlatformStore) -> None:
     """Requires the name of a location when a Shopify store has several, and sets the stock there.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
-    if twin.platform == "woocommerce":
-        assert await twin.refused(NAME, _inputs(twin, location="Anywhere")) == {}
+    if store.platform == "woocommerce":
+        assert await store.refused(NAME, _inputs(store, location="Anywhere")) == {}
         return
-    harbour = twin.fake.add_location("Harbour")
-    await twin.look_again()
-    assert list(await twin.refused(NAME, _inputs(twin))) == ["inputs.location"]
-    assert list(await twin.refused(NAME, _inputs(twin, location="Gone"))) == ["inputs.location"]
-    twin.stock(_TARGET[0], _TARGET[4])
-    [item, _] = twin.fake.of("InventoryItem")
-    twin.fake.add_level(item, harbour, 2)
-    _fill_source(twin, _SOURCE[0])
-    came = await twin.run(await twin.set_up(NAME, _inputs(twin, location="Harbour")))
+    harbour = store.fake.add_location("Harbour")
+    await store.look_again()
+    assert list(await store.refused(NAME, _inputs(store))) == ["inputs.location"]
+    assert list(await store.refused(NAME, _inputs(store, location="Gone"))) == ["inputs.location"]
+    store.stock(_TARGET[0], _TARGET[4])
+    [item, _] = store.fake.of("InventoryItem")
+    store.fake.add_level(item, harbour, 2)
+    _fill_source(store, _SOURCE[0])
+    came = await store.run(await store.set_up(NAME, _inputs(store, location="Harbour")))
     assert came.changes == [("Teapot (POT-1)", {"Stock": (2, 9)})]
-    assert [record["available"] for record in twin.fake.owned(item["id"])] == [5, 9]
+    assert [record["available"] for record in store.fake.owned(item["id"])] == [5, 9]
 
 
 # --- pairs
@@ -222,24 +222,24 @@ def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
     assert ([problem.code for problem in planned.problems], planned.proposals) == (["stock_shared"] * 2, ())
 
 
-async def test_an_event_sets_only_the_variant_it_names(twin: PlatformStore) -> None:
+async def test_an_event_sets_only_the_variant_it_names(store: PlatformStore) -> None:
     """Sets only the variant of the event, and still notices a second variant with its SKU.
 
     See docs/design/templates-catalogue.md#sync-stock-between-stores.
     """
-    _fill_source(twin, *_SOURCE)
-    twin.stock(*_TARGET)
-    stage = await twin.stage(TEMPLATE, _inputs(twin))
-    run = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
+    _fill_source(store, *_SOURCE)
+    store.stock(*_TARGET)
+    stage = await store.stage(TEMPLATE, _inputs(store))
+    run = await stage.run(event=store.stock_event("Teapot", "POT-1"), approve=False)
     assert [proposal.object.label for proposal in run.proposals] == ["Teapot (POT-1)"]
     assert (run.result["source_variants"], run.result["not_in_source"]) == (1, 0)
     assert stage.memory.kept == {}
     for title, sku in (("Only here", "HERE-1"), ("No SKU", "")):
-        run = await stage.run(event=twin.stock_event(title, sku), approve=False)
+        run = await stage.run(event=store.stock_event(title, sku), approve=False)
         assert (run.failed, run.proposals, run.result["not_in_source"]) == (None, [], int(sku != ""))
-    if twin.platform == "shopify":  # the other platform has every SKU once
-        twin.stock(*_TARGET, ProductSpec("Copy", Item("POT-1", stock=1)))
-        run = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
+    if store.platform == "shopify":  # the other platform has every SKU once
+        store.stock(*_TARGET, ProductSpec("Copy", Item("POT-1", stock=1)))
+        run = await stage.run(event=store.stock_event("Teapot", "POT-1"), approve=False)
         assert [row["code"] for row in run.result["refused_rows"]] == ["sku_ambiguous"]
 
 

@@ -60,7 +60,7 @@ async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: M
     market.place(Sale("X1", _spent("900.00"), payment="paid"))  # an order of a guest
     automation = await market.set_up("tag-customers-by-spend", tiers=TIERS, window_days=30)
     tried = await market.run(automation, Mode.TEST)
-    assert (set(tried.changes), market.twin.writes()) == (CHANGED, 0)
+    assert (set(tried.changes), market.store.writes()) == (CHANGED, 0)
     came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert {name: market.tags(name) for name, *_ in PEOPLE} == {name: after for name, _, _, after in PEOPLE}

@@ -40,7 +40,7 @@ async def test_orders_that_match_every_rule_are_tagged_once(market: Market) -> N
         "tag-orders-by-rule", tag=TAG, min_total="250.00", countries=["DE", "AT"]
     )
     tried = await market.run(automation, Mode.TEST)
-    assert (set(tried.changes), market.twin.writes()) == (set(MATCHING), 0)
+    assert (set(tried.changes), market.store.writes()) == (set(MATCHING), 0)
     came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.changes["A1"] == {"Tags": (["gift"], [TAG, "gift"])}
@@ -54,7 +54,7 @@ async def test_orders_that_match_every_rule_are_tagged_once(market: Market) -> N
         "orders": [{"number": number, "added": True, "rule": rule} for number, rule in MATCHING.items()],
     }
     assert (await market.run(automation)).changes == {}
-    assert list(await market.twin.refused("tag-orders-by-rule", {"tag": TAG})) == ["inputs"]
+    assert list(await market.store.refused("tag-orders-by-rule", {"tag": TAG})) == ["inputs"]
 
 
 def _tagging(*orders: Any, **inputs: Any) -> OrderStage:

@@ -44,40 +44,40 @@ _RULES: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
 ]
 
 
-async def test_on_each_platform_a_rule_tags_and_untags(twin: PlatformStore) -> None:
+async def test_on_each_platform_a_rule_tags_and_untags(store: PlatformStore) -> None:
     """Gives the same tags on both platforms; a test run writes nothing and a second run proposes nothing.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
     for inputs, matched, changes in _RULES:
-        twin.stock(*_GOODS)
-        automation = await twin.set_up("tag-products-by-rule", {"tag": "picked", **inputs})
-        written = twin.writes()
-        tried = await twin.run(automation, Mode.TEST)
+        store.stock(*_GOODS)
+        automation = await store.set_up("tag-products-by-rule", {"tag": "picked", **inputs})
+        written = store.writes()
+        tried = await store.run(automation, Mode.TEST)
         expected = {name: {"Tags": tags} for name, tags in changes.items()}
-        assert (dict(tried.changes), twin.writes()) == (expected, written), inputs
-        came = await twin.run(automation)
+        assert (dict(tried.changes), store.writes()) == (expected, written), inputs
+        came = await store.run(automation)
         assert (dict(came.changes), set(came.outcomes)) == (expected, {"applied"})
         off = sum(tags == _OFF for tags in changes.values())
         on = len(changes) - off
         assert came.result == {"checked": 3, "matched": matched, "tagged": on, "untagged": off}
-        assert (await twin.run(automation)).changes == []
+        assert (await store.run(automation)).changes == []
 
 
 @pytest.mark.parametrize("when", [{"when": "vendor", "vendors": ["LAB"]}, {"when": "missing_cost"}])
 async def test_fields_that_woocommerce_does_not_have_are_refused(
-    twin: PlatformStore, when: dict[str, Any]
+    store: PlatformStore, when: dict[str, Any]
 ) -> None:
     """Refuses `vendor` and `missing_cost` on WooCommerce, and matches them on Shopify.
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
     all_inputs = {"tag": "odd", **when}
-    if twin.platform == "woocommerce":
-        assert list(await twin.refused("tag-products-by-rule", all_inputs)) == ["inputs.when"]
+    if store.platform == "woocommerce":
+        assert list(await store.refused("tag-products-by-rule", all_inputs)) == ["inputs.when"]
         return
-    twin.stock(*_GOODS)
-    came = await twin.run(await twin.set_up("tag-products-by-rule", all_inputs))
+    store.stock(*_GOODS)
+    came = await store.run(await store.set_up("tag-products-by-rule", all_inputs))
     assert came.changes == [(_BOWL, {"Tags": (["picked"], ["odd", "picked"])})]
     words = "Vendor: LAB." if when["when"] == "vendor" else "A variant has no cost price."
     assert came.messages == [words]

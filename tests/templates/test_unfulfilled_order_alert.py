@@ -38,9 +38,9 @@ async def test_waiting_paid_orders_are_listed_oldest_first(market: Market) -> No
     """
     market.people("Ada")
     market.place(*(sale for sale, _ in SALES))
-    automation = await market.set_up("unfulfilled-order-alert", teams=market.twin.both.teams(), **_INPUTS)
+    automation = await market.set_up("unfulfilled-order-alert", teams=market.store.both.teams(), **_INPUTS)
     tried = await market.run(automation, Mode.TEST)
-    assert (tried.result["waiting"], market.twin.both.posted()) == (2, [])
+    assert (tried.result["waiting"], market.store.both.posted()) == (2, [])
     came = await market.run(automation)
     assert came.run.status is RunStatus.SUCCEEDED
     assert came.result == {
@@ -51,7 +51,7 @@ async def test_waiting_paid_orders_are_listed_oldest_first(market: Market) -> No
             {"number": "A1", "days": 5, "total": "20.00"},
         ],
     }
-    [message] = market.twin.both.posted()
+    [message] = market.store.both.posted()
     assert message["text"].startswith("2 paid orders not sent at The ")
 
 
