@@ -112,7 +112,7 @@ async def _hold_orders(context: StepContext) -> StepResult:
     return StepResult({}, title=f"Hold {counted(len(proposals), 'order')}", proposals=proposals)
 
 
-async def tell_teams(context: StepContext) -> StepResult:
+async def post_to_teams(context: StepContext) -> StepResult:
     """Posts one message that names the orders held by this run, if there are any and a channel is named."""
     decided = context.output(DECIDE, _RiskyOrders)
     # Orders whose change failed are read again, so the end of the period read is not remembered.
@@ -264,7 +264,7 @@ TEMPLATE = base.define(
         base.read_step(READ, "Read orders and their risk", _read_risk),
         base.decide_step(DECIDE, "Find the risky ones", _decide_risk),
         base.change_step(HOLD, "Hold and tag them", _hold_orders),
-        base.send_step(SEND, "Tell Teams", tell_teams),
+        base.send_step(SEND, "Tell Teams", post_to_teams),
     ),
     topics=("orders/create",),
     schedule=Schedule(Cadence.HOURLY),

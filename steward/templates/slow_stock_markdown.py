@@ -186,7 +186,7 @@ async def change_prices(context: StepContext) -> StepResult:
     )
 
 
-async def tell_teams(context: StepContext) -> StepResult:
+async def post_to_teams(context: StepContext) -> StepResult:
     """Posts one message that names the applied prices, if a channel is named."""
     remember = tuple(orders.remember_read(context.output(READ, _UnsoldVariants).until))
     proposed = context.output(CHANGE, _ProposedPrices).prices
@@ -378,7 +378,7 @@ TEMPLATE = base.define(
         base.read_step(READ, "Read sales, stock and cost", _read_sales),
         base.decide_step(PICK, "Find what does not sell", _pick_slow),
         base.change_step(CHANGE, "Mark the prices down", change_prices),
-        base.send_step(SEND, "Tell Teams", tell_teams),
+        base.send_step(SEND, "Tell Teams", post_to_teams),
     ),
     schedule=Schedule(Cadence.MONTHLY, time_of_day="06:00", day_of_month=1),
     changes=(

@@ -10,7 +10,7 @@ from steward.model.json import JsonValue
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import JsonRecord, StepContext, StoreAccess, StoreEvent
 
-_LIVE = ("publish", "active")
+_PUBLISHED = ("publish", "active")
 T = TypeVar("T")
 
 
@@ -55,12 +55,12 @@ def total_of(product: Product) -> int | None:
 
 def is_live(product: Product) -> bool:
     """Returns whether the product is neither a draft nor archived."""
-    return product.status in _LIVE
+    return product.status in _PUBLISHED
 
 
 def is_on_sale(variant: Variant) -> bool:
     """Returns whether the variant itself is published; a variation can be disabled on its own."""
-    return variant.status in _LIVE
+    return variant.status in _PUBLISHED
 
 
 class _ProductsInput(JsonRecord, frozen=True):
@@ -115,7 +115,11 @@ async def read_products(
         return []
     if context.event is not None:
         product = await _product_of(store, context.event)
-        if product is None or product.status == "trash" or (published_only and product.status not in _LIVE):
+        if (
+            product is None
+            or product.status == "trash"
+            or (published_only and product.status not in _PUBLISHED)
+        ):
             return []
         return [product]
     pages = store.reader.read(PRODUCTS, ProductsQuery(published_only=published_only, tagged=tagged))
