@@ -60,14 +60,14 @@ export function meets(condition: Schema, value: unknown): boolean {
 }
 
 /** One of several alternative sets of fields, such as two kinds of keys. */
-export interface Way {
+export interface FieldAlternative {
   names: string[];
   others: string[];
 }
 
 /** Returns the alternatives of a schema whose `oneOf` names required fields; empty if it has none. */
-export function waysOf(schema: Schema): Way[] {
+export function alternativesOf(schema: Schema): FieldAlternative[] {
   const sets = (schema.oneOf ?? []).map(({ required }) => required ?? []);
   if (sets.length < 2 || sets.some((names) => !names.length)) return [];
-  return sets.map((names, at) => ({ names, others: sets.filter((_, other) => other !== at).flat() }));
+  return sets.map((names, own) => ({ names, others: sets.filter((_, index) => index !== own).flat() }));
 }

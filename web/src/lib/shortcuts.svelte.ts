@@ -74,10 +74,10 @@ class Shortcuts {
   }
 
   get all(): Shortcut[] {
-    const ways = PAGE_SHORTCUTS.map(
+    const navigationKeys = PAGE_SHORTCUTS.map(
       ([key, page, words]): Shortcut => ({ keys: `g ${key}`, words, run: () => void router.go(address(page)) }),
     );
-    return [...this.#screen, ...this.#everywhere, ...ways];
+    return [...this.#screen, ...this.#everywhere, ...navigationKeys];
   }
 
   /** Registers a screen's shortcuts while its component is mounted; call it while the component is created. */

@@ -4,23 +4,23 @@ import type { KindRecord } from "../../api/schema";
 import { type Field, formOf, isLeft, sent } from "../../lib/schema";
 import type { Schema } from "../../lib/schema_shape";
 import { check } from "../../lib/schema_check";
-import { type Way, waysOf } from "../../lib/schema_rules";
+import { alternativesOf, type FieldAlternative } from "../../lib/schema_rules";
 import { spreadsheetIn } from "../../lib/spreadsheet";
 import { GUIDES } from "./guides";
 
-/** The form, and the ways between which one chooses; `way` is which of them, by number. */
-export function connectForm(kind: KindRecord, way: number): { form: Field; ways: Way[] } {
+/** The form, and the alternatives to choose between; `alternative` is which of them, by number. */
+export function connectForm(kind: KindRecord, alternative: number): { form: Field; alternatives: FieldAlternative[] } {
   const schema = kind.settings_schema as Schema;
   const guide = GUIDES[kind.kind];
-  const ways = waysOf(schema);
-  const chosen = ways[way];
+  const alternatives = alternativesOf(schema);
+  const chosen = alternatives[alternative];
   const form = formOf({ ...schema, oneOf: undefined, required: [...(schema.required ?? []), ...(chosen?.names ?? [])] });
   const others = new Set(chosen?.others ?? []);
   for (const [name, beside] of Object.entries(guide?.beside ?? {})) if (others.has(beside)) others.add(name);
   const fields = form.fields
     .filter(({ name }) => !others.has(name))
     .map((field) => ({ ...field, hint: guide?.hints?.[field.name] ?? field.hint }));
-  return { form: { ...form, fields }, ways };
+  return { form: { ...form, fields }, alternatives };
 }
 
 /** What is sent: without what the other way needs, with what the chosen way is known by; a spreadsheet's address as its id. */
@@ -47,9 +47,9 @@ export function isTyped(form: Field, value: unknown, begun: Readonly<Record<stri
 }
 
 /** The way whose fields hold a sign-in that an import names, by number; the first when it names none. */
-export function wayOf(ways: readonly Way[], signIn: string | null): number {
+export function alternativeOf(alternatives: readonly FieldAlternative[], signIn: string | null): number {
   const field = SIGN_INS[signIn ?? ""];
-  return Math.max(0, ways.findIndex(({ names }) => names[0] === field));
+  return Math.max(0, alternatives.findIndex(({ names }) => names[0] === field));
 }
 
 /** The first field of each sign-in of an HTTP API that a file can ask for. */

@@ -4,19 +4,19 @@ export interface Guide {
   about: string;
   steps: readonly string[];
   /** Where it is found: what to press, one after the other. */
-  way?: readonly string[];
+  menuPath?: readonly string[];
   /** Hints at fields, by name. */
   hints?: Readonly<Record<string, string>>;
   /** Fields that only go with another one. */
   beside?: Readonly<Record<string, string>>;
   /** The words of each of two kinds of keys, by the first field they need. */
-  ways?: Readonly<Record<string, string>>;
+  alternatives?: Readonly<Record<string, string>>;
 }
 
 export const GUIDES: Readonly<Record<string, Guide>> = {
   woocommerce: {
     about: "A WooCommerce shop, on any host.",
-    way: ["WooCommerce", "Settings", "Advanced", "REST API", "Add key"],
+    menuPath: ["WooCommerce", "Settings", "Advanced", "REST API", "Add key"],
     steps: [
       "In the shop's WordPress, open WooCommerce, Settings, Advanced, REST API.",
       "Choose Add key. Describe it as Steward, and take a user who may manage the shop.",
@@ -27,7 +27,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   shopify: {
     about: "A store on Shopify.",
-    way: ["Developer dashboard", "Apps", "Your app", "Settings", "Client ID and secret"],
+    menuPath: ["Developer dashboard", "Apps", "Your app", "Settings", "Client ID and secret"],
     steps: [
       "In Shopify's developer dashboard, make an app for your own store and install it there.",
       "Give it read and write of products, inventory, orders, customers, publications and fulfilment orders.",
@@ -38,11 +38,11 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       webhook_secret: "Without it the store's events cannot be checked, so nothing can start by them.",
     },
     beside: { webhook_secret: "access_token" },
-    ways: { client_id: "Client ID and secret of an app", access_token: "A fixed access token of an older app" },
+    alternatives: { client_id: "Client ID and secret of an app", access_token: "A fixed access token of an older app" },
   },
   spreadsheet: {
     about: "Spreadsheets of Google Sheets, to read from or to write to.",
-    way: ["Google Cloud console", "Service accounts", "Keys", "Add key", "JSON"],
+    menuPath: ["Google Cloud console", "Service accounts", "Keys", "Add key", "JSON"],
     steps: [
       "In the Google Cloud console, make a service account and add a key of the kind JSON: a file is saved.",
       "Open the spreadsheet, choose Share, and add the service account's address as an editor.",
@@ -52,7 +52,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   teams: {
     about: "A Microsoft Teams channel, to send messages to.",
-    way: ["Channel", "…", "Workflows", "Post to a channel when a webhook request is received"],
+    menuPath: ["Channel", "…", "Workflows", "Post to a channel when a webhook request is received"],
     steps: [
       "In Teams, open the channel's menu and choose Workflows.",
       "Take the one that posts to a channel when a webhook request is received, and finish it.",
@@ -114,7 +114,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       account: "Empty for one account of these hosts",
     },
     beside: { scope: "client_id", audience: "client_id", client_in: "client_id" },
-    ways: {
+    alternatives: {
       token: "A token (bearer)",
       header_name: "A key in a header",
       query_name: "A key in the query of the address",
@@ -134,11 +134,11 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       "For steps of workflows: under OAuth & Permissions add the scopes chat:write, channels:read and users:read, install the app, and copy the bot token. Invite the app to the channels it writes to.",
       "For messages of automations: under Incoming Webhooks add one for the channel, and copy its address.",
     ],
-    ways: { bot_token: "Token of a bot, for steps of workflows", webhook_url: "Webhook of one channel, for messages of automations" },
+    alternatives: { bot_token: "Token of a bot, for steps of workflows", webhook_url: "Webhook of one channel, for messages of automations" },
   },
   telegram: {
     about: "A Telegram bot, for steps of workflows.",
-    way: ["Telegram", "BotFather", "/newbot", "Token"],
+    menuPath: ["Telegram", "BotFather", "/newbot", "Token"],
     steps: [
       "In Telegram, write /newbot to BotFather, and copy the token it shows.",
       "Add the bot to the groups it writes to. A person has to write to the bot first.",
@@ -150,22 +150,22 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       "For a webhook: in the channel's settings open Integrations, Webhooks, make one and copy its address.",
       "For a bot: in Discord's developer portal make an application with a bot, copy its token, and invite it to your server.",
     ],
-    ways: { bot_token: "Token of a bot", webhook_url: "Webhook of one channel" },
+    alternatives: { bot_token: "Token of a bot", webhook_url: "Webhook of one channel" },
   },
   mattermost: {
     about: "An account on your Mattermost server, for steps of workflows.",
-    way: ["Mattermost", "Profile", "Security", "Personal Access Tokens"],
+    menuPath: ["Mattermost", "Profile", "Security", "Personal Access Tokens"],
     steps: ["In Mattermost, open Profile, Security, Personal Access Tokens, or make a bot account, and copy the token."],
     hints: { base_url: "Such as https://chat.example.com" },
   },
   twilio: {
     about: "A Twilio account, for steps of workflows that send text messages.",
-    way: ["Twilio console", "Account", "Account SID and Auth Token"],
+    menuPath: ["Twilio console", "Account", "Account SID and Auth Token"],
     steps: ["In the Twilio console, copy the account SID and the auth token from the account's page."],
   },
   whatsapp: {
     about: "A phone number of WhatsApp's Cloud API, for steps of workflows.",
-    way: ["Meta developer portal", "Your app", "WhatsApp", "API setup"],
+    menuPath: ["Meta developer portal", "Your app", "WhatsApp", "API setup"],
     steps: [
       "In Meta's developer portal, open your app, WhatsApp, API setup, and copy the id of the phone number.",
       "In the business settings, make a system user's token with the right whatsapp_business_messaging.",
@@ -173,7 +173,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   airtable: {
     about: "Airtable bases, for steps of workflows.",
-    way: ["airtable.com/create/tokens", "Create new token", "Token"],
+    menuPath: ["airtable.com/create/tokens", "Create new token", "Token"],
     steps: [
       "At airtable.com/create/tokens, make a token with the scopes data.records:read and data.records:write.",
       "Give it access to the bases the workflow uses, and copy it.",
@@ -181,7 +181,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
   notion: {
     about: "Pages and databases of Notion, for steps of workflows.",
-    way: ["notion.so/my-integrations", "Your integration", "Internal Integration Secret"],
+    menuPath: ["notion.so/my-integrations", "Your integration", "Internal Integration Secret"],
     steps: [
       "At notion.so/my-integrations, make an internal integration and copy its secret.",
       "Open each database the workflow uses, and add the integration under Connections.",
