@@ -11,7 +11,7 @@ CONNECTIONS = 16
 
 
 @dataclass(slots=True)
-class Left:
+class PendingRequests:
     """Requests still to be sent, and how many answers are still to come."""
 
     to_send: int
@@ -22,9 +22,9 @@ class Left:
 class Caller(asyncio.Protocol):
     """One connection; every answer must be a 200 or 201 of the length its head names."""
 
-    def __init__(self, requests: Iterator[bytes], left: Left) -> None:
+    def __init__(self, requests: Iterator[bytes], pending: PendingRequests) -> None:
         self._requests = requests
-        self._left = left
+        self._pending = pending
         self._seen = b""
         self._transport: asyncio.Transport | None = None
         self.last = b""
@@ -34,32 +34,32 @@ class Caller(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
         self._next()
 
-    def next_of(self, requests: Iterator[bytes], left: Left) -> None:
+    def next_of(self, requests: Iterator[bytes], pending: PendingRequests) -> None:
         """Sends the first of other requests, once everything before was answered."""
-        self._requests, self._left = requests, left
+        self._requests, self._pending = requests, pending
         self._next()
 
     def _next(self) -> None:
-        if self._left.to_send and self._transport is not None:
-            self._left.to_send -= 1
+        if self._pending.to_send and self._transport is not None:
+            self._pending.to_send -= 1
             self._transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
         """Counts a whole answer and sends the next request."""
         self._seen += data
-        head, found, body = self._seen.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, body = self._seen.partition(b"\r\n\r\n")
+        if not separator:
             return
         if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
             self._fail(self._seen)
             return
-        at = head.lower().index(b"content-length: ") + 16
-        if len(body) < int(head[at:].split(b"\r\n", 1)[0]):
+        start = head.lower().index(b"content-length: ") + 16
+        if len(body) < int(head[start:].split(b"\r\n", 1)[0]):
             return
         self.last, self._seen = body, b""
-        self._left.to_come -= 1
-        if self._left.to_come == 0 and not self._left.done.done():
-            self._left.done.set_result(None)
+        self._pending.to_come -= 1
+        if self._pending.to_come == 0 and not self._pending.done.done():
+            self._pending.done.set_result(None)
         self._next()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -67,8 +67,8 @@ class Caller(asyncio.Protocol):
         self._fail(b"the connection was closed")
 
     def _fail(self, seen: bytes) -> None:
-        if not self._left.done.done():
-            self._left.done.set_exception(RuntimeError(seen[:500].decode("latin-1")))
+        if not self._pending.done.done():
+            self._pending.done.set_exception(RuntimeError(seen[:500].decode("latin-1")))
 
 
 def request(path: str, headers: Mapping[str, str]) -> bytes:
@@ -95,9 +95,9 @@ async def get(port: int, path: str, headers: Mapping[str, str]) -> bytes:
 async def answer(port: int, sent: bytes) -> bytes:
     """The body of the answer to a request, over a connection of its own."""
     loop = asyncio.get_running_loop()
-    left = Left(1, 1, loop.create_future())
-    transport, caller = await loop.create_connection(lambda: Caller(repeat(sent), left), "127.0.0.1", port)
-    await left.done
+    pending = PendingRequests(1, 1, loop.create_future())
+    transport, caller = await loop.create_connection(lambda: Caller(repeat(sent), pending), "127.0.0.1", port)
+    await pending.done
     transport.close()
     return caller.last
 
@@ -105,15 +105,15 @@ async def answer(port: int, sent: bytes) -> bytes:
 async def flood(port: int, requests: Iterable[bytes], *, count: int) -> float:
     """Seconds that the first `count` of the requests take over sixteen connections."""
     loop = asyncio.get_running_loop()
-    left = Left(count, count, loop.create_future())
+    pending = PendingRequests(count, count, loop.create_future())
     begun = time.perf_counter()
     sent = iter(requests)
-    made = [
-        await loop.create_connection(lambda: Caller(sent, left), "127.0.0.1", port)
+    connections = [
+        await loop.create_connection(lambda: Caller(sent, pending), "127.0.0.1", port)
         for _ in range(CONNECTIONS)
     ]
-    await left.done
+    await pending.done
     spent = time.perf_counter() - begun
-    for transport, _ in made:
+    for transport, _ in connections:
         transport.close()
     return spent

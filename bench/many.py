@@ -50,10 +50,10 @@ def _statements(
         yield text.format(series=_series(orgs, postgres=postgres), **fixed)
     for minute in range(minutes):
         name = ZONES[minute % len(ZONES)]
-        place = zone(name)
-        assert place is not None
+        env = zone(name)
+        assert env is not None
         schedule = Schedule.from_wire({"cadence": "daily", "run_at": f"{minute // 60:02}:{minute % 60:02}"})
-        first = next(slots.slots(schedule, place, spread_minutes=0, after=now, until=LAST))
+        first = next(slots.slots(schedule, env, spread_minutes=0, after=now, until=LAST))
         before = count * minute // minutes
         share = count * (minute + 1) // minutes - before
         for text in _AUTOMATIONS:
@@ -109,8 +109,8 @@ async def park(url: str, now: datetime) -> None:
 async def queue(url: str, now: datetime, *, org: int, automation: str, count: int) -> None:
     """As many ready test runs of one automation, stamped one after the other."""
     series = _series(count, postgres=not url.startswith("sqlite:///"))
-    given = {"now": ms(now), "template": FIVE_STEPS, "org": org, "automation": automation, "count": count}
-    await _execute(url, [text.format(series=series, **given) for text in _READY])
+    values = {"now": ms(now), "template": FIVE_STEPS, "org": org, "automation": automation, "count": count}
+    await _execute(url, [text.format(series=series, **values) for text in _READY])
 
 
 async def fill(url: str, now: datetime, *, count: int, orgs: int, minutes: int = MINUTES) -> None:

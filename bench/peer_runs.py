@@ -69,14 +69,14 @@ async def measured(url: str, concurrency: int, count: int, callers: int, workers
     """Runs a second, from the first start to the last end, and µs of this process's CPU per run."""
     app, pool = application(url)
     async with app.open_async(), pool, pool.connection() as eye:
-        found = await (await eye.execute("SELECT to_regclass('procrastinate_jobs')")).fetchone()
-        if found[0] is None:
+        table = await (await eye.execute("SELECT to_regclass('procrastinate_jobs')")).fetchone()
+        if table[0] is None:
             await app.schema_manager.apply_schema_async()
         await eye.execute(TABLE)
         before = await _ended(eye)
         command = [sys.executable, "-m", "bench.peer_runs", url, str(concurrency)]
         others = [await asyncio.create_subprocess_exec(*command) for _ in range(workers - 1)]
-        own = asyncio.create_task(working(app, concurrency))
+        subject = asyncio.create_task(working(app, concurrency))
         await CLOCK.sleep(2)  # until all of them listen
         numbers, task = iter(range(count)), app.tasks["five_steps"]
         begun, cpu = time.perf_counter(), time.process_time()
@@ -92,11 +92,11 @@ async def measured(url: str, concurrency: int, count: int, callers: int, workers
             spent, used = time.perf_counter() - begun, time.process_time() - cpu
             return {"runs": count / spent, "cpu": used / count * 1e6}
         finally:
-            own.cancel()
-            await asyncio.gather(own, return_exceptions=True)
-            for one in others:
-                one.kill()
-                await one.wait()
+            subject.cancel()
+            await asyncio.gather(subject, return_exceptions=True)
+            for process in others:
+                process.kill()
+                await process.wait()
 
 
 if __name__ == "__main__":

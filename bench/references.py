@@ -79,8 +79,8 @@ async def inserts_a_second(programs: Path, url: str, folder: Path, seconds: int 
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
-    told, _ = await process.communicate()
-    match = re.search(rb"tps = ([0-9.]+)", told)
+    output, _ = await process.communicate()
+    match = re.search(rb"tps = ([0-9.]+)", output)
     if match is None:
-        raise RuntimeError(f"pgbench said: {told.decode(errors='replace')}")
+        raise RuntimeError(f"pgbench said: {output.decode(errors='replace')}")
     return float(match[1])

@@ -13,7 +13,7 @@ Round = Callable[[], Awaitable[Mapping[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Env:
     """Where a case may work: a folder of its own, PostgreSQL when there is one, and how long to take."""
 
     folder: Path
@@ -21,43 +21,43 @@ class Place:
     programs: Path | None
     quick: bool
 
-    def size(self, whole: int, quick: int) -> int:
+    def size(self, full: int, quick: int) -> int:
         """How much to do in one round."""
-        return quick if self.quick else whole
+        return quick if self.quick else full
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenCase:
     """A case made ready: one round of its own and one of its reference (None: it has none)."""
 
-    own: Round
+    subject: Round
     reference: Round | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a case. `least` and `most` are bars on it, `ratio` one on it over its reference;
+    """One number of a case. `minimum` and `maximum` are bars on it, `ratio` one on it over its reference;
     one bar that holds is enough, as the design puts it ("≥ 15,000 or ≥ 0.50 × R3")."""
 
     name: str
     unit: str
     reference: str | None = None
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     ratio: float | None = None
     stretch: str | None = None
 
     def bar(self) -> str | None:
         """The bar in words."""
-        words = [f"≥ {self.least:g} {self.unit}"] if self.least is not None else []
-        words += [f"≤ {self.most:g} {self.unit}"] if self.most is not None else []
+        words = [f"≥ {self.minimum:g} {self.unit}"] if self.minimum is not None else []
+        words += [f"≤ {self.maximum:g} {self.unit}"] if self.maximum is not None else []
         words += [f"≥ {self.ratio:g} × {self.reference}"] if self.ratio is not None else []
         return " or ".join(words) or None
 
     def ok(self, median: float, ratio: float | None) -> bool | None:
         """Whether a bar holds; None without one."""
-        held = [median >= self.least] if self.least is not None else []
-        held += [median <= self.most] if self.most is not None else []
+        held = [median >= self.minimum] if self.minimum is not None else []
+        held += [median <= self.maximum] if self.maximum is not None else []
         held += [ratio >= self.ratio] if self.ratio is not None and ratio is not None else []
         return any(held) if held else None
 
@@ -68,20 +68,20 @@ class Case:
 
     name: str
     figures: tuple[Figure, ...]
-    open: Callable[[Place], AbstractAsyncContextManager[Opened]]
+    open: Callable[[Env], AbstractAsyncContextManager[OpenCase]]
     needs_postgres: bool = False
 
 
-async def measure(case: Case, place: Place, rounds: int) -> dict[str, dict[str, Any]]:
+async def measure(case: Case, env: Env, rounds: int) -> dict[str, dict[str, Any]]:
     """Every figure of the case by its full name; own and reference rounds take turns."""
-    own: list[Mapping[str, float]] = []
+    subject: list[Mapping[str, float]] = []
     reference: list[Mapping[str, float]] = []
-    async with case.open(place) as opened:
+    async with case.open(env) as opened:
         async for _ in _turns(rounds):
             if opened.reference is not None:
                 reference.append(await opened.reference())
-            own.append(await opened.own())
-    return {f"{case.name}.{figure.name}": _told(figure, own, reference) for figure in case.figures}
+            subject.append(await opened.subject())
+    return {f"{case.name}.{figure.name}": _summary(figure, subject, reference) for figure in case.figures}
 
 
 async def _turns(rounds: int) -> AsyncIterator[int]:
@@ -89,34 +89,34 @@ async def _turns(rounds: int) -> AsyncIterator[int]:
         yield number
 
 
-def _told(
-    figure: Figure, own: Sequence[Mapping[str, float]], reference: Sequence[Mapping[str, float]]
+def _summary(
+    figure: Figure, subject: Sequence[Mapping[str, float]], reference: Sequence[Mapping[str, float]]
 ) -> dict[str, Any]:
-    values = [found[figure.name] for found in own]
+    values = [figures[figure.name] for figures in subject]
     median = statistics.median(values)
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "median": _short(median),
         "unit": figure.unit,
         "rounds": [_short(v) for v in values],
     }
     ratio = None
     if figure.reference is not None:
-        others = [found[figure.reference] for found in reference if figure.reference in found]
+        others = [figures[figure.reference] for figures in reference if figure.reference in figures]
         if others:
             middle = statistics.median(others)
             ratio = median / middle
-            told["reference"] = {
+            summary["reference"] = {
                 "name": figure.reference,
                 "median": _short(middle),
                 "rounds": [_short(v) for v in others],
             }
-            told["ratio"] = round(ratio, 3)
-            told["void"] = (max(others) - min(others)) / middle > VOID_SPREAD
-    told["bar"] = figure.bar()
+            summary["ratio"] = round(ratio, 3)
+            summary["void"] = (max(others) - min(others)) / middle > VOID_SPREAD
+    summary["bar"] = figure.bar()
     if figure.stretch is not None:
-        told["stretch"] = figure.stretch
-    told["ok"] = figure.ok(median, ratio)
-    return told
+        summary["stretch"] = figure.stretch
+    summary["ok"] = figure.ok(median, ratio)
+    return summary
 
 
 def _short(value: float) -> float:

@@ -43,7 +43,7 @@ from bench.cases import (
     web_pages,
 )
 from bench.references import rows_a_second, syncs_a_second
-from bench.rounds import Case, Place, measure
+from bench.rounds import Case, Env, measure
 from steward.clock import SystemClock
 from steward.model.instants import wire_time
 
@@ -82,19 +82,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="names or their beginnings; without, all")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     chosen = [
-        case for case in ALL if not asked.cases or any(case.name.startswith(name) for name in asked.cases)
+        case
+        for case in ALL
+        if not arguments.cases or any(case.name.startswith(name) for name in arguments.cases)
     ]
     if not chosen:
         parser.error(f"there is no such case; there are {', '.join(case.name for case in ALL)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster and the folders go too
     needed = any(case.needs_postgres for case in chosen)
     with postgres.cluster() if needed else nullcontext() as server:
-        told = _measured(chosen, server, quick=asked.quick)
-    text = json.dumps(told, indent=2, ensure_ascii=False)
+        document = _measured(chosen, server, quick=arguments.quick)
+    text = json.dumps(document, indent=2, ensure_ascii=False)
     RESULTS.mkdir(exist_ok=True)
-    name = told["made_at"].replace(":", "").replace(".", "")
+    name = document["made_at"].replace(":", "").replace(".", "")
     (RESULTS / f"{name}.json").write_text(text + "\n", "utf-8")
     print(text)
 
@@ -109,9 +111,9 @@ def _measured(chosen: Sequence[Case], server: tuple[str, Path] | None, *, quick:
         print(f"{case.name} …", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="steward-bench-") as folder:
             url, programs = server if server is not None else (None, None)
-            place = Place(Path(folder), url, programs, quick)
+            env = Env(Path(folder), url, programs, quick)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                figures |= runner.run(measure(case, place, QUICK_ROUNDS if quick else ROUNDS))
+                figures |= runner.run(measure(case, env, QUICK_ROUNDS if quick else ROUNDS))
     return {
         "made_at": wire_time(SystemClock().now()),
         "quick": quick,

@@ -20,7 +20,7 @@ import uvloop
 
 from bench import many, postgres
 from bench.cases.due_slots import MINUTES, Ahead
-from bench.service import House, open_house, wire
+from bench.service import Bench, open_bench, wire
 from steward import periodic_tasks
 from steward.database.automations import lists, schedules
 from steward.model.ids import OrgId
@@ -59,40 +59,40 @@ def main() -> None:
     """Measures each decade from 1,000 up to `--most` schedules and prints table and drawing."""
     parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
     parser.add_argument("--most", type=int, default=1_000_000, help="schedules of the last decade")
-    most = parser.parse_args().most
-    if most < 1_000:
+    max_count = parser.parse_args().most
+    if max_count < 1_000:
         parser.error("--most is at least 1000")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster and the folders go too
     with postgres.cluster() as server:
         if server is None:
             parser.error("there is no PostgreSQL on this machine: make postgres")
         decades = []
-        for count in counts(most):
+        for count in counts(max_count):
             print(f"{count:,} schedules …", file=sys.stderr, flush=True)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 decades.append(runner.run(measure(server[0], count)))
     print(table(decades), drawing(decades), sep="\n\n")
 
 
-def counts(most: int) -> list[int]:
-    """Returns 1,000 and its tenfolds up to `most`."""
-    return [1_000 * 10**power for power in range(9) if 1_000 * 10**power <= most]
+def counts(max_count: int) -> list[int]:
+    """Returns 1,000 and its tenfolds up to `max_count`."""
+    return [1_000 * 10**power for power in range(9) if 1_000 * 10**power <= max_count]
 
 
 async def measure(server: str, count: int) -> Decade:
     """Fills a database with so many schedules and measures each figure once, as medians of many passes."""
     clock = Ahead()
-    async with _filled(server, count, clock) as (house, url, folder, bytes_each):
-        hired = await house.worker()
+    async with _filled(server, count, clock) as (bench, url, folder, bytes_each):
+        hired = await bench.worker()
         tick = partial(
-            dispatch.dispatch_due, house.engine, rules=house.ctx.automation_rules, log=house.ctx.log
+            dispatch.dispatch_due, bench.engine, rules=bench.ctx.automation_rules, log=bench.ctx.log
         )
         empty = await _times(PASSES, lambda _: tick(clock.now()))
         gauges = await _times(PASSES // 10, lambda _: periodic_tasks.export_gauges(hired))
         orgs = count // OF_AN_ORG
-        pages = await _times(PAGES, lambda n: _page(house, OrgId(many.FIRST_ORG + n * 7_919 % orgs)))
+        pages = await _times(PAGES, lambda n: _page(bench, OrgId(many.FIRST_ORG + n * 7_919 % orgs)))
         start = await _start(url, folder, clock)
-        slots_s = await _decide(house, clock, tick)
+        slots_s = await _decide(bench, clock, tick)
         return Decade(
             count,
             bytes_each,
@@ -105,20 +105,20 @@ async def measure(server: str, count: int) -> Decade:
 
 
 @contextlib.asynccontextmanager
-async def _filled(server: str, count: int, clock: Ahead) -> AsyncIterator[tuple[House, str, Path, float]]:
+async def _filled(server: str, count: int, clock: Ahead) -> AsyncIterator[tuple[Bench, str, Path, float]]:
     """Opens a service over a new database with so many schedules; also yields the bytes of each."""
     with tempfile.TemporaryDirectory(prefix="steward-scale-") as name:
         folder = Path(name)
         async with postgres.fresh_database(server) as url:
-            house = await open_house(url, folder, clock=clock, env="test")
+            bench = await open_bench(url, folder, clock=clock, env="test")
             try:
                 before = await _bytes(url)
                 minutes = min(many.MINUTES, count // OF_A_MINUTE)
                 orgs = count // OF_AN_ORG
                 await many.fill(url, clock.now(), count=count, orgs=orgs, minutes=minutes)
-                yield house, url, folder, (await _bytes(url) - before) / count
+                yield bench, url, folder, (await _bytes(url) - before) / count
             finally:
-                await house.service.close()
+                await bench.service.close()
 
 
 async def _bytes(url: str) -> int:
@@ -139,9 +139,9 @@ async def _times(passes: int, act: Callable[[int], Awaitable[object]]) -> list[f
     return seconds[-passes:]
 
 
-async def _page(house: House, org: OrgId) -> None:
+async def _page(bench: Bench, org: OrgId) -> None:
     act = partial(lists.find, org=org, query=lists.AutomationFilter(), sort=lists.Sort.NAME, limit=PAGE)
-    page = await house.engine.read(house.service.clock.now(), act, org=org)
+    page = await bench.engine.read(bench.service.clock.now(), act, org=org)
     if len(page.automations) != PAGE:
         raise RuntimeError(f"a page has {len(page.automations)} automations")
 
@@ -149,25 +149,25 @@ async def _page(house: House, org: OrgId) -> None:
 async def _start(url: str, folder: Path, clock: Ahead) -> float:
     """Returns the seconds in which another process's service is wired and has a worker."""
     begun = time.perf_counter()
-    house = await wire(url, folder, clock=clock, env="test")
-    await house.worker()
+    bench = await wire(url, folder, clock=clock, env="test")
+    await bench.worker()
     seconds = time.perf_counter() - begun
-    await house.service.close()
+    await bench.service.close()
     return seconds
 
 
-async def _decide(house: House, clock: Ahead, tick: Callable[..., Awaitable[bool]]) -> float:
+async def _decide(bench: Bench, clock: Ahead, tick: Callable[..., Awaitable[bool]]) -> float:
     """Returns the slots a second that one process decides when those of some minutes are due at once."""
-    due_at = await house.read(schedules.next_due)
+    due_at = await bench.read(schedules.next_due)
     assert due_at is not None
     clock.by = due_at - clock.now() + timedelta(minutes=MINUTES)
-    made: list[timedelta] = []
+    delays: list[timedelta] = []
     begun = time.perf_counter()
-    while await tick(clock.now(), delays=made):
+    while await tick(clock.now(), delays=delays):
         pass
-    if not made:
+    if not delays:
         raise RuntimeError("no slot was due")
-    return len(made) / (time.perf_counter() - begun)
+    return len(delays) / (time.perf_counter() - begun)
 
 
 def table(decades: Sequence[Decade]) -> str:

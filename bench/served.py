@@ -30,10 +30,10 @@ async def bare(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": BARE})
 
 
-def telling(application: Any) -> Any:
+def reporting_cpu(application: Any) -> Any:
     """`application`, and under one more path the seconds of CPU this process has used."""
 
-    async def told(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+    async def with_cpu_time(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         if scope["path"] != USED:
             await application(scope, receive, send)
             return
@@ -42,18 +42,18 @@ def telling(application: Any) -> Any:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    return told
+    return with_cpu_time
 
 
 async def main(handle: int, what: str, folder: str) -> None:
     """Serves until the process is ended."""
     listening = socket.socket(fileno=handle)
     if what == "bare":
-        await bounded(telling(bare), ConnectionLimits()).serve(sockets=[listening])
+        await bounded(reporting_cpu(bare), ConnectionLimits()).serve(sockets=[listening])
         return
-    house = await wire(what, Path(folder), clock=SystemClock())
+    bench = await wire(what, Path(folder), clock=SystemClock())
     spare_collector()
-    await bounded(telling(house.service.request_handler), ConnectionLimits()).serve(sockets=[listening])
+    await bounded(reporting_cpu(bench.service.request_handler), ConnectionLimits()).serve(sockets=[listening])
 
 
 if __name__ == "__main__":

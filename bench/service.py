@@ -70,7 +70,7 @@ def five_steps() -> Template:
 
 
 @dataclass(slots=True)
-class House:
+class Bench:
     """The wired service, its one organization's owner, and short ways to work."""
 
     service: app.WiredProcess
@@ -99,21 +99,21 @@ class House:
     async def automations(self, count: int, schedule: dict[str, Any] = BY_HAND) -> list[Automation]:
         """New automations of the five steps, in transactions of 200."""
         rules = self.ctx.automation_rules
-        made: list[Automation] = []
+        created: list[Automation] = []
 
         async def some(tx: Tx, numbers: Iterable[int]) -> list[Automation]:
             asks = [CreateCommand(FIVE_STEPS, f"Measured {n}", {}, dict(schedule)) for n in numbers]
             return [(await setup.create(tx, self.owner, query, rules=rules)).automation for query in asks]
 
         for first in range(0, count, 200):
-            made += await self.write(partial(some, numbers=range(first, min(first + 200, count))))
-        return made
+            created += await self.write(partial(some, numbers=range(first, min(first + 200, count))))
+        return created
 
-    async def mixed(self, wanted: Iterable[tuple[dict[str, Any], str]]) -> None:
+    async def mixed(self, schedules: Iterable[tuple[dict[str, Any], str]]) -> None:
         """New automations of the five steps, each with a schedule and a zone, in one transaction."""
         asks = [
-            CreateCommand(FIVE_STEPS, f"Measured {n}", {}, schedule, timezone=place)
-            for n, (schedule, place) in enumerate(wanted)
+            CreateCommand(FIVE_STEPS, f"Measured {n}", {}, schedule, timezone=timezone)
+            for n, (schedule, timezone) in enumerate(schedules)
         ]
 
         async def some(tx: Tx) -> None:
@@ -162,31 +162,31 @@ class House:
         )
 
 
-async def open_house(url: str, folder: Path, *, clock: Clock | None = None, **given: str) -> House:
+async def open_bench(url: str, folder: Path, *, clock: Clock | None = None, **settings: str) -> Bench:
     """A migrated database at `url`, the service over it, its organization, owner and credential."""
     clock = clock or SystemClock()
     await migrate(url, clock.now())
-    house = await wire(url, folder, clock=clock, **given)
+    bench = await wire(url, folder, clock=clock, **settings)
 
-    async def found(tx: Tx) -> tuple[Actor, str]:
+    async def create_owner(tx: Tx) -> tuple[Actor, str]:
         org = (await organizations.create(tx, CreateOrganization("Bench"))).id
         hashed = hash_password(PASSWORD, Cost(memory=64, passes=1))
         person = await people.create(
             tx, CreatePerson("owner@bench.example", "The", "Owner", password_hash=hashed)
         )
         await people.add_to_organization(tx, person, org, Role.OWNER)
-        issued = await credentials.issue(tx, house.service.context.keys, org, "bench")
+        issued = await credentials.issue(tx, bench.service.context.keys, org, "bench")
         scopes = ROLE_SCOPES[Role.OWNER]
         actor = Actor(org, person.id, scopes, CreatedVia.UI, None, Role.OWNER, "0" * 64)
         return actor, issued.credential.client_id
 
-    house.owner, house.client_id = await house.engine.write(clock.now(), found)
-    return house
+    bench.owner, bench.client_id = await bench.engine.write(clock.now(), create_owner)
+    return bench
 
 
-async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
+async def wire(url: str, folder: Path, *, clock: Clock, **settings: str) -> Bench:
     """The service over a migrated database, with the bench template on offer, in a process that collects its
-    garbage as the served ones do; `given` are settings."""
+    garbage as the served ones do; `settings` are those of the service."""
     environ = {
         "STEWARD_ENV": "demo",
         "STEWARD_DATABASE_URL": url,
@@ -196,7 +196,7 @@ async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
         "STEWARD_LIMIT_PERSON": "1000000",
         "STEWARD_LIMIT_WEB": "1000000",
         "STEWARD_LIMIT_ORGANIZATION": "1000000",
-        **{f"STEWARD_{name.upper()}": value for name, value in given.items()},
+        **{f"STEWARD_{name.upper()}": value for name, value in settings.items()},
     }
     service = await app.build(read(environ), clock=clock)
     spare_collector()
@@ -205,4 +205,4 @@ async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
     cast("dict[str, Template]", service.worker_context.automation_rules.templates)[template.template_id] = (
         template
     )
-    return House(service, cast("Actor", None), "")
+    return Bench(service, cast("Actor", None), "")

@@ -16,16 +16,16 @@ from steward.clock import SystemClock
 
 async def main(url: str, folder: str) -> None:
     """Works beside others, as `steward worker` does."""
-    house = await wire(url, Path(folder), clock=SystemClock())
-    house.service.share_hints(listens=True)
-    own = await house.worker()
+    bench = await wire(url, Path(folder), clock=SystemClock())
+    bench.service.share_hints(listens=True)
+    own_worker = await bench.worker()
     stop = asyncio.Event()
-    going = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
+    going = asyncio.create_task(worker.run(own_worker, periodic_tasks.of_worker(own_worker), stop))
     print("working", flush=True)
     await asyncio.to_thread(sys.stdin.read)
     stop.set()
     await going
-    await house.service.close()
+    await bench.service.close()
 
 
 if __name__ == "__main__":

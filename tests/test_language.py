@@ -28,7 +28,7 @@ _PRIVATE_PHRASE = re.compile(r"\b(whoever|by and by|stands? in the way|(in|than)
 _HEADING = re.compile(r"[\w./-]+( [\w./-]+)?: [a-z]|Merge |Revert ")
 
 
-@pytest.mark.parametrize("folder", ["steward", "tests"])
+@pytest.mark.parametrize("folder", ["steward", "tests", "bench"])
 def test_names_say_what_the_value_is(folder: str) -> None:
     """Fewer than 1 % of the names that a folder binds are words like `found`, `one` or `given`."""
     vague, total = vague_names(folder)

@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 
 from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place
-from bench.service import BY_HAND, House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase
+from bench.service import BY_HAND, Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
@@ -35,32 +35,32 @@ from steward.runs.approval import ApproveCommand
 PRODUCTS = 2_000
 PAGE = 100
 _PRODUCTS = "/wp-json/wc/v3/products"
-_SHOWN = ("visible", "catalog", "search")
+_VISIBLE = ("visible", "catalog", "search")
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The service with an embedded database; every round has a fresh database and a fresh shop."""
-    count = place.size(PRODUCTS, PRODUCTS // 10)
+    count = env.size(PRODUCTS, PRODUCTS // 10)
 
-    async def own() -> Mapping[str, float]:
-        with tempfile.TemporaryDirectory(dir=place.folder) as folder:
+    async def subject() -> Mapping[str, float]:
+        with tempfile.TemporaryDirectory(dir=env.folder) as folder:
             return await _round(f"sqlite:///{folder}/steward.db", Path(folder), count)
 
-    yield Opened(own, partial(_reference, count))
+    yield OpenCase(subject, partial(_reference, count))
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """The same over PostgreSQL."""
-    assert place.postgres is not None
-    server, count = place.postgres, place.size(PRODUCTS, PRODUCTS // 10)
+    assert env.postgres is not None
+    server, count = env.postgres, env.size(PRODUCTS, PRODUCTS // 10)
 
-    async def own() -> Mapping[str, float]:
+    async def subject() -> Mapping[str, float]:
         async with fresh_database(server) as url:
-            return await _round(url, place.folder, count)
+            return await _round(url, env.folder, count)
 
-    yield Opened(own, partial(_reference, count))
+    yield OpenCase(subject, partial(_reference, count))
 
 
 @contextlib.asynccontextmanager
@@ -80,21 +80,21 @@ async def shop_of(count: int) -> AsyncIterator[Mapping[str, Any]]:
 async def _round(url: str, folder: Path, count: int) -> Mapping[str, float]:
     """From the approval of a change for each product until the run has ended."""
     async with shop_of(count) as shop:
-        house = await open_house(url, folder, allow_private_hosts=shop["url"].removeprefix("http://"))
-        own = await house.worker()
+        bench = await open_bench(url, folder, allow_private_hosts=shop["url"].removeprefix("http://"))
+        own_worker = await bench.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
+        working = asyncio.create_task(worker.run(own_worker, periodic_tasks.of_worker(own_worker), stop))
         try:
-            waiting = await _waiting(house, shop)
+            waiting = await _waiting(bench, shop)
             used, begun = time.process_time(), time.perf_counter()
-            count = await _approve(house, waiting)
-            ended = await until(house, waiting, *TERMINAL)
+            count = await _approve(bench, waiting)
+            ended = await until(bench, waiting, *TERMINAL)
             seconds, cpu = time.perf_counter() - begun, time.process_time() - used
             assert ended.status is RunStatus.SUCCEEDED, ended
         finally:
             stop.set()
             await working
-            await house.service.close()
+            await bench.service.close()
     return {"changes": count / seconds, "cpu": cpu / count * 1e6}
 
 
@@ -103,15 +103,15 @@ def address_and_keys(shop: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")}
 
 
-async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
+async def _waiting(bench: Bench, shop: Mapping[str, Any]) -> Run:
     """A run that would hide and tag every product of the shop, waiting for its approval."""
-    vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
+    vault, owner, clock = bench.service.context.vault, bench.owner, bench.service.clock
     submitted = address_and_keys(shop)
     tried = await account_check.try_settings(
         vault, owner.org, "woocommerce", submitted=submitted, now=clock.now()
     )
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
-    store = (await house.write(keep)).connection.integration_id
+    store = (await bench.write(keep)).connection.integration_id
     command = CreateCommand(
         "hide-out-of-stock-products",
         "Measured",
@@ -119,28 +119,28 @@ async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
         dict(BY_HAND),
         integration_id=store,
     )
-    make = partial(setup.create, actor=owner, command=command, rules=house.ctx.automation_rules)
-    run = await house.run_now((await house.write(make)).automation)
-    return await until(house, run, RunStatus.WAITING_APPROVAL)
+    make = partial(setup.create, actor=owner, command=command, rules=bench.ctx.automation_rules)
+    run = await bench.run_now((await bench.write(make)).automation)
+    return await until(bench, run, RunStatus.WAITING_APPROVAL)
 
 
-async def _approve(house: House, run: Run) -> int:
+async def _approve(bench: Bench, run: Run) -> int:
     """Approves all changes of the run; how many."""
     assert run.approval_id is not None
-    org = house.owner.org
-    asked = await house.read(partial(approvals.get, org=org, approval=run.approval_id))
-    wish = ApproveCommand(asked.id, asked.version, [], asked.change_hash)
-    await house.write(partial(approval.approve, actor=house.owner, command=wish, not_starter=False))
-    house.service.hints.announce("ready")
-    return await house.read(partial(changes.count, org=org, run=run.id))
+    org = bench.owner.org
+    stored_approval = await bench.read(partial(approvals.get, org=org, approval=run.approval_id))
+    wish = ApproveCommand(stored_approval.id, stored_approval.version, [], stored_approval.change_hash)
+    await bench.write(partial(approval.approve, actor=bench.owner, command=wish, not_starter=False))
+    bench.service.hints.announce("ready")
+    return await bench.read(partial(changes.count, org=org, run=run.id))
 
 
-async def until(house: House, run: Run, *statuses: RunStatus) -> Run:
+async def until(bench: Bench, run: Run, *statuses: RunStatus) -> Run:
     """The run as soon as it has one of these statuses; it must not end with another."""
-    load = partial(runs.get, org=house.owner.org, run=run.id)
-    while (now := await house.read(load)).status not in statuses:
+    load = partial(runs.get, org=bench.owner.org, run=run.id)
+    while (now := await bench.read(load)).status not in statuses:
         assert now.status not in TERMINAL, now
-        await house.service.clock.sleep(0.02)
+        await bench.service.clock.sleep(0.02)
     return now
 
 
@@ -149,12 +149,12 @@ async def _reference(count: int) -> Mapping[str, float]:
     async with shop_of(count) as shop:
         keys = httpx.BasicAuth(shop["consumer_key"], shop["consumer_secret"])
         async with httpx.AsyncClient(base_url=shop["url"], auth=keys, timeout=60) as client:
-            made = await client.post(f"{_PRODUCTS}/tags", json={"name": "hidden"})
-            tag = {"id": made.raise_for_status().json()["id"]}
+            created_tag = await client.post(f"{_PRODUCTS}/tags", json={"name": "hidden"})
+            tag = {"id": created_tag.raise_for_status().json()["id"]}
             products = await _listed(client, count)
             begun = time.perf_counter()
-            for at in range(0, len(products), PAGE):
-                page = products[at : at + PAGE]
+            for first in range(0, len(products), PAGE):
+                page = products[first : first + PAGE]
                 for body in ({"catalog_visibility": "hidden"}, {"tags": [tag]}):
                     named = {"include": ",".join(map(str, page)), "per_page": str(PAGE)}
                     (await client.get(_PRODUCTS, params=named)).raise_for_status()
@@ -165,11 +165,11 @@ async def _reference(count: int) -> Mapping[str, float]:
 
 async def _listed(client: httpx.AsyncClient, count: int) -> list[int]:
     """The ids of the products a shopper sees."""
-    found: list[int] = []
+    product_ids: list[int] = []
     for page in range(1, -(-count // PAGE) + 1):
         rows = (await client.get(_PRODUCTS, params={"per_page": str(PAGE), "page": str(page)})).json()
-        found += [row["id"] for row in rows if row["catalog_visibility"] in _SHOWN]
-    return found
+        product_ids += [row["id"] for row in rows if row["catalog_visibility"] in _VISIBLE]
+    return product_ids
 
 
 def _serve(count: int) -> None:
@@ -185,7 +185,7 @@ def _serve(count: int) -> None:
 
 
 _FIGURES = (
-    Figure("changes", "changes/s", "bare client", least=5_000 / 180),
+    Figure("changes", "changes/s", "bare client", minimum=5_000 / 180),
     Figure("cpu", "µs of CPU per change"),
 )
 CASES = (

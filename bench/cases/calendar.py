@@ -10,9 +10,9 @@ from itertools import cycle
 from urllib.parse import urlencode
 
 from bench.load import get, request
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from bench.servers import Server, beside_framework, framework_round
-from bench.service import open_house
+from bench.service import open_bench
 from steward.clock import SystemClock
 from steward.model.instants import wire_time
 from steward.model.schedule import Cadence, Schedule
@@ -27,32 +27,32 @@ ROWS = 200
 
 def mixed_schedule(number: int) -> dict[str, object]:
     """Every cadence, at many times of the day."""
-    at = f"{number % 24:02}:{number * 7 % 60:02}"
+    time_of_day = f"{number % 24:02}:{number * 7 % 60:02}"
     return (
         {"cadence": "hourly"},
         {"cadence": "every_6_hours"},
-        {"cadence": "daily", "run_at": at},
-        {"cadence": "weekdays", "run_at": at},
-        {"cadence": "weekly", "run_at": at, "day_of_week": number % 7 + 1},
-        {"cadence": "monthly", "run_at": at, "day_of_month": number % 31 + 1},
+        {"cadence": "daily", "run_at": time_of_day},
+        {"cadence": "weekdays", "run_at": time_of_day},
+        {"cadence": "weekly", "run_at": time_of_day, "day_of_week": number % 7 + 1},
+        {"cadence": "monthly", "run_at": time_of_day, "day_of_month": number % 31 + 1},
     )[number % 6]
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database: everything in the server's process."""
-    url = f"sqlite:///{place.folder}/steward.db"
-    house = await open_house(url, place.folder)
+    url = f"sqlite:///{env.folder}/steward.db"
+    bench = await open_bench(url, env.folder)
     for first in range(0, AUTOMATIONS, ROWS):
-        await house.mixed([(mixed_schedule(n), ZONES[n % len(ZONES)]) for n in range(first, first + ROWS)])
-    headers = {"authorization": f"Bearer {house.token()}"}
-    now = house.service.clock.now()
-    await house.service.close()
-    count = place.size(200, 60)
-    async with beside_framework(url, place.folder, PATH, headers) as (steward, framework):
+        await bench.mixed([(mixed_schedule(n), ZONES[n % len(ZONES)]) for n in range(first, first + ROWS)])
+    headers = {"authorization": f"Bearer {bench.token()}"}
+    now = bench.service.clock.now()
+    await bench.service.close()
+    count = env.size(200, 60)
+    async with beside_framework(url, env.folder, PATH, headers) as (steward, framework):
         pages = await _pages(steward, headers)
         far = _far(headers, now)
-        yield Opened(
+        yield OpenCase(
             partial(_round, steward, pages, far, count), partial(framework_round, framework, count * 10)
         )
 
@@ -88,23 +88,23 @@ async def _round(
 
 def _hourly(times: int = 50) -> float:
     """Milliseconds of CPU to project fourteen days of an hourly automation, another start each time."""
-    place = zone("Europe/Berlin")
-    assert place is not None
+    env = zone("Europe/Berlin")
+    assert env is not None
     since = SystemClock().now()
     begun = time.process_time()
     for number in range(times):
         start = since + timedelta(minutes=number * 997)
-        found = list(
+        occurrences = list(
             slots.slots(
                 Schedule(Cadence.HOURLY),
-                place,
+                env,
                 spread_minutes=3,
                 after=start,
                 until=start + timedelta(days=14),
             )
         )
-        if not 335 <= len(found) <= 337:
-            raise RuntimeError(f"fourteen days have {len(found)} hours")
+        if not 335 <= len(occurrences) <= 337:
+            raise RuntimeError(f"fourteen days have {len(occurrences)} hours")
     return (time.process_time() - begun) / times * 1000
 
 
@@ -112,9 +112,9 @@ CASES = (
     Case(
         "calendar_sqlite",
         (
-            Figure("page_cpu", "ms of CPU per page of 200", "bare framework CPU", most=30),
-            Figure("far_page_cpu", "ms of CPU per page of 200", most=30),
-            Figure("hourly", "ms of CPU for 14 days", most=2),
+            Figure("page_cpu", "ms of CPU per page of 200", "bare framework CPU", maximum=30),
+            Figure("far_page_cpu", "ms of CPU per page of 200", maximum=30),
+            Figure("hourly", "ms of CPU for 14 days", maximum=2),
         ),
         on_sqlite,
     ),

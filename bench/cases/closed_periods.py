@@ -12,10 +12,10 @@ from typing import Any, cast
 from bench.cases.calendar import ZONES, mixed_schedule
 from bench.load import answer, get, posting
 from bench.postgres import fresh_database, server_cpu
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from bench.served import USED
 from bench.servers import Server, ready, serving
-from bench.service import House, open_house
+from bench.service import Bench, open_bench
 from steward.accounts.sessions import csrf_token
 from steward.closed_periods import change
 from steward.closed_periods.change import CreatePeriod, SentWhen
@@ -37,35 +37,35 @@ _WHENS: tuple[JsonObject, ...] = (
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database: everything in the server's process."""
-    async with _opened(f"sqlite:///{place.folder}/steward.db", place) as opened:
+    async with _opened(f"sqlite:///{env.folder}/steward.db", env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """PostgreSQL beside the server's process."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _opened(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _opened(url, env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def _opened(url: str, place: Place) -> AsyncIterator[Opened]:
-    house = await open_house(url, place.folder, spread_max="9")
+async def _opened(url: str, env: Env) -> AsyncIterator[OpenCase]:
+    bench = await open_bench(url, env.folder, spread_max="9")
     for first in range(0, AUTOMATIONS, BATCH):
         numbers = range(first, first + BATCH)
-        await house.mixed([(mixed_schedule(n), ZONES[n % len(ZONES)]) for n in numbers])
-    rewritten = await _rewritten(house)
-    bodies = _bodies(house.service.clock.now().year + 1)
-    headers = await house.sign_in()
-    await house.service.close()
-    with serving(url, place.folder) as server:
+        await bench.mixed([(mixed_schedule(n), ZONES[n % len(ZONES)]) for n in numbers])
+    rewritten = await _rewritten(bench)
+    bodies = _bodies(bench.service.clock.now().year + 1)
+    headers = await bench.sign_in()
+    await bench.service.close()
+    with serving(url, env.folder) as server:
         await ready(server, PATH, headers)
         headers["x-csrf-token"] = csrf_token(headers["cookie"].partition("=")[2])
         shop = _Closer(url, server, headers)
-        yield Opened(partial(shop.round, bodies * place.size(20, 5), rewritten))
+        yield OpenCase(partial(shop.round, bodies * env.size(20, 5), rewritten))
 
 
 def _bodies(year: int) -> list[bytes]:
@@ -76,16 +76,16 @@ def _bodies(year: int) -> list[bytes]:
     return bodies
 
 
-async def _rewritten(house: House) -> float:
+async def _rewritten(bench: Bench) -> float:
     """Seconds in which the next runs of all automations are rewritten after Sundays were closed."""
     when = SentWhen(ClosedKind.WEEKLY, {"days": [7], "from": None, "to": None})
     command = CreatePeriod("Measured", ClosedScope(ClosedScopeKind.ORGANIZATION), Stops.RUNS, when, "UTC")
-    made = await house.write(partial(change.create, actor=house.owner, command=command))
+    period = await bench.write(partial(change.create, actor=bench.owner, command=command))
     begun = time.perf_counter()
-    while await house.write(partial(closings.follow_changes, org=house.owner.org)):
+    while await bench.write(partial(closings.follow_changes, org=bench.owner.org)):
         pass
     spent = time.perf_counter() - begun
-    await house.write(partial(change.end, actor=house.owner, period_id=made.period.id, version=1))
+    await bench.write(partial(change.end, actor=bench.owner, period_id=period.period.id, version=1))
     return spent
 
 
@@ -109,9 +109,9 @@ class _Closer:
         }
         times = []
         for body in bodies:
-            spent, made = await self._timed(PATH, body)
+            spent, period = await self._timed(PATH, body)
             times.append(spent)
-            await self._post(f"{PATH}/{made['closed_period']['id']}/end", b'{"version":1}')
+            await self._post(f"{PATH}/{period['closed_period']['id']}/end", b'{"version":1}')
         return figures | {"make_p95": _p95(times), "rewritten": rewritten}
 
     async def _used(self) -> tuple[float, float]:
@@ -137,11 +137,11 @@ def _p95(times: Sequence[float]) -> float:
 
 
 _FIGURES = (
-    Figure("preview_p95", "ms", most=300),
+    Figure("preview_p95", "ms", maximum=300),
     Figure("preview_cpu", "ms of CPU of the service per preview"),
     Figure("preview_database_cpu", "ms of CPU of PostgreSQL per preview"),
-    Figure("make_p95", "ms", most=300),
-    Figure("rewritten", "s for the next runs of all automations", most=20),
+    Figure("make_p95", "ms", maximum=300),
+    Figure("rewritten", "s for the next runs of all automations", maximum=20),
 )
 CASES = (
     Case("closed_periods_sqlite", _FIGURES, on_sqlite),

@@ -11,8 +11,8 @@ from statistics import fmean
 from bench import many
 from bench.cases.due_slots import MINUTES, Ahead
 from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place, Round
-from bench.service import House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase, Round
+from bench.service import Bench, open_bench
 from steward.closed_periods import change
 from steward.closed_periods.change import CreatePeriod, SentWhen
 from steward.database.automations import schedules
@@ -36,43 +36,43 @@ _WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The dispatch tick of one process over an embedded database."""
-    async with _opened(f"sqlite:///{place.folder / _FILE}", place) as own:
-        yield Opened(own)
+    async with _opened(f"sqlite:///{env.folder / _FILE}", env) as subject:
+        yield OpenCase(subject)
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """The same over PostgreSQL."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _opened(url, place) as own:
-        yield Opened(own)
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _opened(url, env) as subject:
+        yield OpenCase(subject)
 
 
 @contextlib.asynccontextmanager
-async def _opened(url: str, place: Place) -> AsyncIterator[Round]:
+async def _opened(url: str, env: Env) -> AsyncIterator[Round]:
     clock = Ahead()
-    house = await open_house(url, place.folder, clock=clock, env="test")
+    bench = await open_bench(url, env.folder, clock=clock, env="test")
     try:
-        await many.fill(url, clock.now(), count=place.size(SCHEDULES, SCHEDULES // 4), orgs=ORGS)
-        yield partial(_round, house, clock, place, [OrgId(many.FIRST_ORG + number) for number in range(ORGS)])
+        await many.fill(url, clock.now(), count=env.size(SCHEDULES, SCHEDULES // 4), orgs=ORGS)
+        yield partial(_round, bench, clock, env, [OrgId(many.FIRST_ORG + number) for number in range(ORGS)])
     finally:
-        await house.service.close()
+        await bench.service.close()
 
 
-async def _round(house: House, clock: Ahead, place: Place, orgs: Sequence[OrgId]) -> Mapping[str, float]:
+async def _round(bench: Bench, clock: Ahead, env: Env, orgs: Sequence[OrgId]) -> Mapping[str, float]:
     """Stretches of slots with a period, each between two stretches without any."""
-    without, figures = [await _dispatched(house, clock, place)], {}
+    without, figures = [await _dispatched(bench, clock, env)], {}
     for name, first, last in (("ahead", 30, 31), ("inside", -1, 1)):
         closed: list[Mapping[str, float]] = []
         neighbours: list[Mapping[str, float]] = []
         for _ in range(STRETCHES):
             now = clock.now()
-            await _close(house, orgs, now + timedelta(days=first), now + timedelta(days=last))
-            closed.append(await _dispatched(house, clock, place))
-            await _open(house, orgs)
-            without.append(await _dispatched(house, clock, place))
+            await _close(bench, orgs, now + timedelta(days=first), now + timedelta(days=last))
+            closed.append(await _dispatched(bench, clock, env))
+            await _open(bench, orgs)
+            without.append(await _dispatched(bench, clock, env))
             neighbours += without[-2:]
         figures[f"{name}_rate"] = _mean(closed, "slots") / _mean(neighbours, "slots")
         figures[f"{name}_cpu"] = _mean(neighbours, "cpu") / _mean(closed, "cpu")
@@ -83,13 +83,13 @@ def _mean(stretches: Sequence[Mapping[str, float]], key: str) -> float:
     return fmean(stretch[key] for stretch in stretches)
 
 
-async def _dispatched(house: House, clock: Ahead, place: Place) -> Mapping[str, float]:
+async def _dispatched(bench: Bench, clock: Ahead, env: Env) -> Mapping[str, float]:
     clock.by += timedelta(minutes=MINUTES)
-    ctx = house.ctx
+    ctx = bench.ctx
     if ctx.engine.dialect == "sqlite":
         # A checkpoint of the log takes longer than a stretch: it would slow whichever stretch it falls into.
-        await truncate_log(place.folder / _FILE, longest=0)
-    due = len(await house.read(partial(schedules.due, max_rows=SCHEDULES)))
+        await truncate_log(env.folder / _FILE, longest=0)
+    due = len(await bench.read(partial(schedules.due, max_rows=SCHEDULES)))
     if not due:
         raise RuntimeError("no slot was due")
     begun, cpu = time.perf_counter(), time.process_time()
@@ -99,16 +99,16 @@ async def _dispatched(house: House, clock: Ahead, place: Place) -> Mapping[str, 
     return {"slots": due / spent, "cpu": used / due * 1e6}
 
 
-async def _close(house: House, orgs: Sequence[OrgId], start: datetime, end: datetime) -> None:
+async def _close(bench: Bench, orgs: Sequence[OrgId], start: datetime, end: datetime) -> None:
     """Makes a period that stops runs in each organization."""
     fields: JsonObject = {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{end:%Y-%m-%dT%H:%M}"}
     command = CreatePeriod("Measured", _WHOLE, Stops.RUNS, SentWhen(ClosedKind.ONCE, fields), "UTC")
     for org in orgs:
-        make = partial(change.create, actor=replace(house.owner, org=org), command=command)
-        await house.engine.write(house.service.clock.now(), make, org=org)
+        make = partial(change.create, actor=replace(bench.owner, org=org), command=command)
+        await bench.engine.write(bench.service.clock.now(), make, org=org)
 
 
-async def _open(house: House, orgs: Sequence[OrgId]) -> None:
+async def _open(bench: Bench, orgs: Sequence[OrgId]) -> None:
     """Takes the periods away as if they had never been made."""
 
     async def clear(tx: Tx, org: OrgId) -> None:
@@ -116,15 +116,15 @@ async def _open(house: House, orgs: Sequence[OrgId]) -> None:
             await tx.execute(text, {"org": org})
 
     for org in orgs:
-        await house.engine.write(house.service.clock.now(), partial(clear, org=org), org=org)
+        await bench.engine.write(bench.service.clock.now(), partial(clear, org=org), org=org)
 
 
 _FIGURES = (
     Figure("slots", "slots/s without periods"),
     Figure("cpu", "µs of the process per slot without periods"),
-    Figure("ahead_rate", "of the rate without periods, one next month", least=0.95),
+    Figure("ahead_rate", "of the rate without periods, one next month", minimum=0.95),
     Figure("ahead_cpu", "of the slots per CPU without periods, one next month"),
-    Figure("inside_rate", "of the rate without periods, inside one", least=0.3),
+    Figure("inside_rate", "of the rate without periods, inside one", minimum=0.3),
     Figure("inside_cpu", "of the slots per CPU without periods, inside one"),
 )
 CASES = (

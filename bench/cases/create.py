@@ -7,23 +7,23 @@ from functools import partial
 from itertools import count as numbers
 
 from bench.load import posting
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from bench.servers import Server, beside_framework, framework_round
-from bench.service import FIVE_STEPS, open_house
+from bench.service import FIVE_STEPS, open_bench
 
 PATH = "/v1/automations"
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database: everything in the server's process."""
-    url = f"sqlite:///{place.folder}/steward.db"
-    house = await open_house(url, place.folder)
-    headers = {"authorization": f"Bearer {house.token()}"}
-    await house.service.close()
-    count, sent = place.size(3000, 800), _requests(headers)
-    async with beside_framework(url, place.folder, PATH, headers) as (steward, framework):
-        yield Opened(partial(_round, steward, sent, count), partial(framework_round, framework, count))
+    url = f"sqlite:///{env.folder}/steward.db"
+    bench = await open_bench(url, env.folder)
+    headers = {"authorization": f"Bearer {bench.token()}"}
+    await bench.service.close()
+    count, sent = env.size(3000, 800), _requests(headers)
+    async with beside_framework(url, env.folder, PATH, headers) as (steward, framework):
+        yield OpenCase(partial(_round, steward, sent, count), partial(framework_round, framework, count))
 
 
 def _requests(headers: Mapping[str, str]) -> Iterator[bytes]:
@@ -50,7 +50,7 @@ CASES = (
         "create_sqlite",
         (
             Figure("requests", "requests/s", "bare framework"),
-            Figure("cpu", "µs of CPU per request", "bare framework CPU", most=400),
+            Figure("cpu", "µs of CPU per request", "bare framework CPU", maximum=400),
         ),
         on_sqlite,
     ),

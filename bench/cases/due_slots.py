@@ -10,8 +10,8 @@ from functools import partial
 from bench import many
 from bench.postgres import fresh_database
 from bench.references import inserts_a_second, rows_a_second
-from bench.rounds import Case, Figure, Opened, Place, Round
-from bench.service import House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase, Round
+from bench.service import Bench, open_bench
 from steward.clock import SystemClock
 from steward.database.automations import schedules
 from steward.runs import dispatch
@@ -29,72 +29,72 @@ class Ahead:
     """The machine's clock, moved ahead so that what was set up now is due now."""
 
     def __init__(self) -> None:
-        self._own = SystemClock()
+        self._system_clock = SystemClock()
         self.by = timedelta()
 
     def now(self) -> datetime:
         """The wall clock, ahead."""
-        return self._own.now() + self.by
+        return self._system_clock.now() + self.by
 
     def monotonic(self) -> float:
         """As the machine's."""
-        return self._own.monotonic()
+        return self._system_clock.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """As the machine's."""
-        await self._own.sleep(seconds)
+        await self._system_clock.sleep(seconds)
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The dispatch tick of one process."""
 
     async def reference() -> Mapping[str, float]:
-        return {"R3": rows_a_second(place.folder)}
+        return {"R3": rows_a_second(env.folder)}
 
-    async with _opened(f"sqlite:///{place.folder}/steward.db", place) as own:
-        yield Opened(own, reference)
+    async with _opened(f"sqlite:///{env.folder}/steward.db", env) as subject:
+        yield OpenCase(subject, reference)
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """The dispatch tick of one process, one batch after the other."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url:
 
         async def reference() -> Mapping[str, float]:
-            assert place.programs is not None
-            return {"R1": await inserts_a_second(place.programs, url, place.folder)}
+            assert env.programs is not None
+            return {"R1": await inserts_a_second(env.programs, url, env.folder)}
 
-        async with _opened(url, place) as own:
-            yield Opened(own, reference)
+        async with _opened(url, env) as subject:
+            yield OpenCase(subject, reference)
 
 
 @contextlib.asynccontextmanager
-async def _opened(url: str, place: Place) -> AsyncIterator[Round]:
+async def _opened(url: str, env: Env) -> AsyncIterator[Round]:
     clock = Ahead()
     # In tests alone the clock that is passed is the database's clock too.
-    house = await open_house(url, place.folder, clock=clock, env="test")
+    bench = await open_bench(url, env.folder, clock=clock, env="test")
     try:
-        count = place.size(SCHEDULES, SCHEDULES // 10)
-        await many.fill(url, clock.now(), count=count, orgs=ORGS[house.engine.dialect])
-        yield partial(_round, house, clock)
+        count = env.size(SCHEDULES, SCHEDULES // 10)
+        await many.fill(url, clock.now(), count=count, orgs=ORGS[bench.engine.dialect])
+        yield partial(_round, bench, clock)
     finally:
-        await house.service.close()
+        await bench.service.close()
 
 
-async def _round(house: House, clock: Ahead) -> Mapping[str, float]:
+async def _round(bench: Bench, clock: Ahead) -> Mapping[str, float]:
     """The slots of some minutes, all due at once: each becomes a run in its free lane."""
     clock.by += timedelta(minutes=MINUTES)
-    ctx, made = house.ctx, list[timedelta]()
-    due = len(await house.read(partial(schedules.due, max_rows=SCHEDULES)))
+    ctx, delays = bench.ctx, list[timedelta]()
+    due = len(await bench.read(partial(schedules.due, max_rows=SCHEDULES)))
     tick = partial(dispatch.dispatch_due, ctx.engine, rules=ctx.automation_rules, log=ctx.log)
     begun, cpu = time.perf_counter(), time.process_time()
-    while await tick(clock.now(), delays=made):
+    while await tick(clock.now(), delays=delays):
         pass
     spent, used = time.perf_counter() - begun, time.process_time() - cpu
-    if not 0 < due <= len(made):
-        raise RuntimeError(f"{due} slots were due and {len(made)} runs were made")
+    if not 0 < due <= len(delays):
+        raise RuntimeError(f"{due} slots were due and {len(delays)} runs were made")
     begun = time.perf_counter()
     await tick(clock.now())
     empty = time.perf_counter() - begun
@@ -102,66 +102,66 @@ async def _round(house: House, clock: Ahead) -> Mapping[str, float]:
 
 
 @contextlib.asynccontextmanager
-async def crowd_on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def crowd_on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """One minute's slots, decided by one process; each round in a new file."""
 
-    async def own() -> Mapping[str, float]:
-        with tempfile.TemporaryDirectory(dir=place.folder) as folder:
-            return await _decide_crowd(f"sqlite:///{folder}/steward.db", place)
+    async def subject() -> Mapping[str, float]:
+        with tempfile.TemporaryDirectory(dir=env.folder) as folder:
+            return await _decide_crowd(f"sqlite:///{folder}/steward.db", env)
 
-    yield Opened(own)
+    yield OpenCase(subject)
 
 
 @contextlib.asynccontextmanager
-async def crowd_on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def crowd_on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """One minute's slots, decided by one process over four connections; each round in a new database."""
-    server = place.postgres
+    server = env.postgres
     assert server is not None
 
-    async def own() -> Mapping[str, float]:
+    async def subject() -> Mapping[str, float]:
         async with fresh_database(server) as url:
-            return await _decide_crowd(url, place)
+            return await _decide_crowd(url, env)
 
-    yield Opened(own)
+    yield OpenCase(subject)
 
 
-async def _decide_crowd(url: str, place: Place) -> Mapping[str, float]:
+async def _decide_crowd(url: str, env: Env) -> Mapping[str, float]:
     """Makes a run of every slot of one minute, each in its free lane."""
-    clock, made = Ahead(), list[timedelta]()
-    house = await open_house(url, place.folder, clock=clock, env="test")
+    clock, delays = Ahead(), list[timedelta]()
+    bench = await open_bench(url, env.folder, clock=clock, env="test")
     try:
-        count = place.size(CROWD, CROWD // 10)
-        await many.fill(url, clock.now(), count=count, orgs=ORGS[house.engine.dialect], minutes=1)
-        due_at = await house.read(schedules.next_due)
+        count = env.size(CROWD, CROWD // 10)
+        await many.fill(url, clock.now(), count=count, orgs=ORGS[bench.engine.dialect], minutes=1)
+        due_at = await bench.read(schedules.next_due)
         assert due_at is not None
         clock.by = due_at - clock.now() + timedelta(milliseconds=1)
-        ctx = house.ctx
+        ctx = bench.ctx
         tick = partial(dispatch.dispatch_due, ctx.engine, rules=ctx.automation_rules, log=ctx.log)
         begun, cpu = time.perf_counter(), time.process_time()
-        while await tick(clock.now(), delays=made):
+        while await tick(clock.now(), delays=delays):
             pass
         spent, used = time.perf_counter() - begun, time.process_time() - cpu
     finally:
-        await house.service.close()
-    if len(made) != count:
-        raise RuntimeError(f"{count} slots were due and {len(made)} runs were made")
+        await bench.service.close()
+    if len(delays) != count:
+        raise RuntimeError(f"{count} slots were due and {len(delays)} runs were made")
     return {"seconds": spent, "cpu": used}
 
 
 _SMALL = (
     Figure("cpu", "µs of the process per slot"),
-    Figure("empty_poll", "ms", most=1),
+    Figure("empty_poll", "ms", maximum=1),
     Figure("due", "slots a round"),
 )
 _CROWD = (
-    Figure("seconds", "s until all are decided", most=10),
+    Figure("seconds", "s until all are decided", maximum=10),
     Figure("cpu", "s of the process"),
 )
 CASES = (
-    Case("due_slots_sqlite", (Figure("slots", "slots/s", "R3", least=14_000), *_SMALL), on_sqlite),
+    Case("due_slots_sqlite", (Figure("slots", "slots/s", "R3", minimum=14_000), *_SMALL), on_sqlite),
     Case(
         "due_slots_postgres",
-        (Figure("slots", "slots/s", "R1", least=10_000), *_SMALL),
+        (Figure("slots", "slots/s", "R1", minimum=10_000), *_SMALL),
         on_postgres,
         needs_postgres=True,
     ),

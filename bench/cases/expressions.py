@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import ParameterTemplate, read
@@ -37,18 +37,18 @@ def _item(number: int) -> dict[str, object]:
 
 
 @contextlib.asynccontextmanager
-async def in_batches(place: Place) -> AsyncIterator[Opened]:
+async def in_batches(env: Env) -> AsyncIterator[OpenCase]:
     """One run's evaluator, its child started and its functions compiled by a first message."""
     children = SandboxPool(1)
     evaluator = Evaluator(children, "organization", "run")
     world = ExpressionContext(
-        items=[_item(number) for number in range(place.size(ITEMS, ITEMS // 4))],
+        items=[_item(number) for number in range(env.size(ITEMS, ITEMS // 4))],
         variables=ExpressionVariables(now=datetime(2026, 1, 15, tzinfo=UTC), timezone="Europe/Berlin"),
     )
     paths, others = [read(text) for text in PATHS], [read(text) for text in OTHERS]
     try:
         await evaluator.evaluate([*paths, *others], world)
-        yield Opened(partial(_round, children, world, paths, others))
+        yield OpenCase(partial(_round, children, world, paths, others))
     finally:
         await children.close()
 
@@ -78,8 +78,8 @@ async def _seconds(
 
 
 FIGURES = (
-    Figure("path", "µs", most=5),
-    Figure("other", "µs", most=50),
-    Figure("ten_steps", "ms", most=1000),
+    Figure("path", "µs", maximum=5),
+    Figure("other", "µs", maximum=50),
+    Figure("ten_steps", "ms", maximum=1000),
 )
 CASES = [Case("expressions", FIGURES, in_batches)]

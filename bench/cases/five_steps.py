@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.postgres import fresh_database
 from bench.references import inserts_a_second, rows_a_second, syncs_a_second
-from bench.rounds import Case, Figure, Opened, Place, Round
-from bench.service import House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase, Round
+from bench.service import Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.database.engine.base import Tx
 from steward.model.automation import Automation
@@ -31,38 +31,38 @@ PEER_FASTEST = 20
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The service embedded, as `steward serve` runs it by default."""
-    house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
+    bench = await open_bench(f"sqlite:///{env.folder}/steward.db", env.folder)
 
     async def reference() -> Mapping[str, float]:
-        return {"R2": syncs_a_second(place.folder), "R3": rows_a_second(place.folder)}
+        return {"R2": syncs_a_second(env.folder), "R3": rows_a_second(env.folder)}
 
-    async with _measured(house, place) as own:
-        yield Opened(own, reference)
+    async with _measured(bench, env) as subject:
+        yield OpenCase(subject, reference)
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """One process over PostgreSQL, API and worker together."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url:
-        house = await open_house(url, place.folder)
-        reference = partial(_pgbench, place, url)
-        async with _measured(house, place) as own:
-            yield Opened(own, reference)
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url:
+        bench = await open_bench(url, env.folder)
+        reference = partial(_pgbench, env, url)
+        async with _measured(bench, env) as subject:
+            yield OpenCase(subject, reference)
 
 
 @contextlib.asynccontextmanager
-async def with_two_workers(place: Place) -> AsyncIterator[Opened]:
+async def with_two_workers(env: Env) -> AsyncIterator[OpenCase]:
     """Two processes over PostgreSQL, one of which is the API too; its references are Procrastinate's two."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, fresh_database(place.postgres) as other:
-        house = await open_house(url, place.folder)
-        house.service.share_hints(listens=True)
-        measured = _measured(house, place, callers=MANY_CALLERS)
-        async with _another_worker(url, place.folder), measured as own:
-            yield Opened(own, partial(_procrastinate, other, place.size(300, 100)))
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, fresh_database(env.postgres) as other:
+        bench = await open_bench(url, env.folder)
+        bench.service.share_hints(listens=True)
+        measured = _measured(bench, env, callers=MANY_CALLERS)
+        async with _another_worker(url, env.folder), measured as subject:
+            yield OpenCase(subject, partial(_procrastinate, other, env.size(300, 100)))
 
 
 @contextlib.asynccontextmanager
@@ -101,48 +101,48 @@ async def _peer_runs(url: str, concurrency: int, count: int) -> Mapping[str, flo
     process = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
-    told, _ = await process.communicate()
-    found: Mapping[str, float] = json.loads(told)
-    return found
+    output, _ = await process.communicate()
+    figures: Mapping[str, float] = json.loads(output)
+    return figures
 
 
-async def _pgbench(place: Place, url: str) -> Mapping[str, float]:
-    assert place.programs is not None
-    return {"R1": await inserts_a_second(place.programs, url, place.folder)}
+async def _pgbench(env: Env, url: str) -> Mapping[str, float]:
+    assert env.programs is not None
+    return {"R1": await inserts_a_second(env.programs, url, env.folder)}
 
 
 @contextlib.asynccontextmanager
-async def _measured(house: House, place: Place, callers: int = CALLERS) -> AsyncIterator[Round]:
-    automations = await house.automations(AUTOMATIONS)
-    own = await house.worker()
+async def _measured(bench: Bench, env: Env, callers: int = CALLERS) -> AsyncIterator[Round]:
+    automations = await bench.automations(AUTOMATIONS)
+    own_worker = await bench.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
+    working = asyncio.create_task(worker.run(own_worker, periodic_tasks.of_worker(own_worker), stop))
     try:
-        yield partial(five_steps_round, house, automations, place.size(1500, 400), callers)
+        yield partial(five_steps_round, bench, automations, env.size(1500, 400), callers)
     finally:
         stop.set()
         await working
-        await house.service.close()
+        await bench.service.close()
 
 
 async def five_steps_round(
-    house: House, automations: Sequence[Automation], count: int, callers: int
+    bench: Bench, automations: Sequence[Automation], count: int, callers: int
 ) -> Mapping[str, float]:
     """Callers start runs one after the other while the worker takes them."""
     numbers = iter(range(count))
-    before = await house.read(_succeeded)
+    before = await bench.read(_succeeded)
     begun, cpu = time.perf_counter(), time.process_time()
 
     async def starter() -> None:
         for number in numbers:
-            await house.run_now(automations[number % len(automations)])
+            await bench.run_now(automations[number % len(automations)])
 
     await asyncio.gather(*(starter() for _ in range(callers)))
     started = time.perf_counter() - begun
-    while await house.read(_open):
-        await house.service.clock.sleep(0.01)
+    while await bench.read(_open):
+        await bench.service.clock.sleep(0.01)
     spent, used = time.perf_counter() - begun, time.process_time() - cpu
-    ended = await house.read(_succeeded) - before
+    ended = await bench.read(_succeeded) - before
     if ended != count:
         raise RuntimeError(f"{count} runs were started and {ended} ended well")
     return {
@@ -169,7 +169,7 @@ async def _succeeded(tx: Tx) -> int:
 
 
 _FIGURES = (
-    Figure("runs", "runs/s", "R2", least=400),
+    Figure("runs", "runs/s", "R2", minimum=400),
     Figure("started", "run-now calls/s while working"),
     Figure("cpu", "µs of the process per run"),
 )
@@ -177,14 +177,14 @@ CASES = (
     Case("five_steps_sqlite", _FIGURES, on_sqlite),
     Case(
         "five_steps_postgres",
-        (Figure("runs", "runs/s", "R1", least=300), *_FIGURES[1:]),
+        (Figure("runs", "runs/s", "R1", minimum=300), *_FIGURES[1:]),
         on_postgres,
         needs_postgres=True,
     ),
     Case(
         "five_steps_two_workers",
         (
-            Figure("runs", "runs/s", least=300),
+            Figure("runs", "runs/s", minimum=300),
             Figure("beside", "runs/s", "Procrastinate as it comes", ratio=5),
             Figure("beside_fastest", "runs/s", "Procrastinate at its fastest"),
             Figure("started", "run-now calls/s while working"),

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any
 
-from bench.rounds import Case, Figure, Opened, Place
-from bench.service import House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase
+from bench.service import Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.clock import SystemClock
 from steward.imports import keep
@@ -37,7 +37,7 @@ ITEMS = 1_000
 AUTOMATIONS = 50
 RUNS = 300
 SETTLING_S = 1.0
-BEGIN: dict[str, Any] = {
+MANUAL_TRIGGER: dict[str, Any] = {
     "name": "Begin",
     "type": "n8n-nodes-base.manualTrigger",
     "typeVersion": 1,
@@ -73,14 +73,14 @@ def _ask(number: int) -> tuple[str, float, dict[str, Any]]:
 
 def _change(number: int) -> tuple[str, float, dict[str, Any]]:
     fields = {"status": "={{ $json.total > 0 ? 'publish' : 'draft' }}"}
-    asked = {"resource": "product", "operation": "update", "productId": "={{ $json.id }}"}
-    return "wooCommerce", 1, asked | {"updateFields": fields}
+    message = {"resource": "product", "operation": "update", "productId": "={{ $json.id }}"}
+    return "wooCommerce", 1, message | {"updateFields": fields}
 
 
 def export() -> dict[str, Any]:
     """A chain of a hundred nodes of five types, each with other expressions."""
     makers = (_set, _if, _code, _ask, _change)
-    nodes: list[dict[str, Any]] = [BEGIN | {"position": [0, 0]}]
+    nodes: list[dict[str, Any]] = [MANUAL_TRIGGER | {"position": [0, 0]}]
     for number in range(1, NODES):
         kind, version, parameters = makers[number % len(makers)](number)
         node = {"name": f"Step {number}", "type": f"n8n-nodes-base.{kind}", "typeVersion": version}
@@ -99,45 +99,45 @@ def _connected(nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def previewed(place: Place) -> AsyncIterator[Opened]:
+async def previewed(env: Env) -> AsyncIterator[OpenCase]:
     """The service's own work of a preview: reading, compiling in a child, the plan as it is answered."""
-    house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
-    evaluator = Evaluator(house.ctx.sandbox_pool, str(house.owner.org), "preview")
+    bench = await open_bench(f"sqlite:///{env.folder}/steward.db", env.folder)
+    evaluator = Evaluator(bench.ctx.sandbox_pool, str(bench.owner.org), "preview")
     try:
-        await _preview(house, evaluator)  # starts the child
-        yield Opened(partial(_previews, house, evaluator))
+        await _preview(bench, evaluator)  # starts the child
+        yield OpenCase(partial(_previews, bench, evaluator))
     finally:
-        await house.service.close()
+        await bench.service.close()
 
 
-async def _preview(house: House, evaluator: Evaluator) -> None:
+async def _preview(bench: Bench, evaluator: Evaluator) -> None:
     content = json.loads(json.dumps(export()))
     prepared = await keep.prepare("workflow_tool", content, None, evaluator)
     reading = prepared.reading
-    plan, issues = plan_json.to_json(reading.plan), [one.wire() for one in reading.report.findings]
-    load = partial(preview, actor=house.owner, plan=plan, issues=issues, query=PreviewQuery())
-    json.dumps(await house.read(load))
+    plan, issues = plan_json.to_json(reading.plan), [finding.wire() for finding in reading.report.findings]
+    load = partial(preview, actor=bench.owner, plan=plan, issues=issues, query=PreviewQuery())
+    json.dumps(await bench.read(load))
 
 
-async def _previews(house: House, evaluator: Evaluator) -> Mapping[str, float]:
+async def _previews(bench: Bench, evaluator: Evaluator) -> Mapping[str, float]:
     took, used = [], time.process_time()
     for _ in range(PREVIEWS):
         began = time.perf_counter()
-        await _preview(house, evaluator)
+        await _preview(bench, evaluator)
         took.append(time.perf_counter() - began)
     cpu = (time.process_time() - used) / PREVIEWS
     return {"preview": sorted(took)[len(took) // 2] * 1e3, "slowest": max(took) * 1e3, "cpu": cpu * 1e3}
 
 
 @contextlib.asynccontextmanager
-async def walked(place: Place) -> AsyncIterator[Opened]:
+async def walked(env: Env) -> AsyncIterator[OpenCase]:
     """A thousand items through ten steps of two expressions each, as a real run walks them, without rows."""
     rows = [
         {"name": "total", "type": "number", "value": "={{ $json.total * 2 }}"},
         {"name": "label", "type": "string", "value": "={{ $json.name.toUpperCase() + $itemIndex }}"},
     ]
     parameters = {"assignments": {"assignments": rows}, "includeOtherFields": True, "options": {}}
-    nodes = [BEGIN | {"position": [0, 0]}]
+    nodes = [MANUAL_TRIGGER | {"position": [0, 0]}]
     for number in range(STEPS):
         node = {"name": f"Step {number}", "type": "n8n-nodes-base.set", "typeVersion": 3.4}
         nodes.append(node | {"parameters": parameters, "position": [number * 200, 0]})
@@ -146,7 +146,7 @@ async def walked(place: Place) -> AsyncIterator[Opened]:
     children = SandboxPool(1)
     try:
         await _walk(plan, items, children)
-        yield Opened(partial(_timed_walk, plan, items, children))
+        yield OpenCase(partial(_timed_walk, plan, items, children))
     finally:
         await children.close()
 
@@ -171,35 +171,38 @@ async def _walk(plan: Plan, items: list[JsonObject], children: SandboxPool) -> N
 
 
 @contextlib.asynccontextmanager
-async def beside_endless_scripts(place: Place) -> AsyncIterator[Opened]:
+async def beside_endless_scripts(env: Env) -> AsyncIterator[OpenCase]:
     """Runs of five steps while scripts of another organization keep every child busy, and without them."""
-    house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
-    automations = await house.automations(AUTOMATIONS)
-    own = await house.worker()
-    count = place.size(RUNS, RUNS // 3)
+    bench = await open_bench(f"sqlite:///{env.folder}/steward.db", env.folder)
+    automations = await bench.automations(AUTOMATIONS)
+    own_worker = await bench.worker()
+    count = env.size(RUNS, RUNS // 3)
     try:
-        yield Opened(
-            partial(_beside, house, own, automations, count), partial(_alone, house, own, automations, count)
+        yield OpenCase(
+            partial(_beside, bench, own_worker, automations, count),
+            partial(_alone, bench, own_worker, automations, count),
         )
     finally:
-        await house.service.close()
+        await bench.service.close()
 
 
-async def _alone(house: House, own: Worker, automations: list[Automation], count: int) -> Mapping[str, float]:
-    return {"runs alone": await _runs(house, own, automations, count)}
+async def _alone(
+    bench: Bench, own_worker: Worker, automations: list[Automation], count: int
+) -> Mapping[str, float]:
+    return {"runs alone": await _runs(bench, own_worker, automations, count)}
 
 
 async def _beside(
-    house: House, own: Worker, automations: list[Automation], count: int
+    bench: Bench, own_worker: Worker, automations: list[Automation], count: int
 ) -> Mapping[str, float]:
-    children = house.ctx.sandbox_pool
-    places = house.service.settings.confined_processes
+    children = bench.ctx.sandbox_pool
+    places = bench.service.settings.confined_processes
     loops = [asyncio.create_task(_endless(children, str(number))) for number in range(places)]
     while children.live < places:
-        await house.service.clock.sleep(0.05)
-    await house.service.clock.sleep(SETTLING_S)  # past their start: it is the scripts that last
+        await bench.service.clock.sleep(0.05)
+    await bench.service.clock.sleep(SETTLING_S)  # past their start: it is the scripts that last
     try:
-        return {"runs": await _runs(house, own, automations, count)}
+        return {"runs": await _runs(bench, own_worker, automations, count)}
     finally:
         for loop in loops:
             loop.cancel()
@@ -208,29 +211,29 @@ async def _beside(
 
 async def _endless(children: SandboxPool, run: str) -> None:
     """One endless script after the other."""
-    given = json.dumps({"items": [], "names": [], "seen": {}, "now": 0, "zone": "UTC", "seed": 0}).encode()
-    asked: dict[str, object] = {"op": "script", "mode": "all", "text": "while (true) {}"}
+    payload = json.dumps({"items": [], "names": [], "seen": {}, "now": 0, "zone": "UTC", "seed": 0}).encode()
+    message: dict[str, object] = {"op": "script", "mode": "all", "text": "while (true) {}"}
     while True:
         with contextlib.suppress(SandboxStopped):
-            await children.send(("another", run), JAVASCRIPT, asked, given, 15.0)
+            await children.send(("another", run), JAVASCRIPT, message, payload, 15.0)
 
 
-async def _runs(house: House, own: Worker, automations: list[Automation], count: int) -> float:
+async def _runs(bench: Bench, own_worker: Worker, automations: list[Automation], count: int) -> float:
     """Runs a second: made by hand, then taken to their end."""
     began = time.perf_counter()
     for number in range(count):
-        await house.run_now(automations[number % len(automations)])
-    await worker.drain(own, periodic_tasks.of_worker(own))
+        await bench.run_now(automations[number % len(automations)])
+    await worker.drain(own_worker, periodic_tasks.of_worker(own_worker))
     return count / (time.perf_counter() - began)
 
 
 _PREVIEW = (
-    Figure("preview", "ms", most=100),
+    Figure("preview", "ms", maximum=100),
     Figure("slowest", "ms"),
     Figure("cpu", "ms of CPU of the service's own process"),
 )
 CASES = [
     Case("import_preview", _PREVIEW, previewed),
-    Case("workflow_walk", (Figure("walk", "ms", most=1000), Figure("cpu", "ms of CPU")), walked),
+    Case("workflow_walk", (Figure("walk", "ms", maximum=1000), Figure("cpu", "ms of CPU")), walked),
     Case("confined_beside", (Figure("runs", "runs/s", "runs alone", ratio=0.8),), beside_endless_scripts),
 ]

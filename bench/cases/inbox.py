@@ -8,9 +8,9 @@ from functools import partial
 
 from bench.load import get
 from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from bench.servers import Server, beside_framework, framework_round
-from bench.service import House, open_house
+from bench.service import Bench, open_bench
 from steward.database.engine.base import Tx
 from steward.database.notifications import inbox, own_preferences
 from steward.database.notifications.inbox import InboxGroup
@@ -25,21 +25,21 @@ _PAGES = {"inbox": "/app/inbox", "preferences": "/app/notification-preferences"}
 
 
 @contextlib.asynccontextmanager
-async def _measured(url: str, place: Place) -> AsyncIterator[Opened]:
-    house = await open_house(url, place.folder)
-    automations = await house.automations(AUTOMATIONS)
-    await house.write(partial(_fill_inbox, house=house, automations=automations))
+async def _measured(url: str, env: Env) -> AsyncIterator[OpenCase]:
+    bench = await open_bench(url, env.folder)
+    automations = await bench.automations(AUTOMATIONS)
+    await bench.write(partial(_fill_inbox, bench=bench, automations=automations))
     muted = Preferences(muted=frozenset(automation.id for automation in automations[:MUTED]))
-    owner = house.owner
-    await house.write(partial(own_preferences.save, org=owner.org, person=owner.person, preferences=muted))
-    headers = await house.sign_in()
-    await house.service.close()
-    async with beside_framework(url, place.folder, _PAGES["inbox"], headers) as (steward, framework):
-        count = place.size(200, 40)
-        yield Opened(partial(_round, steward, headers, count), partial(framework_round, framework, 2_000))
+    owner = bench.owner
+    await bench.write(partial(own_preferences.save, org=owner.org, person=owner.person, preferences=muted))
+    headers = await bench.sign_in()
+    await bench.service.close()
+    async with beside_framework(url, env.folder, _PAGES["inbox"], headers) as (steward, framework):
+        count = env.size(200, 40)
+        yield OpenCase(partial(_round, steward, headers, count), partial(framework_round, framework, 2_000))
 
 
-async def _fill_inbox(tx: Tx, *, house: House, automations: list[Automation]) -> None:
+async def _fill_inbox(tx: Tx, *, bench: Bench, automations: list[Automation]) -> None:
     """Adds 10,000 unread lines of failed runs."""
     groups = []
     for number in range(LINES):
@@ -51,10 +51,10 @@ async def _fill_inbox(tx: Tx, *, house: House, automations: list[Automation]) ->
             automation=automation.id,
             run=RunId(new_id(tx.now)),
         )
-        stored = StoredNotice(house.owner.org, NoticeId(new_id(tx.now)), notice, tx.now)
+        stored = StoredNotice(bench.owner.org, NoticeId(new_id(tx.now)), notice, tx.now)
         group = InboxGroup(f"run_failed|{number}", stored, count=1, automations=1, first_at=tx.now)
-        groups.append((house.owner.person, group))
-    await inbox.add_many(tx, house.owner.org, groups, read=False)
+        groups.append((bench.owner.person, group))
+    await inbox.add_many(tx, bench.owner.org, groups, read=False)
 
 
 async def _round(server: Server, headers: Mapping[str, str], count: int) -> Mapping[str, float]:
@@ -71,24 +71,24 @@ async def _round(server: Server, headers: Mapping[str, str], count: int) -> Mapp
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database: everything in the server's process."""
-    async with _measured(f"sqlite:///{place.folder}/steward.db", place) as opened:
+    async with _measured(f"sqlite:///{env.folder}/steward.db", env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """PostgreSQL beside the server's process."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _measured(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _measured(url, env) as opened:
         yield opened
 
 
 _FIGURES = (
-    Figure("inbox_p95", "ms", most=50),
+    Figure("inbox_p95", "ms", maximum=50),
     Figure("inbox_cpu", "ms of CPU per page", "bare framework CPU"),
-    Figure("preferences_p95", "ms", most=50),
+    Figure("preferences_p95", "ms", maximum=50),
     Figure("preferences_cpu", "ms of CPU per page", "bare framework CPU"),
 )
 CASES = (

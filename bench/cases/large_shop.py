@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.rounds import Case, Figure, Opened, Place
-from bench.service import BY_HAND, House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase
+from bench.service import BY_HAND, Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.automations import setup
 from steward.automations.setup import CreateCommand
@@ -66,21 +66,21 @@ _ENDED = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.
 
 
 @contextlib.asynccontextmanager
-async def opened(place: Place) -> AsyncIterator[Opened]:
+async def opened(env: Env) -> AsyncIterator[OpenCase]:
     """The fake shop in a process of its own; each round is a fresh process of the service."""
-    async with _shops(place.size(PRODUCTS, PRODUCTS), 1) as described:
-        yield Opened(partial(_round, HIDING, described))
+    async with _shops(env.size(PRODUCTS, PRODUCTS), 1) as described:
+        yield OpenCase(partial(_round, HIDING, described))
 
 
 @contextlib.asynccontextmanager
-async def opened_for_all(place: Place) -> AsyncIterator[Opened]:
+async def opened_for_all(env: Env) -> AsyncIterator[OpenCase]:
     """Two shops alike, for templates that read several; each template has a fresh process of the service."""
 
-    async def own() -> Mapping[str, float]:
+    async def subject() -> Mapping[str, float]:
         return {name: (await _round(name, described))["peak"] for name in INPUTS}
 
-    async with _shops(place.size(PRODUCTS, PRODUCTS), 2) as described:
-        yield Opened(own)
+    async with _shops(env.size(PRODUCTS, PRODUCTS), 2) as described:
+        yield OpenCase(subject)
 
 
 @contextlib.asynccontextmanager
@@ -101,9 +101,9 @@ def _out(child: asyncio.subprocess.Process) -> asyncio.StreamReader:
 
 async def _round(template: str, described: list[str]) -> Mapping[str, float]:
     run = await _child("run", template, *described)
-    told, _ = await run.communicate()
-    found: Mapping[str, float] = json.loads(told)
-    return found
+    output, _ = await run.communicate()
+    figures: Mapping[str, float] = json.loads(output)
+    return figures
 
 
 async def _child(*words: str) -> asyncio.subprocess.Process:
@@ -128,14 +128,17 @@ def _shop(count: int) -> None:
 def _name_all(world: FakePlatforms) -> None:
     """A sheet and a file with a row for each product, an empty tab for reports, a tag on every third."""
     tag = terms.add(world.state.shop, "tags", {"name": "third"})
-    for one in list(world.state.shop.products.values())[::3]:
-        one["tags"] = [{name: tag[name] for name in ("id", "name", "slug")}]
-    rows = [(str(one["sku"]), at % 90 + 1) for at, one in enumerate(world.state.shop.products.values())]
+    for product in list(world.state.shop.products.values())[::3]:
+        product["tags"] = [{name: tag[name] for name in ("id", "name", "slug")}]
+    rows = [
+        (str(product["sku"]), index % 90 + 1)
+        for index, product in enumerate(world.state.shop.products.values())
+    ]
     book = world.state.google.books["sheet-prices"]
     tab, report = book.tab("Prices"), FakeTab(99, "Report")
     tab.rows = report.rows = len(rows) + 10
     named = [("SKU", "Price"), *rows]
-    tab.cells = {(at, column): cell for at, row in enumerate(named) for column, cell in enumerate(row)}
+    tab.cells = {(index, column): cell for index, row in enumerate(named) for column, cell in enumerate(row)}
     book.tabs.append(report)
     lines = ["sku,stock", *(f"{sku},{number}" for sku, number in rows)]
     world.state.store.put("supplier", "stock.csv", "\n".join(lines).encode())
@@ -146,7 +149,7 @@ async def _run(template: str, worlds: list[Mapping[str, Any]]) -> dict[str, floa
     with tempfile.TemporaryDirectory() as folder:
         hosts = [world["woocommerce"]["url"].removeprefix("http://") for world in worlds]
         sheets = worlds[0]["spreadsheet"]
-        house = await open_house(
+        bench = await open_bench(
             f"sqlite:///{folder}/steward.db",
             Path(folder),
             allow_private_hosts=",".join(hosts),
@@ -154,27 +157,27 @@ async def _run(template: str, worlds: list[Mapping[str, Any]]) -> dict[str, floa
             google_sheets_url=sheets["sheets_url"],
             google_token_url=sheets["token_url"],
         )
-        numbers = await _connected(house, worlds)
-        automation = await _set_up(house, template, numbers)
-        own = await house.worker()
+        numbers = await _connected(bench, worlds)
+        automation = await _set_up(bench, template, numbers)
+        own_worker = await bench.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
+        working = asyncio.create_task(worker.run(own_worker, periodic_tasks.of_worker(own_worker), stop))
         used, begun = time.process_time(), time.perf_counter()
-        now = await _ran(house, automation)
+        now = await _ran(bench, automation)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - used
         assert now.status is RunStatus.SUCCEEDED, now
         stop.set()
         await working
-        await house.service.close()
+        await bench.service.close()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return {"seconds": seconds, "cpu": cpu, "peak": peak}
 
 
-async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str, int]:
+async def _connected(bench: Bench, worlds: list[Mapping[str, Any]]) -> dict[str, int]:
     """Everything of the first world by kind, and the shop of the second as `another`."""
     keys = ("url", "consumer_key", "consumer_secret")
     sheet = {"service_account": worlds[0]["spreadsheet"]["service_account"], "spreadsheet_id": "sheet-prices"}
-    asked = [
+    accounts = [
         ("woocommerce", "woocommerce", {name: worlds[0]["woocommerce"][name] for name in keys}),
         ("spreadsheet", "spreadsheet", sheet),
         ("teams", "teams", {"webhook_url": worlds[0]["teams"]["webhook_url"]}),
@@ -184,17 +187,17 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
             for world in worlds[1:]
         ),
     ]
-    vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
+    vault, owner, clock = bench.service.context.vault, bench.owner, bench.service.clock
     numbers: dict[str, int] = {}
-    for name, kind, given in asked:
-        tried = await account_check.try_settings(vault, owner.org, kind, submitted=given, now=clock.now())
+    for name, kind, settings in accounts:
+        tried = await account_check.try_settings(vault, owner.org, kind, submitted=settings, now=clock.now())
         keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
-        numbers[name] = (await house.write(keep)).connection.integration_id
+        numbers[name] = (await bench.write(keep)).connection.integration_id
     return numbers
 
 
-async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Automation:
-    on_store = bool(house.ctx.automation_rules.templates[template].facts.platforms)
+async def _set_up(bench: Bench, template: str, numbers: Mapping[str, int]) -> Automation:
+    on_store = bool(bench.ctx.automation_rules.templates[template].facts.platforms)
     command = CreateCommand(
         template,
         template,
@@ -208,8 +211,8 @@ async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Au
             for name in ("woocommerce", "another")
         ),
     )
-    make = partial(setup.create, actor=house.owner, command=command, rules=house.ctx.automation_rules)
-    return (await house.write(make)).automation
+    make = partial(setup.create, actor=bench.owner, command=command, rules=bench.ctx.automation_rules)
+    return (await bench.write(make)).automation
 
 
 def _numbered(inputs: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
@@ -223,20 +226,20 @@ def _numbered(inputs: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str
     }
 
 
-async def _ran(house: House, automation: Automation) -> Run:
-    owner = house.owner
-    wanted = RunNow(automation.id, "bench", Mode.TEST)
+async def _ran(bench: Bench, automation: Automation) -> Run:
+    owner = bench.owner
+    command = RunNow(automation.id, "bench", Mode.TEST)
     verb = partial(
         start.run_now,
         actor=owner,
-        command=wanted,
-        templates=house.ctx.automation_rules.templates,
+        command=command,
+        templates=bench.ctx.automation_rules.templates,
         max_waiting=1000,
     )
-    run = (await house.write(verb)).run
-    house.service.hints.wake("ready")
-    while (now := await house.read(partial(runs.get, org=owner.org, run=run.id))).status not in _ENDED:
-        await house.service.clock.sleep(0.02)
+    run = (await bench.write(verb)).run
+    bench.service.hints.wake("ready")
+    while (now := await bench.read(partial(runs.get, org=owner.org, run=run.id))).status not in _ENDED:
+        await bench.service.clock.sleep(0.02)
     return now
 
 
@@ -244,17 +247,17 @@ CASES = [
     Case(
         "large_shop",
         (
-            Figure("cpu", "s", most=10),
+            Figure("cpu", "s", maximum=10),
             Figure("seconds", "s"),
-            Figure("peak", "MiB", most=150),
+            Figure("peak", "MiB", maximum=150),
         ),
         opened,
     ),
-    Case("large_shop_each", tuple(Figure(name, "MiB", most=200) for name in INPUTS), opened_for_all),
+    Case("large_shop_each", tuple(Figure(name, "MiB", maximum=200) for name in INPUTS), opened_for_all),
 ]
 
 if __name__ == "__main__":
     if sys.argv[1] == "shop":
         _shop(int(sys.argv[2]))
     else:
-        print(json.dumps(asyncio.run(_run(sys.argv[2], [json.loads(told) for told in sys.argv[3:]]))))
+        print(json.dumps(asyncio.run(_run(sys.argv[2], [json.loads(output) for output in sys.argv[3:]]))))

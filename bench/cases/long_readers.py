@@ -12,8 +12,8 @@ import asyncpg
 from bench import many
 from bench.cases.five_steps import AUTOMATIONS, CALLERS, five_steps_round
 from bench.postgres import fresh_database, server_cpu
-from bench.rounds import Case, Figure, Opened, Place
-from bench.service import House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase
+from bench.service import Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.clock import Clock
 from steward.database.engine.base import ms
@@ -42,7 +42,7 @@ FROM runs WHERE status = 'succeeded' AND finished_at >= $1 AND finished_at < $2"
 class _Load:
     """The service with its worker, a session for the figures, and what is started how often."""
 
-    house: House
+    bench: Bench
     url: str
     session: Any  # asyncpg has no types
     automations: Iterator[Automation]
@@ -51,11 +51,11 @@ class _Load:
 
     async def start_runs(self) -> None:
         """Starts runs by hand at the rate, whether or not those before have ended."""
-        clock = self.house.service.clock
+        clock = self.bench.service.clock
         begun, calls = clock.monotonic(), set[asyncio.Task[Any]]()
         for number in range(round(self.rate * self.seconds)):
             await clock.sleep(max(0.0, begun + number / self.rate - clock.monotonic()))
-            calls.add(asyncio.create_task(self.house.run_now(next(self.automations))))
+            calls.add(asyncio.create_task(self.bench.run_now(next(self.automations))))
             for call in [call for call in calls if call.done()]:
                 calls.discard(call)
                 await call
@@ -67,7 +67,7 @@ class _Load:
 
     async def window(self) -> Mapping[str, float]:
         """The figures of a window of this load."""
-        clock = self.house.service.clock
+        clock = self.bench.service.clock
         backlog, since = await self.backlog(), ms(clock.now())
         pages, cpu = await self.session.fetchval(_PAGES), await server_cpu(self.url)
         await self.start_runs()
@@ -85,7 +85,7 @@ class _Load:
 
     async def settle(self) -> None:
         """Waits until earlier runs have ended, cleans the tables, and waits for the middle of a minute."""
-        clock = self.house.service.clock
+        clock = self.bench.service.clock
         while await self.backlog() > ALMOST_NONE:
             await clock.sleep(1)
         await self.session.execute("VACUUM ANALYZE")
@@ -93,22 +93,27 @@ class _Load:
 
 
 @contextlib.asynccontextmanager
-async def _opened(place: Place) -> AsyncIterator[Opened]:
+async def _opened(env: Env) -> AsyncIterator[OpenCase]:
     """One process with API and worker; a window with readers follows one without them."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url:
-        house = await open_house(url, place.folder)
-        clock = house.service.clock
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url:
+        bench = await open_bench(url, env.folder)
+        clock = bench.service.clock
         session: Any = await asyncpg.connect(url)
         await many.fill(url, clock.now(), count=SCHEDULES, orgs=ORGS)
-        automations = await house.automations(AUTOMATIONS)
-        own = await house.worker()
+        automations = await bench.automations(AUTOMATIONS)
+        own_worker = await bench.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
+        working = asyncio.create_task(worker.run(own_worker, periodic_tasks.of_worker(own_worker), stop))
         try:
-            most = await five_steps_round(house, automations, place.size(3000, 1000), CALLERS)
+            fastest_round = await five_steps_round(bench, automations, env.size(3000, 1000), CALLERS)
             load = _Load(
-                house, url, session, cycle(automations), SHARE * most["runs"], place.size(180, READER_SECONDS)
+                bench,
+                url,
+                session,
+                cycle(automations),
+                SHARE * fastest_round["runs"],
+                env.size(180, READER_SECONDS),
             )
 
             async def quiet() -> Mapping[str, float]:
@@ -120,12 +125,12 @@ async def _opened(place: Place) -> AsyncIterator[Opened]:
                 async with _readers(url, clock):
                     return await load.window()
 
-            yield Opened(with_readers, quiet)
+            yield OpenCase(with_readers, quiet)
         finally:
             stop.set()
             await working
             await session.close()
-            await house.service.close()
+            await bench.service.close()
 
 
 @contextlib.asynccontextmanager
@@ -164,7 +169,7 @@ CASES = (
         "long_readers",
         (
             Figure("runs", "runs/s", "quiet runs", ratio=0.9),
-            Figure("backlog", "runs more at the end of a window", most=50),
+            Figure("backlog", "runs more at the end of a window", maximum=50),
             Figure("pages", "pages of the database a run", "quiet pages"),
             Figure("server_cpu", "µs of the server a run", "quiet server_cpu"),
             Figure("start_p99", "ms from queued to begun", "quiet start_p99"),

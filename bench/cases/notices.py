@@ -11,8 +11,8 @@ from itertools import count
 
 from bench.cases.five_steps import AUTOMATIONS, CALLERS, five_steps_round
 from bench.postgres import fresh_database, server_cpu
-from bench.rounds import Case, Figure, Opened, Place
-from bench.service import BY_HAND, FIVE_STEPS, House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase
+from bench.service import BY_HAND, FIVE_STEPS, Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.accounts import people
 from steward.accounts.people import CreatePerson
@@ -57,18 +57,18 @@ class MailSink:
 
 
 @contextlib.asynccontextmanager
-async def _runs(url: str, place: Place) -> AsyncIterator[Opened]:
+async def _runs(url: str, env: Env) -> AsyncIterator[OpenCase]:
     """Runs that end well, by a worker with the tasks of notifications over one without them.
 
     Both kinds of rounds use one service, and so the same warm connections; its mail server is never called.
     """
-    house = await open_house(url, place.folder, **_SETTINGS, **_MAIL)
-    automations = await house.automations(AUTOMATIONS)
-    short_round = partial(_short_round, house, url, automations, place.size(600, 100))
+    bench = await open_bench(url, env.folder, **_SETTINGS, **_MAIL)
+    automations = await bench.automations(AUTOMATIONS)
+    short_round = partial(_short_round, bench, url, automations, env.size(600, 100))
     try:
-        yield Opened(partial(_paired_rounds, short_round, place.size(8, 2)))
+        yield OpenCase(partial(_paired_rounds, short_round, env.size(8, 2)))
     finally:
-        await house.service.close()
+        await bench.service.close()
 
 
 async def _paired_rounds(
@@ -86,21 +86,23 @@ async def _paired_rounds(
             (with_tasks if notifies else without).append(await short_round(notifies))
     ratios = {
         name: statistics.median(
-            own[name] / other[name] for own, other in zip(with_tasks, without, strict=True)
+            observed[name] / base[name] for observed, base in zip(with_tasks, without, strict=True)
         )
         for name in ("runs", "per_cpu")
     }
     server = sum(other["server"] for other in without)
-    return ratios | ({"per_server_cpu": server / sum(own["server"] for own in with_tasks)} if server else {})
+    return ratios | (
+        {"per_server_cpu": server / sum(observed["server"] for observed in with_tasks)} if server else {}
+    )
 
 
 async def _short_round(
-    house: House, url: str, automations: Sequence[Automation], count: int, notifies: bool
+    bench: Bench, url: str, automations: Sequence[Automation], count: int, notifies: bool
 ) -> Mapping[str, float]:
-    async with _working(house, notifies=notifies):
-        await house.service.clock.sleep(1.5)  # every task has run before
+    async with _working(bench, notifies=notifies):
+        await bench.service.clock.sleep(1.5)  # every task has run before
         cpu = await _server_cpu(url)
-        figures = await five_steps_round(house, automations, count, CALLERS)
+        figures = await five_steps_round(bench, automations, count, CALLERS)
         server = await _server_cpu(url) - cpu
     return {"runs": figures["runs"], "per_cpu": 1e6 / figures["cpu"], "server": server}
 
@@ -110,12 +112,12 @@ async def _server_cpu(url: str) -> float:
 
 
 @contextlib.asynccontextmanager
-async def _working(house: House, *, notifies: bool) -> AsyncIterator[None]:
-    house.ctx.lease_confirmation.stopping = False  # set by the worker of the round before, when it stopped
-    own = await house.worker()
-    own.notifications = house.service.notifications if notifies else None
+async def _working(bench: Bench, *, notifies: bool) -> AsyncIterator[None]:
+    bench.ctx.lease_confirmation.stopping = False  # set by the worker of the round before, when it stopped
+    own_worker = await bench.worker()
+    own_worker.notifications = bench.service.notifications if notifies else None
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
+    working = asyncio.create_task(worker.run(own_worker, periodic_tasks.of_worker(own_worker), stop))
     try:
         yield
     finally:
@@ -124,45 +126,45 @@ async def _working(house: House, *, notifies: bool) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _told(url: str, place: Place) -> AsyncIterator[Opened]:
+async def _notices(url: str, env: Env) -> AsyncIterator[OpenCase]:
     """An organization of 1,000 members, each with an automation, and a mail server in this process."""
     sink = MailSink()
     server = await asyncio.start_server(sink.serve, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    house = await open_house(
+    bench = await open_bench(
         url,
-        place.folder,
+        env.folder,
         **_SETTINGS,
         smtp_url=f"smtp://{address}",
         mail_from=_SENDER,
         allow_private_hosts=address,
         mail_per_day="1000000",
     )
-    makers = await house.write(partial(_join, house=house, count=place.size(PEOPLE, 200)))
+    makers = await bench.write(partial(_join, bench=bench, count=env.size(PEOPLE, 200)))
     try:
-        async with _working(house, notifies=True):
-            yield Opened(partial(_told_round, house, sink, makers, count()))
+        async with _working(bench, notifies=True):
+            yield OpenCase(partial(_notices_round, bench, sink, makers, count()))
     finally:
         server.close()
-        await house.service.close()
+        await bench.service.close()
 
 
-async def _join(tx: Tx, *, house: House, count: int) -> dict[str, AutomationId]:
+async def _join(tx: Tx, *, bench: Bench, count: int) -> dict[str, AutomationId]:
     """Adds members to the organization; returns by their addresses the automation that each has made."""
-    rules = house.ctx.automation_rules
-    made: dict[str, AutomationId] = {}
+    rules = bench.ctx.automation_rules
+    automation_ids: dict[str, AutomationId] = {}
     for number in range(count):
         command = CreatePerson(f"p{number}@bench.example", f"Person {number}", "Per", "Son")
         person = await people.create(tx, command)
-        await people.add_to_organization(tx, person, house.owner.org, Role.MEMBER)
+        await people.add_to_organization(tx, person, bench.owner.org, Role.MEMBER)
         new_command = CreateCommand(FIVE_STEPS, f"Measured {number}", {}, dict(BY_HAND))
-        created = await setup.create(tx, replace(house.owner, person=person.id), new_command, rules=rules)
-        made[command.email] = created.automation.id
-    return made
+        created = await setup.create(tx, replace(bench.owner, person=person.id), new_command, rules=rules)
+        automation_ids[command.email] = created.automation.id
+    return automation_ids
 
 
-async def _told_round(
-    house: House, sink: MailSink, makers: Mapping[str, AutomationId], numbers: Iterator[int]
+async def _notices_round(
+    bench: Bench, sink: MailSink, makers: Mapping[str, AutomationId], numbers: Iterator[int]
 ) -> Mapping[str, float]:
     """A fact of each automation, in a transaction of its own, for its maker and the owner.
 
@@ -181,13 +183,13 @@ async def _told_round(
                 facts=facts_of(automation="Measured", store="Bench", code="step_failed"),
                 automation=automation,
             )
-            await house.write(partial(notices.add, org=house.owner.org, notice=notice))
+            await bench.write(partial(notices.add, org=bench.owner.org, notice=notice))
             written_at[address] = time.perf_counter()
-            house.service.hints.announce("notice")
+            bench.service.hints.announce("notice")
 
     await asyncio.gather(*(writer() for _ in range(CALLERS)))
     while not makers.keys() <= sink.accepted_at.keys():
-        await house.service.clock.sleep(0.01)
+        await bench.service.clock.sleep(0.01)
     delays = sorted(sink.accepted_at[address] - written for address, written in written_at.items())
     return {
         "p50": delays[len(delays) // 2],
@@ -196,47 +198,51 @@ async def _told_round(
     }
 
 
-def _on_sqlite(place: Place) -> str:
-    return f"sqlite:///{place.folder}/steward.db"
+def _on_sqlite(env: Env) -> str:
+    return f"sqlite:///{env.folder}/steward.db"
 
 
 @contextlib.asynccontextmanager
-async def runs_on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def runs_on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """Runs on SQLite."""
-    async with _runs(_on_sqlite(place), place) as opened:
+    async with _runs(_on_sqlite(env), env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def runs_on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def runs_on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """Runs on PostgreSQL."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _runs(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _runs(url, env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def told_on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def notices_on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """Mails on SQLite."""
-    async with _told(_on_sqlite(place), place) as opened:
+    async with _notices(_on_sqlite(env), env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def told_on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def notices_on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """Mails on PostgreSQL."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _told(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _notices(url, env) as opened:
         yield opened
 
 
 _OF = "of that without notifications"
-_RUNS = (Figure("runs", _OF, least=0.98), Figure("per_cpu", _OF, least=0.98))
-_RUNS_ON_SERVER = (*_RUNS, Figure("per_server_cpu", _OF, least=0.98))
-_TOLD = (Figure("p50", "s", most=1), Figure("p99", "s", most=5), Figure("cpu", "µs of the process a mail"))
+_RUNS = (Figure("runs", _OF, minimum=0.98), Figure("per_cpu", _OF, minimum=0.98))
+_RUNS_ON_SERVER = (*_RUNS, Figure("per_server_cpu", _OF, minimum=0.98))
+_NOTICES = (
+    Figure("p50", "s", maximum=1),
+    Figure("p99", "s", maximum=5),
+    Figure("cpu", "µs of the process a mail"),
+)
 CASES = (
     Case("notices_runs_sqlite", _RUNS, runs_on_sqlite),
     Case("notices_runs_postgres", _RUNS_ON_SERVER, runs_on_postgres, needs_postgres=True),
-    Case("notices_told_sqlite", _TOLD, told_on_sqlite),
-    Case("notices_told_postgres", _TOLD, told_on_postgres, needs_postgres=True),
+    Case("notices_told_sqlite", _NOTICES, notices_on_sqlite),
+    Case("notices_told_postgres", _NOTICES, notices_on_postgres, needs_postgres=True),
 )

@@ -15,9 +15,9 @@ import asyncpg
 
 from bench.load import get
 from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from bench.servers import Server, beside_framework, framework_round
-from bench.service import FIVE_STEPS, open_house
+from bench.service import FIVE_STEPS, open_bench
 from steward.database.engine.base import ms
 from steward.model.ids import AutomationId, OrgId, new_id
 from steward.search.words import terms
@@ -43,9 +43,9 @@ Rows = Iterable[tuple[object, ...]]
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database: everything in the server's process."""
-    path = place.folder / "steward.db"
+    path = env.folder / "steward.db"
 
     async def fill(table: str, columns: Sequence[str], rows: Rows) -> None:
         file = sqlite3.connect(path)
@@ -55,15 +55,15 @@ async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
             file.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)
         file.close()
 
-    async with _measured(f"sqlite:///{path}", place, fill) as opened:
+    async with _measured(f"sqlite:///{path}", env, fill) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """PostgreSQL beside the server's process."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url:
 
         async def fill(table: str, columns: Sequence[str], rows: Rows) -> None:
             connection: Any = await asyncpg.connect(url)
@@ -71,24 +71,24 @@ async def on_postgres(place: Place) -> AsyncIterator[Opened]:
             await connection.execute(f"ANALYZE {table}")
             await connection.close()
 
-        async with _measured(url, place, fill) as opened:
+        async with _measured(url, env, fill) as opened:
             yield opened
 
 
 @contextlib.asynccontextmanager
-async def _measured(url: str, place: Place, fill: Callable[..., Any]) -> AsyncIterator[Opened]:
-    house = await open_house(url, place.folder)
-    [automation] = await house.automations(1)
-    now, org = house.service.clock.now(), house.owner.org
-    runs = [(new_id(at), at) for at in _instants(now, place.size(RUNS, RUNS // 20))]
+async def _measured(url: str, env: Env, fill: Callable[..., Any]) -> AsyncIterator[OpenCase]:
+    bench = await open_bench(url, env.folder)
+    [automation] = await bench.automations(1)
+    now, org = bench.service.clock.now(), bench.owner.org
+    runs = [(new_id(created_at), created_at) for created_at in _instants(now, env.size(RUNS, RUNS // 20))]
     await fill("runs", _RUN, _run_rows(org, automation.id, runs))
     await fill("changes", _CHANGE, _change_rows(org, runs))
     await fill("search_terms", _TERM, sorted(_term_rows(org, runs)))
-    headers = await house.sign_in()
-    await house.service.close()
-    async with beside_framework(url, place.folder, "/app/search?q=tea", headers) as (steward, framework):
-        count = place.size(100, 40)
-        yield Opened(partial(_round, steward, headers, count), partial(framework_round, framework, 2_000))
+    headers = await bench.sign_in()
+    await bench.service.close()
+    async with beside_framework(url, env.folder, "/app/search?q=tea", headers) as (steward, framework):
+        count = env.size(100, 40)
+        yield OpenCase(partial(_round, steward, headers, count), partial(framework_round, framework, 2_000))
 
 
 def _instants(now: datetime, count: int) -> Iterator[datetime]:
@@ -106,8 +106,23 @@ def _objects(number: int) -> Iterator[tuple[int, str, str]]:
 
 
 def _run_rows(org: OrgId, automation: AutomationId, runs: Iterable[tuple[str, datetime]]) -> Rows:
-    for run, at in runs:
-        fixed = ("live", "succeeded", "done", 0, 1, 1, 3, 0, ms(at), ms(at), "Measured", 1, FIVE_STEPS, 1)
+    for run, created_at in runs:
+        fixed = (
+            "live",
+            "succeeded",
+            "done",
+            0,
+            1,
+            1,
+            3,
+            0,
+            ms(created_at),
+            ms(created_at),
+            "Measured",
+            1,
+            FIVE_STEPS,
+            1,
+        )
         yield (org, run, automation, *fixed, "schedule")
 
 
@@ -131,23 +146,23 @@ def _term_rows(org: OrgId, runs: Sequence[tuple[str, datetime]]) -> Iterator[tup
 
 
 async def _round(server: Server, headers: Mapping[str, str], count: int) -> Mapping[str, float]:
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name, path in (("search", "/app/search"), ("runs", "/app/runs")):
-        taken = []
+        milliseconds = []
         for query in islice(cycle(QUERIES), count):
             begun = time.perf_counter()
             await get(server.port, f"{path}?q={query.replace(' ', '+')}", headers)
-            taken.append((time.perf_counter() - begun) * 1000)
-        found[f"{name}_p50"] = statistics.median(taken)
-        found[f"{name}_p95"] = statistics.quantiles(taken, n=20)[-1]
+            milliseconds.append((time.perf_counter() - begun) * 1000)
+        figures[f"{name}_p50"] = statistics.median(milliseconds)
+        figures[f"{name}_p95"] = statistics.quantiles(milliseconds, n=20)[-1]
     _, cpu = await server.of_one("/app/search?q=tea", headers, 20)
-    return {**found, "cpu": cpu / 1000}
+    return {**figures, "cpu": cpu / 1000}
 
 
 _FIGURES = (
-    Figure("search_p95", "ms", most=150),
+    Figure("search_p95", "ms", maximum=150),
     Figure("search_p50", "ms"),
-    Figure("runs_p95", "ms", most=150),
+    Figure("runs_p95", "ms", maximum=150),
     Figure("runs_p50", "ms"),
     Figure("cpu", "ms of CPU per search", "bare framework CPU"),
 )

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from steward.clock import SystemClock
 from steward.database.engine.migrate import migrate
 
@@ -21,22 +21,22 @@ _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 
 
 @contextlib.asynccontextmanager
-async def opened(place: Place) -> AsyncIterator[Opened]:
+async def opened(env: Env) -> AsyncIterator[OpenCase]:
     """A fresh database; each round starts `steward serve` over it, waits and ends it."""
-    url = f"sqlite:///{place.folder}/steward.db"
+    url = f"sqlite:///{env.folder}/steward.db"
     await migrate(url, SystemClock().now())
     environ = {
         **{name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")},
         "STEWARD_ENV": "demo",
         "STEWARD_DATABASE_URL": url,
-        "STEWARD_DATA_DIR": str(place.folder),
+        "STEWARD_DATA_DIR": str(env.folder),
         "STEWARD_METRICS_LISTEN": "off",
     }
 
-    async def own() -> Mapping[str, float]:
-        return await _round(environ, idle_s=place.size(10, 3))
+    async def subject() -> Mapping[str, float]:
+        return await _round(environ, idle_s=env.size(10, 3))
 
-    yield Opened(own)
+    yield OpenCase(subject)
 
 
 async def _round(environ: Mapping[str, str], *, idle_s: float) -> Mapping[str, float]:
@@ -77,8 +77,8 @@ def _tree(pid: int) -> Iterator[int]:
 def _used(pid: int) -> float:
     """Seconds of CPU of a process and those it has started."""
     ticks = 0
-    for one in _tree(pid):
-        fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
+    for process_id in _tree(pid):
+        fields = Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -86,10 +86,10 @@ def _used(pid: int) -> float:
 def _resident(pid: int) -> int:
     """Bytes in memory of a process and those it has started, what they share counted once."""
     total = 0
-    for one in _tree(pid):
-        rollup = Path(f"/proc/{one}/smaps_rollup").read_text()
-        found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
-        total += int(found[1]) * 1024 if found else 0
+    for process_id in _tree(pid):
+        rollup = Path(f"/proc/{process_id}/smaps_rollup").read_text()
+        match = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
+        total += int(match[1]) * 1024 if match else 0
     return total
 
 
@@ -107,10 +107,10 @@ CASES = [
     Case(
         "small",
         (
-            Figure("installed", "MiB", most=150),
-            Figure("ready", "s", most=2),
-            Figure("resident", "MiB", most=150),
-            Figure("idle_cpu", "% of a core", most=1),
+            Figure("installed", "MiB", maximum=150),
+            Figure("ready", "s", maximum=2),
+            Figure("resident", "MiB", maximum=150),
+            Figure("idle_cpu", "% of a core", maximum=1),
         ),
         opened,
     ),

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count as numbers
 
-from bench.load import Caller, Left, posting
+from bench.load import Caller, PendingRequests, posting
 from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from bench.servers import Server, ready, serving
-from bench.service import House, open_house
+from bench.service import Bench, open_bench
 from steward.clock import SystemClock
 from steward.connections import vault
 from steward.database.accounts import connections
@@ -41,35 +41,35 @@ class Store:
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database."""
-    async with _measured(f"sqlite:///{place.folder}/steward.db", place) as opened:
+    async with _measured(f"sqlite:///{env.folder}/steward.db", env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """A database server beside."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _measured(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _measured(url, env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def _measured(url: str, place: Place) -> AsyncIterator[Opened]:
-    house = await open_house(url, place.folder)
-    stores = [await _listening(house, number) for number in range(STORES)]
-    await house.service.close()
+async def _measured(url: str, env: Env) -> AsyncIterator[OpenCase]:
+    bench = await open_bench(url, env.folder)
+    stores = [await _listening(bench, number) for number in range(STORES)]
+    await bench.service.close()
     sent = _deliveries(stores)
-    with serving(url, place.folder) as server:
+    with serving(url, env.folder) as server:
         await ready(server, "/healthz", {})
-        yield Opened(partial(_round, server, sent, place.size(RATE * 10, RATE * 3)))
+        yield OpenCase(partial(_round, server, sent, env.size(RATE * 10, RATE * 3)))
 
 
-async def _listening(house: House, number: int) -> Store:
+async def _listening(bench: Bench, number: int) -> Store:
     """A store that is connected and listened to, as the `listen` tick leaves it."""
     key, secret = f"{number:032d}", f"{number:064x}"
-    safe, org = house.ctx.vault, house.owner.org
+    safe, org = bench.ctx.vault, bench.owner.org
 
     async def make(tx: Tx) -> None:
         integration = await connections.new_integration_id(tx, org)
@@ -93,14 +93,14 @@ async def _listening(house: House, number: int) -> Store:
             last_error=None,
         )
         await connections.insert(tx, org, store, subject=f"store-{number}")
-        made = {vault.EVENT_KEY: Secret(key), vault.EVENT_SECRET: Secret(secret)}
-        await vault.keep(tx, safe, org, integration=integration, version=1, sealed=made)
+        secrets = {vault.EVENT_KEY: Secret(key), vault.EVENT_SECRET: Secret(secret)}
+        await vault.keep(tx, safe, org, integration=integration, version=1, sealed=secrets)
         await endpoints.open_for(tx, org, integration, key)
         await subscriptions.schedule_check(tx, org, [integration])
         hook = StoredSubscription(NATIVE, StoredState.ACTIVE, remote_id="1")
         await subscriptions.put(tx, org, integration, hook)
 
-    await house.write(make)
+    await bench.write(make)
     return Store(f"/v1/store-events/{key}", secret.encode())
 
 
@@ -120,18 +120,18 @@ def _deliveries(stores: list[Store]) -> Iterator[bytes]:
 
 async def _round(server: Server, sent: Iterator[bytes], count: int) -> Mapping[str, float]:
     """Milliseconds from the moment a delivery was due to its answer, no matter who was still busy."""
-    idle: asyncio.Queue[_One] = asyncio.Queue()
+    idle: asyncio.Queue[_IdleConnection] = asyncio.Queue()
     for _ in range(CALLERS):
-        idle.put_nowait(await _One.connect(server.port))
+        idle.put_nowait(await _IdleConnection.connect(server.port))
     spent: list[float] = []
     running: set[asyncio.Task[None]] = set()
     began = time.perf_counter()
 
     async def deliver(due: float, delivery: bytes) -> None:
-        one = await idle.get()
-        await one.ask(delivery)
+        connection = await idle.get()
+        await connection.ask(delivery)
         spent.append((time.perf_counter() - due) * 1000)
-        idle.put_nowait(one)
+        idle.put_nowait(connection)
 
     for number in range(count):
         due = began + number / RATE
@@ -146,7 +146,7 @@ async def _round(server: Server, sent: Iterator[bytes], count: int) -> Mapping[s
     return {"p50": cuts[49], "p99": cuts[98]}
 
 
-class _One:
+class _IdleConnection:
     """One kept-alive connection that answers one delivery at a time."""
 
     def __init__(self, caller: Caller, transport: asyncio.BaseTransport) -> None:
@@ -154,25 +154,25 @@ class _One:
         self._transport = transport
 
     @classmethod
-    async def connect(cls, port: int) -> "_One":
+    async def connect(cls, port: int) -> "_IdleConnection":
         """Opens it, with nothing to send yet."""
         loop = asyncio.get_running_loop()
-        nothing = Left(0, 0, loop.create_future())
+        nothing = PendingRequests(0, 0, loop.create_future())
         transport, caller = await loop.create_connection(lambda: Caller(iter(()), nothing), "127.0.0.1", port)
         return cls(caller, transport)
 
     async def ask(self, delivery: bytes) -> None:
         """Sends a delivery and waits for its answer."""
-        left = Left(1, 1, asyncio.get_running_loop().create_future())
-        self._caller.next_of(iter((delivery,)), left)
-        await left.done
+        pending = PendingRequests(1, 1, asyncio.get_running_loop().create_future())
+        self._caller.next_of(iter((delivery,)), pending)
+        await pending.done
 
     def close(self) -> None:
         """Ends it."""
         self._transport.close()
 
 
-_FIGURES = (Figure("p50", "ms"), Figure("p99", "ms", most=250))
+_FIGURES = (Figure("p50", "ms"), Figure("p99", "ms", maximum=250))
 CASES = (
     Case("store_events_sqlite", _FIGURES, on_sqlite),
     Case("store_events_postgres", _FIGURES, on_postgres, needs_postgres=True),

@@ -8,9 +8,9 @@ from functools import partial
 
 from bench.load import get
 from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from bench.servers import Server, ready, serving
-from bench.service import House, open_house
+from bench.service import Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.database.engine.base import Tx
 from steward.database.runs import changes, undos
@@ -23,47 +23,47 @@ _UNDO_OF = "UPDATE runs SET undo_of = :of WHERE org_id = :org AND id = :run"
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database: everything in the server's process."""
-    async with _measured(f"sqlite:///{place.folder}/steward.db", place) as opened:
+    async with _measured(f"sqlite:///{env.folder}/steward.db", env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """PostgreSQL beside the server's process."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _measured(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _measured(url, env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def _measured(url: str, place: Place) -> AsyncIterator[Opened]:
-    house = await open_house(url, place.folder)
-    [automation] = await house.automations(1)
-    runs = [await house.run_now(automation) for _ in range(2)]
-    own = await house.worker()
-    await worker.drain(own, periodic_tasks.of_worker(own))
-    await house.write(partial(_fill, org=house.owner.org, run=runs[0].id, undo_run=runs[1].id, house=house))
-    headers = {"authorization": f"Bearer {house.token()}"}
-    await house.service.close()
+async def _measured(url: str, env: Env) -> AsyncIterator[OpenCase]:
+    bench = await open_bench(url, env.folder)
+    [automation] = await bench.automations(1)
+    runs = [await bench.run_now(automation) for _ in range(2)]
+    own_worker = await bench.worker()
+    await worker.drain(own_worker, periodic_tasks.of_worker(own_worker))
+    await bench.write(partial(_fill, org=bench.owner.org, run=runs[0].id, undo_run=runs[1].id, bench=bench))
+    headers = {"authorization": f"Bearer {bench.token()}"}
+    await bench.service.close()
     path = f"/v1/automations/runs/{runs[0].id}"
-    with serving(url, place.folder) as server:
+    with serving(url, env.folder) as server:
         await ready(server, path, headers)
-        yield Opened(partial(_round, server, path, headers, place.size(100, 40)))
+        yield OpenCase(partial(_round, server, path, headers, env.size(100, 40)))
 
 
-async def _fill(tx: Tx, *, org: OrgId, run: RunId, undo_run: RunId, house: House) -> None:
+async def _fill(tx: Tx, *, org: OrgId, run: RunId, undo_run: RunId, bench: Bench) -> None:
     """Stores the changes of a run, and those of its undo, of which each tenth was left."""
-    made = [_change(run, number, house, of=None) for number in range(CHANGES)]
-    back = [_change(undo_run, number, house, of=change.id) for number, change in enumerate(made)]
-    for stored in (made, back):
+    proposed_changes = [_change(run, number, bench, of=None) for number in range(CHANGES)]
+    back = [_change(undo_run, number, bench, of=change.id) for number, change in enumerate(proposed_changes)]
+    for stored in (proposed_changes, back):
         await changes.insert(tx, org, ((change, change_wire(change)) for change in stored))
     await undos.insert(tx, org, undo_run, of_run=run, chosen=None)
     await tx.execute(_UNDO_OF, {"of": run, "org": org, "run": undo_run})
 
 
-def _change(run: RunId, number: int, house: House, *, of: ChangeId | None) -> Change:
+def _change(run: RunId, number: int, bench: Bench, *, of: ChangeId | None) -> Change:
     before, after = ("12.00", "12.50") if of is None else ("12.50", "12.00")
     proposal = Proposal(
         ObjectRef("variant", f"{number}", f"Green tea {number} g (SKU-{number:05})"),
@@ -74,7 +74,7 @@ def _change(run: RunId, number: int, house: House, *, of: ChangeId | None) -> Ch
         undo_of=of,
     )
     outcome = Outcome.CONFLICT if of is not None and number % 10 == 0 else Outcome.APPLIED
-    change_id = ChangeId(new_id(house.service.clock.now()))
+    change_id = ChangeId(new_id(bench.service.clock.now()))
     return Change(
         change_id, run, 4, "change", "", number, 1, proposal, proposal.item_hash(), outcome, None, None
     )
@@ -99,9 +99,9 @@ def _p95(times: Sequence[float]) -> float:
 
 
 _FIGURES = (
-    Figure("run_p95", "ms for the run with its undo", most=100),
+    Figure("run_p95", "ms for the run with its undo", maximum=100),
     Figure("run_cpu", "ms of CPU of the service"),
-    Figure("changes_p95", "ms for the first 200 changes", most=2_000),
+    Figure("changes_p95", "ms for the first 200 changes", maximum=2_000),
     Figure("changes_cpu", "ms of CPU of the service"),
     Figure("left_p95", "ms for the changes of one outcome"),
     Figure("left_cpu", "ms of CPU of the service"),

@@ -11,8 +11,8 @@ import asyncpg
 
 from bench import many
 from bench.postgres import fresh_database
-from bench.rounds import Case, Figure, Opened, Place
-from bench.service import House, open_house
+from bench.rounds import Case, Env, Figure, OpenCase
+from bench.service import Bench, open_bench
 from steward import periodic_tasks, worker
 from steward.accounts import organizations, people
 from steward.accounts.organizations import CreateOrganization
@@ -21,50 +21,50 @@ from steward.model.account import ROLE_SCOPES, Actor, CreatedVia, Role
 from steward.runs import claim
 
 WAITING = 100_000
-BEHIND = 10_000
+RUNS_AHEAD = 10_000
 IN_FLIGHT = 20
 SECONDS = 10.0
 
 
 @contextlib.asynccontextmanager
-async def waiting_on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def waiting_on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database."""
-    async with _waiting(f"sqlite:///{place.folder}/steward.db", place) as opened:
+    async with _waiting(f"sqlite:///{env.folder}/steward.db", env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def waiting_on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def waiting_on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """One process over PostgreSQL; the process alone is counted."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _waiting(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _waiting(url, env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def _waiting(url: str, place: Place) -> AsyncIterator[Opened]:
-    house = await open_house(url, place.folder)
-    now, count = house.service.clock.now(), place.size(WAITING, WAITING // 10)
+async def _waiting(url: str, env: Env) -> AsyncIterator[OpenCase]:
+    bench = await open_bench(url, env.folder)
+    now, count = bench.service.clock.now(), env.size(WAITING, WAITING // 10)
     await many.fill(url, now, count=count, orgs=100)
-    before = await _size(url, place)
+    before = await _size(url, env)
     await many.park(url, now)
-    each = (await _size(url, place) - before) / count
-    own = await house.worker()
+    bytes_per_run = (await _size(url, env) - before) / count
+    own_worker = await bench.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, periodic_tasks.of_worker(own), stop))
+    working = asyncio.create_task(worker.run(own_worker, periodic_tasks.of_worker(own_worker), stop))
     try:
-        await house.service.clock.sleep(SECONDS)  # what a start does at once
-        yield Opened(partial(_idle, house, each, place.size(int(SECONDS), 3)))
+        await bench.service.clock.sleep(SECONDS)  # what a start does at once
+        yield OpenCase(partial(_idle, bench, bytes_per_run, env.size(int(SECONDS), 3)))
     finally:
         stop.set()
         await working
-        await house.service.close()
+        await bench.service.close()
 
 
-async def _size(url: str, place: Place) -> int:
+async def _size(url: str, env: Env) -> int:
     """Bytes of the database."""
     if url.startswith("sqlite:///"):
-        return (place.folder / "steward.db").stat().st_size
+        return (env.folder / "steward.db").stat().st_size
     connection: Any = await asyncpg.connect(url)
     try:
         return int(await connection.fetchval("SELECT pg_database_size(current_database())"))
@@ -72,74 +72,74 @@ async def _size(url: str, place: Place) -> int:
         await connection.close()
 
 
-async def _idle(house: House, each: float, seconds: int) -> Mapping[str, float]:
+async def _idle(bench: Bench, bytes_per_run: float, seconds: int) -> Mapping[str, float]:
     begun, cpu = time.perf_counter(), time.process_time()
-    await house.service.clock.sleep(seconds)
+    await bench.service.clock.sleep(seconds)
     spent, used = time.perf_counter() - begun, time.process_time() - cpu
-    return {"bytes": each, "idle": used / spent * 100}
+    return {"bytes": bytes_per_run, "idle": used / spent * 100}
 
 
 @contextlib.asynccontextmanager
-async def fair_on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def fair_on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """The embedded database."""
-    async with _fair(f"sqlite:///{place.folder}/steward.db", place) as opened:
+    async with _fair(f"sqlite:///{env.folder}/steward.db", env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def fair_on_postgres(place: Place) -> AsyncIterator[Opened]:
+async def fair_on_postgres(env: Env) -> AsyncIterator[OpenCase]:
     """One worker over PostgreSQL."""
-    assert place.postgres is not None
-    async with fresh_database(place.postgres) as url, _fair(url, place) as opened:
+    assert env.postgres is not None
+    async with fresh_database(env.postgres) as url, _fair(url, env) as opened:
         yield opened
 
 
 @contextlib.asynccontextmanager
-async def _fair(url: str, place: Place) -> AsyncIterator[Opened]:
-    house = await open_house(url, place.folder)
+async def _fair(url: str, env: Env) -> AsyncIterator[OpenCase]:
+    bench = await open_bench(url, env.folder)
     try:
-        [automation] = await house.automations(1)
-        now, org = house.service.clock.now(), house.owner.org
-        await many.queue(url, now, org=org, automation=automation.id, count=BEHIND)
-        other = await _another_house(house)
-        own = await house.worker()
-        yield Opened(partial(_rank, other, own))
+        [automation] = await bench.automations(1)
+        now, org = bench.service.clock.now(), bench.owner.org
+        await many.queue(url, now, org=org, automation=automation.id, count=RUNS_AHEAD)
+        other = await _second_organization(bench)
+        own_worker = await bench.worker()
+        yield OpenCase(partial(_rank, other, own_worker))
     finally:
-        await house.service.close()
+        await bench.service.close()
 
 
-async def _another_house(house: House) -> House:
+async def _second_organization(bench: Bench) -> Bench:
     """A second organization in the same service."""
 
-    async def found(tx: Tx) -> Actor:
+    async def create_owner(tx: Tx) -> Actor:
         org = (await organizations.create(tx, CreateOrganization("Other"))).id
         person = await people.resolve(tx, "owner@bench.example")
         await people.add_to_organization(tx, person, org, Role.OWNER)
         return Actor(org, person.id, ROLE_SCOPES[Role.OWNER], CreatedVia.UI, None, Role.OWNER, "0" * 64)
 
-    owner = await house.engine.write(house.service.clock.now(), found)
-    return House(house.service, owner, "", started=1_000_000)
+    owner = await bench.engine.write(bench.service.clock.now(), create_owner)
+    return Bench(bench.service, owner, "", started=1_000_000)
 
 
-async def _rank(other: House, own: worker.Worker) -> Mapping[str, float]:
+async def _rank(other: Bench, own_worker: worker.Worker) -> Mapping[str, float]:
     """The place of the other organization's new run among the runs taken after it was made."""
     ctx = other.ctx
-    await claim.claim(ctx.engine, ctx.clock.now(), own.id, free=IN_FLIGHT, full=())
+    await claim.claim(ctx.engine, ctx.clock.now(), own_worker.id, free=IN_FLIGHT, full=())
     [automation] = await other.automations(1)
     run = await other.run_now(automation)
     rank = 0
     while True:
-        for lease in await claim.claim(ctx.engine, ctx.clock.now(), own.id, free=1, full=()):
+        for lease in await claim.claim(ctx.engine, ctx.clock.now(), own_worker.id, free=1, full=()):
             rank += 1
             if lease.run == run.id:
                 return {"rank": rank}
 
 
 _WAITING = (
-    Figure("bytes", "bytes of disk per waiting run", most=1024),
-    Figure("idle", "% of a core", most=1),
+    Figure("bytes", "bytes of disk per waiting run", maximum=1024),
+    Figure("idle", "% of a core", maximum=1),
 )
-_FAIR = (Figure("rank", f"th run taken, with {IN_FLIGHT} claims in flight", most=2 + IN_FLIGHT),)
+_FAIR = (Figure("rank", f"th run taken, with {IN_FLIGHT} claims in flight", maximum=2 + IN_FLIGHT),)
 CASES = (
     Case("waiting_sqlite", _WAITING, waiting_on_sqlite),
     Case("waiting_postgres", _WAITING, waiting_on_postgres, needs_postgres=True),

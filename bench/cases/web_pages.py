@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.async_api import Browser, Page, async_playwright
 
-from bench.rounds import Case, Figure, Opened, Place
+from bench.rounds import Case, Env, Figure, OpenCase
 from tests.web.looking import BROWSER, FLAGS, look
 from tests.web.shops import hiding
 from tests.web.site import WebSite, open_web_site
@@ -66,35 +66,35 @@ _YARDSTICK = """() => {
 
 
 @contextlib.asynccontextmanager
-async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+async def on_sqlite(env: Env) -> AsyncIterator[OpenCase]:
     """A real service with the embedded database, and Debian's Chromium."""
-    many = place.size(5000, 1000)
-    async with open_web_site(place.folder) as web, async_playwright() as playwright:
-        made = await hiding(web, "Many changes", [f"Product {number:04}" for number in range(many)])
-        run = await web.run(made["id"], "bench")
+    many = env.size(5000, 1000)
+    async with open_web_site(env.folder) as web, async_playwright() as playwright:
+        automation = await hiding(web, "Many changes", [f"Product {number:04}" for number in range(many)])
+        run = await web.run(automation["id"], "bench")
         browser = await playwright.chromium.launch(executable_path=str(BROWSER), args=FLAGS)
         approval = str(run["approval_id"])
-        yield Opened(partial(_round, browser, web, approval), partial(_reference, browser))
+        yield OpenCase(partial(_round, browser, web, approval), partial(_reference, browser))
         await browser.close()
 
 
 async def _round(browser: Browser, web: WebSite, approval: str) -> Mapping[str, float]:
     first = await _opened(browser, web, "/", _FIRST)
-    asked = await _opened(browser, web, f"/approvals/{approval}", _APPROVAL, scroll=True)
-    return {**first, **asked}
+    approval_page = await _opened(browser, web, f"/approvals/{approval}", _APPROVAL, scroll=True)
+    return {**first, **approval_page}
 
 
 async def _opened(
-    browser: Browser, web: WebSite, path: str, wanted: Mapping[str, str], *, scroll: bool = False
+    browser: Browser, web: WebSite, path: str, milestones: Mapping[str, str], *, scroll: bool = False
 ) -> Mapping[str, float]:
     seen = await look(browser, web, "approver")
     page = seen.page
     page.set_default_timeout(120_000)
     # The app asks before the session is known only where somebody was signed in before.
     await seen.context.add_init_script("localStorage.setItem('steward-in', '')")
-    await seen.context.add_init_script(f"({_WATCH})({dict(wanted)!r})")
+    await seen.context.add_init_script(f"({_WATCH})({dict(milestones)!r})")
     await page.goto(web.origin + path)
-    await page.wait_for_function(f"() => Object.keys(window.seen).length === {len(wanted)}")
+    await page.wait_for_function(f"() => Object.keys(window.seen).length === {len(milestones)}")
     figures: dict[str, Any] = await page.evaluate("() => window.seen")
     if scroll:
         figures |= await page.evaluate(_SCROLL, _SCROLLED_SECONDS)
@@ -113,23 +113,23 @@ async def _live_heap(page: Page) -> float:
 
 async def _reference(browser: Browser) -> Mapping[str, float]:
     page = await browser.new_page()
-    taken: float = await page.evaluate(_YARDSTICK)
+    duration: float = await page.evaluate(_YARDSTICK)
     await page.close()
-    return {"fixed script": taken}
+    return {"fixed script": duration}
 
 
 CASES = (
     Case(
         "web",
         (
-            Figure("first_row", "ms", "fixed script", most=1000),
-            Figure("rows", "ms", "fixed script", most=1000),
-            Figure("usable", "ms", "fixed script", most=2000),
-            Figure("longest", "ms", "fixed script", most=200),
-            Figure("frame", "ms", "fixed script", most=20),
-            Figure("drawn", "rows", most=80),
-            Figure("scrolled", "of the page", least=0.95),
-            Figure("heap", "MB", most=25),
+            Figure("first_row", "ms", "fixed script", maximum=1000),
+            Figure("rows", "ms", "fixed script", maximum=1000),
+            Figure("usable", "ms", "fixed script", maximum=2000),
+            Figure("longest", "ms", "fixed script", maximum=200),
+            Figure("frame", "ms", "fixed script", maximum=20),
+            Figure("drawn", "rows", maximum=80),
+            Figure("scrolled", "of the page", minimum=0.95),
+            Figure("heap", "MB", maximum=25),
         ),
         on_sqlite,
     ),
