@@ -16,11 +16,11 @@ from steward.api.http.router import Routes
 from steward.api.operations import OPERATIONS
 from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
+from tests.furnished_service import FurnishedService
 from tests.people import Caller
 from tests.service import LOGIN
 from tests.source import ROOT
 from tests.test_docs import PAGE, Example, Reader, examples, opened_as_shown
-from tests.whole import FurnishedService
 
 FILE = ROOT / "steward/api/examples.json"
 PREFIX = "/v1/automations"

@@ -15,12 +15,12 @@ from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from tests.documents import citations, documents, links, named_paths, problem
 from tests.fake_clock import FakeClock
+from tests.furnished_service import FurnishedService, open_whole
 from tests.people import ApiResponse, Caller
 from tests.service import LOGIN
 from tests.source import ROOT, name_of
 from tests.web import test_looks, test_setup_looks
-from tests.web.looking import PICTURES
-from tests.whole import FurnishedService, open_whole
+from tests.web.open_pages import PICTURES
 
 PAGE = ROOT / "docs/guides/api-clients.md"
 GLOSSARY = ROOT / "docs/glossary.md"

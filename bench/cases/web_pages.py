@@ -11,7 +11,7 @@ from typing import Any
 from playwright.async_api import Browser, Page, async_playwright
 
 from bench.rounds import Case, Env, Figure, OpenCase
-from tests.web.looking import BROWSER, FLAGS, look
+from tests.web.open_pages import BROWSER, FLAGS, look
 from tests.web.shops import hiding
 from tests.web.site import WebSite, open_web_site
 

@@ -8,9 +8,9 @@ from typing import Any
 from steward.accounts import audit_check
 from steward.accounts.audit_check import Anchor
 from steward.runs.tasks import maintenance
+from tests.furnished_service import FurnishedService, whole
 from tests.people import Caller
 from tests.service import Service
-from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 

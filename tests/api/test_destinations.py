@@ -10,8 +10,8 @@ from steward.api.application import create
 from steward.api.operations import OPERATIONS
 from steward.connectors.base.connector import Destination
 from steward.model.connection import ConnectionState
+from tests.furnished_service import FurnishedService, whole
 from tests.people import Caller
-from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from steward.database.engine.base import Tx
+from tests.furnished_service import FurnishedService, whole
 from tests.people import Caller
-from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]  # the fixture
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from steward.model.run import Mode
+from tests.furnished_service import FurnishedService, whole
 from tests.people import Caller
 from tests.templates.full_store import BY_ID, INPUTS
 from tests.templates.stage import SHEET, TEAMS
-from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]  # a fixture
 

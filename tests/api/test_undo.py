@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from steward.model.json import JsonObject
+from tests.furnished_service import FurnishedService, whole
 from tests.notifications.telling import rows_of
 from tests.people import Caller
-from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 

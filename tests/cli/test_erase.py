@@ -26,10 +26,10 @@ from steward.model.run import RunStatus
 from tests.cli.planted import holding, tables_of
 from tests.events.world import open_ears, order
 from tests.fake_clock import FakeClock
+from tests.furnished_service import FurnishedService, whole
 from tests.people import PASSWORD, Member
 from tests.runs.shop import Shop, connect_all, neighbour, open_shop
 from tests.service import hashed_password
-from tests.whole import FurnishedService, whole
 
 __all__ = ["whole"]
 # A quotation mark and a backslash have a meaning in JSON and in LIKE.

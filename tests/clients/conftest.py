@@ -6,8 +6,8 @@ from typing import Any
 from steward.api import openapi
 from steward.api.operations import OPERATIONS
 from steward.version import __version__
+from tests.furnished_service import whole
 from tests.source import ROOT
-from tests.whole import whole
 
 __all__ = ["whole"]  # a fixture
 

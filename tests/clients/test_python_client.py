@@ -29,9 +29,9 @@ from tests.clients.conftest import PYTHON
 from tests.clients.faults import FaultyTransport
 from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
+from tests.furnished_service import FurnishedService, open_whole
 from tests.imports.exports import chain, tell_step
 from tests.service import BASE_URL
-from tests.whole import FurnishedService, open_whole
 
 RUNS = int(os.environ.get("CLIENT_RUNS", "25"))
 TEMPLATE = "hide-out-of-stock-products"

@@ -23,9 +23,9 @@ from steward.cli.connection_limits import ConnectionLimits
 from steward.model.account import Scope
 from tests.api.test_edge import listening
 from tests.clients.faults import name_of_call
+from tests.furnished_service import FurnishedService
 from tests.imports.exports import chain, tell_step
 from tests.source import ROOT
-from tests.whole import FurnishedService
 
 FOLDER = ROOT / "clients/typescript"
 RUNS = int(os.environ.get("CLIENT_RUNS", "10"))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.closed_periods.closing import PeriodEditor
 from tests.events.world import ListeningService, open_ears, order
-from tests.whole import FurnishedService, whole
+from tests.furnished_service import FurnishedService, whole
 
 __all__ = ["whole"]
 

@@ -18,11 +18,11 @@ from steward.telemetry.redact import forms
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
+from tests.furnished_service import FurnishedService
 from tests.people import Caller
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
 from tests.templates.both import ConnectedService
-from tests.whole import FurnishedService
 
 ACCOUNTS = ("woocommerce", "shopify", "spreadsheet", "teams")
 

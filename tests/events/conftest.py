@@ -3,7 +3,7 @@
 import pytest
 
 from tests.events.world import ListeningService, open_ears
-from tests.whole import FurnishedService, whole
+from tests.furnished_service import FurnishedService, whole
 
 __all__ = ["whole"]
 

@@ -9,7 +9,7 @@ from steward.failpoint import watch
 from tests.crash.killing import Killer, ProcessKilled, bury, watching
 from tests.events.test_matching import hiding, offer_hiding
 from tests.events.world import ListeningService, open_ears, order
-from tests.whole import FurnishedService
+from tests.furnished_service import FurnishedService
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
-from tests.whole import open_whole
+from tests.furnished_service import open_whole
 
 SEED = int(os.environ.get("TOLD_FROM", "1"))
 TOPICS = ("orders/create", "orders/updated", "orders/paid", "orders/fulfilled")

@@ -18,8 +18,8 @@ from steward.model.plan import StepKind
 from steward.steps.base import StepContext, StepResult
 from steward.templates.base import EndedRun, RunSummary, StepFacts, Template
 from tests.automations.world import template
+from tests.furnished_service import FurnishedService
 from tests.people import ApiResponse, Caller
-from tests.whole import FurnishedService
 
 PATH = "/v1/automations"
 MANUAL = {"cadence": "manual"}

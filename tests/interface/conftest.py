@@ -3,8 +3,8 @@
 import pytest
 
 from tests.api.test_automations import desk
+from tests.furnished_service import FurnishedService, whole
 from tests.people import Caller
-from tests.whole import FurnishedService, whole
 
 __all__ = ["desk", "whole"]
 

@@ -10,8 +10,8 @@ from steward.database.engine.base import Tx
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId
 from tests.api.test_automations import AutomationsApi
+from tests.furnished_service import FurnishedService
 from tests.people import Caller
-from tests.whole import FurnishedService
 
 PATH = "/v1/automations"
 ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")

@@ -11,9 +11,9 @@ from steward.api.http.operation import Access
 from steward.api.operations import OPERATIONS
 from steward.model.account import Scope
 from steward.model.instants import read_time
+from tests.furnished_service import FurnishedService
 from tests.interface.test_automations import PATH, created
 from tests.people import ApiResponse, Caller
-from tests.whole import FurnishedService
 
 MOVE = {"slot_at", "run_at", "scope", "occurrence_version", "automation_version"}
 

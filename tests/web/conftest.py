@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser, async_playwright, expect
 
 from tests.source import ROOT
-from tests.web.looking import BROWSER, FLAGS, OpenPage, Size, look
+from tests.web.open_pages import BROWSER, FLAGS, OpenPage, Size, look
 from tests.web.profiles import Profiles, close
 from tests.web.site import WebSite, open_web_site
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from playwright.async_api import Browser, BrowserContext, Error, Page, Route
 
-from tests.web.looking import OpenPage, Size, new_profile, sign_in
+from tests.web.open_pages import OpenPage, Size, new_profile, sign_in
 from tests.web.site import WebSite
 
 _HAS_OWN_CLOCK = "() => !String(setTimeout).includes('[native code]')"

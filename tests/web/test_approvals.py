@@ -14,7 +14,7 @@ from playwright.async_api import Locator, Page, expect
 from steward.model.instants import wire_time
 from tests.processes.running import CLOCK
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage, cut_off
+from tests.web.open_pages import OpenPage, cut_off
 from tests.web.shops import hidden_products, hiding, pricing
 from tests.web.site import WebSite
 

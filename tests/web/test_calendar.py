@@ -29,7 +29,7 @@ from tests.web.calendars import (
     wait_for_occurrence,
 )
 from tests.web.conftest import Look
-from tests.web.looking import LONG, manifest
+from tests.web.open_pages import LONG, manifest
 from tests.web.site import WebSite
 
 WEEKLY = {"cadence": "weekly", "run_at": "09:30", "day_of_week": 3}

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage, Size
+from tests.web.open_pages import OpenPage, Size
 from tests.web.site import UserSession, WebSite
 
 DAILY = {"cadence": "daily", "run_at": "08:00"}

@@ -9,7 +9,7 @@ import json
 from playwright.async_api import Error, FilePayload, Page, Response, expect
 
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage
+from tests.web.open_pages import OpenPage
 from tests.web.site import WebSite
 
 

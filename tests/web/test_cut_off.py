@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.processes.running import run_forked
-from tests.web.looking import cut_texts, look
+from tests.web.open_pages import cut_texts, look
 from tests.web.shops import hiding
 from tests.web.site import UserSession, WebSite, open_web_site
 from tests.web.workflows import logged, store_import

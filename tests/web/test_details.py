@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
-from tests.web.hands import HANDS, Hand
+from tests.web.input_devices import HANDS, Hand
 from tests.web.shops import create_sold_out_products
 from tests.web.site import WebSite
 

@@ -13,7 +13,7 @@ from typing import Any
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.web.conftest import Look
-from tests.web.looking import LONG
+from tests.web.open_pages import LONG
 from tests.web.shops import hiding
 from tests.web.site import WebSite
 

@@ -21,7 +21,7 @@ from steward.database.engine.migrate import migrate
 from steward.security.envelope import KEY_BYTES
 from tests.processes.ports import free_port
 from tests.processes.running import CLOCK, PASSWORD, start_forked
-from tests.web.looking import look
+from tests.web.open_pages import look
 from tests.web.site import WebSite
 
 EMAIL = "owner@first.example"

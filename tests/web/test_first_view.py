@@ -3,7 +3,7 @@
 import gzip
 
 from tests.source import ROOT
-from tests.web.looking import manifest
+from tests.web.open_pages import manifest
 
 STATIC = ROOT / "steward/static"
 

@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.imports.exports import chain, node
 from tests.web.conftest import Look
-from tests.web.looking import Size
+from tests.web.open_pages import Size
 from tests.web.site import UserSession, WebSite
 from tests.web.workflows import store_import
 

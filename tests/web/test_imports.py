@@ -14,7 +14,7 @@ from tests.imports.exports import chain, code, node
 from tests.imports.shopify_flow.flows import FLOW, began, flow, http, task
 from tests.web.calendars import read_automation
 from tests.web.conftest import Look
-from tests.web.looking import PHONE_OR_BOTH, OpenPage, Size
+from tests.web.open_pages import PHONE_OR_BOTH, OpenPage, Size
 from tests.web.shops import sheet
 from tests.web.site import WebSite
 from tests.web.workflows import IMPORTS, morning, store_import

@@ -9,7 +9,7 @@ from typing import Any
 from playwright.async_api import Route, expect
 
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage
+from tests.web.open_pages import OpenPage
 from tests.web.site import WebSite
 from tests.web.workflows import logged, store_import
 

@@ -14,9 +14,9 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.processes.running import eventually
-from tests.web.hands import Keyboard, TouchInput
 from tests.web.hostile import LONG, TEXTS, UNSEEN
-from tests.web.looking import OpenPage, look
+from tests.web.input_devices import Keyboard, TouchInput
+from tests.web.open_pages import OpenPage, look
 from tests.web.shops import hidden_products, hiding
 from tests.web.site import WebSite, open_web_site
 

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, expect
 from tests.outbound.mail_server import MailScript, ReceivedMail, mail_server
 from tests.processes.running import eventually
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage, look
+from tests.web.open_pages import OpenPage, look
 from tests.web.site import UserSession, WebSite, open_web_site
 
 # Counts what a person presses from here on.

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 
 from tests.processes.running import PASSWORD
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage
+from tests.web.open_pages import OpenPage
 from tests.web.site import WebSite
 
 

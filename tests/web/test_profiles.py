@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.async_api import Route
 
-from tests.web.looking import OpenPage
+from tests.web.open_pages import OpenPage
 from tests.web.profiles import Profiles
 
 _LEAVE = """async () => {

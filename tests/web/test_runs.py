@@ -16,7 +16,7 @@ from steward.model.change import Outcome
 from tests.imports.exports import chain, code
 from tests.processes.running import eventually
 from tests.web.conftest import Look
-from tests.web.looking import cut_off
+from tests.web.open_pages import cut_off
 from tests.web.shops import hiding
 from tests.web.site import WebSite
 from tests.web.workflows import IMPORTS, store_import

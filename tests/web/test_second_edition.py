@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import PHONE_OR_BOTH, Size
+from tests.web.open_pages import PHONE_OR_BOTH, Size
 from tests.web.shops import written
 from tests.web.site import WebSite
 

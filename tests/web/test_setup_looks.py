@@ -6,7 +6,7 @@ See docs/design/web.md#accessibility.
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import OpenPage
+from tests.web.open_pages import OpenPage
 from tests.web.site import WebSite
 
 

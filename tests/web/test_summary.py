@@ -10,7 +10,7 @@ from playwright.async_api import expect
 
 from tests.web.calendars import ahead, time_of, wait_for_occurrence
 from tests.web.conftest import Look
-from tests.web.looking import cut_off
+from tests.web.open_pages import cut_off
 from tests.web.site import WebSite
 
 DAILY = {"cadence": "daily", "run_at": "23:40"}

@@ -16,7 +16,7 @@ from playwright.async_api import Route, expect
 from tests.processes.running import PASSWORD
 from tests.web.calendars import time_of
 from tests.web.conftest import Look
-from tests.web.hands import HANDS, Hand, Keyboard, TouchInput, heading
+from tests.web.input_devices import HANDS, Hand, Keyboard, TouchInput, heading
 from tests.web.keys import press_both
 from tests.web.shops import hiding, sheet
 from tests.web.site import WebSite

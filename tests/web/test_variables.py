@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from tests.imports.exports import chain
 from tests.imports.test_variables import SHOWN
 from tests.web.conftest import Look
-from tests.web.looking import PHONE_OR_BOTH, Size
+from tests.web.open_pages import PHONE_OR_BOTH, Size
 from tests.web.site import WebSite
 from tests.web.workflows import IMPORTS
 

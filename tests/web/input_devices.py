@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from playwright.async_api import FilePayload, Locator, Page, expect
 
 from tests.web import keys
-from tests.web.looking import Size
+from tests.web.open_pages import Size
 
 # The focus has a ring, of its own or around the field it is in, and no bar lies over it.
 _FOCUS_FAULTS = """(one) => {
